@@ -1,6 +1,8 @@
-//! How a command ends when it does not end well: one exit code, and what happened, why, and what to do about it.
+//! How a command ends when it does not end well: one exit code, and what happened, why, and what to
+//! do about it.
 //!
-//! Rooms have error enums of their own; here each is turned into the shape that people and scripts see.
+//! Rooms have error enums of their own; here each is turned into the shape that people and scripts
+//! see.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -53,8 +55,19 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure without a cause of its own.
-    pub(crate) fn new(exit: Exit, code: &'static str, what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { exit, code, what: what.into(), because: None, hint: hint.into() }
+    pub(crate) fn new(
+        exit: Exit,
+        code: &'static str,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            exit,
+            code,
+            what: what.into(),
+            because: None,
+            hint: hint.into(),
+        }
     }
 
     /// Something that the user wrote makes no sense.
@@ -65,7 +78,9 @@ impl Failure {
     /// A file or another thing of the system's did not do what was needed.
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         let hint = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => "check who may write there, or choose another place",
+            std::io::ErrorKind::PermissionDenied => {
+                "check who may write there, or choose another place"
+            }
             std::io::ErrorKind::StorageFull => "make room on the disk",
             _ => "",
         };
@@ -81,9 +96,14 @@ impl Failure {
 
     /// The failure with the causes that an error names below itself.
     pub(crate) fn caused(self, error: &dyn std::error::Error) -> Self {
-        let causes: Vec<String> =
-            std::iter::successors(error.source(), |e| e.source()).map(ToString::to_string).collect();
-        if causes.is_empty() { self } else { self.because(causes.join(": ")) }
+        let causes: Vec<String> = std::iter::successors(error.source(), |e| e.source())
+            .map(ToString::to_string)
+            .collect();
+        if causes.is_empty() {
+            self
+        } else {
+            self.because(causes.join(": "))
+        }
     }
 
     /// Whether trying again later, with nothing else changed, may work.
@@ -116,17 +136,31 @@ impl Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let (exit, code, hint) = match refusal.code {
-            RefusalCode::Version => (Exit::Error, "version", "upgrade the older of the two programs"),
-            RefusalCode::NotAuthorised => {
-                (Exit::NotAuthorised, "not-authorised", "ask the admin for a token of the right role: deskgrid login")
-            }
-            RefusalCode::NotFound => (Exit::Error, "not-found", "deskgrid job list --all shows what there is"),
+            RefusalCode::Version => (
+                Exit::Error,
+                "version",
+                "upgrade the older of the two programs",
+            ),
+            RefusalCode::NotAuthorised => (
+                Exit::NotAuthorised,
+                "not-authorised",
+                "ask the admin for a token of the right role: deskgrid login",
+            ),
+            RefusalCode::NotFound => (
+                Exit::Error,
+                "not-found",
+                "deskgrid job list --all shows what there is",
+            ),
             RefusalCode::Invalid => (Exit::Usage, "invalid", ""),
             RefusalCode::Conflict => (Exit::Error, "conflict", ""),
             RefusalCode::Unavailable => (Exit::Error, "unavailable", "try again later"),
             RefusalCode::NotAdmitted => (Exit::Refused, "not-admitted", ""),
         };
-        let hint = if refusal.hint.is_empty() { hint.to_owned() } else { refusal.hint };
+        let hint = if refusal.hint.is_empty() {
+            hint.to_owned()
+        } else {
+            refusal.hint
+        };
         Failure::new(exit, code, refusal.message, hint)
     }
 }
@@ -135,45 +169,73 @@ impl From<LinkError> for Failure {
     fn from(error: LinkError) -> Self {
         match error {
             LinkError::Unreachable { master, why } => {
-                let hint = "is it running, and is its UDP port open? start it with: deskgrid master start";
-                Failure::new(Exit::Unreachable, "unreachable", format!("the master at {master} does not answer"), hint)
-                    .because(why)
+                let hint =
+                    "is it running, and is its UDP port open? start it with: deskgrid master start";
+                Failure::new(
+                    Exit::Unreachable,
+                    "unreachable",
+                    format!("the master at {master} does not answer"),
+                    hint,
+                )
+                .because(why)
             }
             LinkError::Closed(why) if why.contains("waits for an admin") => {
                 let hint = "ask an admin for: deskgrid identity approve NAME";
-                Failure::new(Exit::NotAuthorised, "not-approved", "the master does not let this identity in yet", hint)
-                    .because(why)
+                Failure::new(
+                    Exit::NotAuthorised,
+                    "not-approved",
+                    "the master does not let this identity in yet",
+                    hint,
+                )
+                .because(why)
             }
             LinkError::Closed(why) => {
                 let what = "the connection to the master ended";
-                Failure::new(Exit::Unreachable, "unreachable", what, "try again; the master's log says more")
-                    .because(why)
+                Failure::new(
+                    Exit::Unreachable,
+                    "unreachable",
+                    what,
+                    "try again; the master's log says more",
+                )
+                .because(why)
             }
             LinkError::WrongMaster { master, why } => {
-                let what = format!("what answers at {master} is not the master that this identity or token belongs to");
-                let hint = "check the address; if the master was set up anew, join again with a new token";
+                let what = format!(
+                    "what answers at {master} is not the master that this identity or token belongs to"
+                );
+                let hint =
+                    "check the address; if the master was set up anew, join again with a new token";
                 Failure::new(Exit::NotAuthorised, "wrong-master", what, hint).because(why)
             }
             LinkError::NotAccepted(why) => {
                 let hint = "ask the admin for a new token, then: deskgrid login --rejoin --master HOST:PORT";
-                Failure::new(Exit::NotAuthorised, "not-authorised", "the master does not accept this identity", hint)
-                    .because(why)
+                Failure::new(
+                    Exit::NotAuthorised,
+                    "not-authorised",
+                    "the master does not accept this identity",
+                    hint,
+                )
+                .because(why)
             }
             LinkError::Refused(refusal) => refusal.into(),
-            LinkError::File { what, path, source } => Failure::io(format!("{what} {}", path.display()), &source),
+            LinkError::File { what, path, source } => {
+                Failure::io(format!("{what} {}", path.display()), &source)
+            }
             LinkError::NoIdentity { dir } => {
                 let what = format!("no identity in {}", dir.display());
-                let hint = "deskgrid login --master HOST:PORT (or --dir with the master's own directory)";
+                let hint =
+                    "deskgrid login --master HOST:PORT (or --dir with the master's own directory)";
                 Failure::new(Exit::NotAuthorised, "no-identity", what, hint)
             }
-            LinkError::BadIdentity(_) => Failure::new(Exit::NotAuthorised, "bad-identity", error.to_string(), ""),
+            LinkError::BadIdentity(_) => {
+                Failure::new(Exit::NotAuthorised, "bad-identity", error.to_string(), "")
+            }
             LinkError::Protocol(_) | LinkError::Unread => {
                 let hint = "do both ends run the same version? compare deskgrid --version";
                 Failure::new(Exit::Error, "protocol", error.to_string(), hint)
             }
             LinkError::Damaged { .. } => {
-                let hint =
-                    "try again; a result that stays damaged can be computed again: deskgrid job retry JOB --damaged";
+                let hint = "try again; a result that stays damaged can be computed again: deskgrid job retry JOB --damaged";
                 Failure::new(Exit::Error, "damaged", error.to_string(), hint)
             }
         }
@@ -185,13 +247,17 @@ impl From<master::MasterError> for Failure {
     fn from(error: master::MasterError) -> Self {
         let hint = match error {
             master::MasterError::Link(error) => return error.into(),
-            master::MasterError::Config(_) => return Failure::usage(error.to_string(), "see configs/master.toml"),
+            master::MasterError::Config(_) => {
+                return Failure::usage(error.to_string(), "see configs/master.toml");
+            }
             master::MasterError::Lost(ref lost) => lost.hint(),
             master::MasterError::Clock { .. } => {
                 "set the clock (on most systems: timedatectl set-ntp true). If it is right now and was wrong then: \
                  deskgrid master start --accept-clock"
             }
-            master::MasterError::Running { .. } => "stop the other one, or give this one another --dir",
+            master::MasterError::Running { .. } => {
+                "stop the other one, or give this one another --dir"
+            }
             _ => "the log above says more",
         };
         Failure::new(Exit::Error, "master", error.to_string(), hint).caused(&error)
@@ -224,19 +290,40 @@ mod tests {
         assert_eq!(refused(RefusalCode::NotAdmitted), 5);
         assert_eq!(refused(RefusalCode::NotFound), 1);
         assert_eq!(refused(RefusalCode::Invalid), 2);
-        let unreachable = LinkError::Unreachable { master: "h:1".into(), why: "nobody".into() };
+        let unreachable = LinkError::Unreachable {
+            master: "h:1".into(),
+            why: "nobody".into(),
+        };
         assert_eq!(Failure::from(unreachable).exit as u8, 7);
         let passing = |error: LinkError| error.passing() && Failure::from(error).passing();
         assert!(passing(LinkError::Closed("gone".into())));
-        assert!(passing(LinkError::Refused(Refusal::new(RefusalCode::Unavailable, "m", ""))));
-        assert_eq!(Failure::from(LinkError::NoIdentity { dir: "x".into() }).exit as u8, 6);
-        assert_eq!((Exit::Well as u8, Exit::Usage as u8, Exit::TasksFailed as u8, Exit::TimedOut as u8), (0, 2, 3, 4));
+        assert!(passing(LinkError::Refused(Refusal::new(
+            RefusalCode::Unavailable,
+            "m",
+            ""
+        ))));
+        assert_eq!(
+            Failure::from(LinkError::NoIdentity { dir: "x".into() }).exit as u8,
+            6
+        );
+        assert_eq!(
+            (
+                Exit::Well as u8,
+                Exit::Usage as u8,
+                Exit::TasksFailed as u8,
+                Exit::TimedOut as u8
+            ),
+            (0, 2, 3, 4)
+        );
     }
 
     #[test]
     fn failures_print_in_both_shapes() {
         let failure = Failure::usage("no such file", "look").because("it is gone");
-        assert_eq!(failure.text(), "error: no such file\nbecause: it is gone\ntry: look\n");
+        assert_eq!(
+            failure.text(),
+            "error: no such file\nbecause: it is gone\ntry: look\n"
+        );
         let want = r#"{"error":{"code":"usage","hint":"look","message":"no such file: it is gone"},"schema":1}"#;
         assert_eq!(failure.json().to_string(), want);
         assert_eq!(Failure::usage("x", "").text(), "error: x\n");
@@ -244,6 +331,9 @@ mod tests {
 
     #[test]
     fn the_masters_own_hint_goes_before_ours() {
-        assert_eq!(Failure::from(Refusal::new(RefusalCode::NotFound, "m", "its own")).hint, "its own");
+        assert_eq!(
+            Failure::from(Refusal::new(RefusalCode::NotFound, "m", "its own")).hint,
+            "its own"
+        );
     }
 }

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-/// Gives a file that was private while it was written the permissions that the user's new files usually have.
+/// Gives a file that was private while it was written the permissions that the user's new files
+/// usually have.
 #[cfg(unix)]
 pub(crate) fn permit(path: &Path, executable: bool) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
-//! The command line of deskgrid: reads what was asked for, composes the other rooms, and prints for people and for
-//! scripts.
+//! The command line of deskgrid: reads what was asked for, composes the other rooms, and prints for
+//! people and for scripts.
 //!
-//! What is not here: scheduling (`scheduler`), the master's and the worker's work (`master`, `worker`), and how they
-//! talk (`link`).
+//! What is not here: scheduling (`scheduler`), the master's and the worker's work (`master`,
+//! `worker`), and how they talk (`link`).
 
 mod args;
 mod commands;

@@ -6,28 +6,38 @@ use crate::args::Global;
 
 /// What is logged, unless the user says otherwise.
 fn filter(level: &str) -> EnvFilter {
-    // The libraries below speak up only when something is wrong: their every packet would drown a job's story.
-    let usual = format!("{level},quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,hyper=warn,hyper_util=warn");
+    // The libraries below speak up only when something is wrong: their every packet would drown a
+    // job's story.
+    let usual = format!(
+        "{level},quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,hyper=warn,hyper_util=warn"
+    );
     EnvFilter::try_from_env("DESKGRID_LOG").unwrap_or_else(|_| EnvFilter::new(usual))
 }
 
-/// Starts logging into `worker.log` in this directory, anew with each start: a service has no standard error.
+/// Starts logging into `worker.log` in this directory, anew with each start: a service has no
+/// standard error.
 #[cfg(windows)]
 pub(crate) fn of_service(dir: &std::path::Path) {
     if let Ok(file) = std::fs::File::create(dir.join("worker.log")) {
-        let builder = tracing_subscriber::fmt().with_env_filter(filter("info")).with_target(false).with_ansi(false);
+        let builder = tracing_subscriber::fmt()
+            .with_env_filter(filter("info"))
+            .with_target(false)
+            .with_ansi(false);
         let _ = builder.with_writer(std::sync::Mutex::new(file)).try_init();
     }
 }
 
-/// Starts logging. `serving`: the program serves until it is stopped, and what it does is worth a line.
+/// Starts logging. `serving`: the program serves until it is stopped, and what it does is worth a
+/// line.
 pub(crate) fn start(global: &Global, serving: bool) {
     let level = match (global.verbose, serving) {
         (0, false) => "warn",
         (0, true) | (1, false) => "info",
         _ => "debug",
     };
-    let builder = tracing_subscriber::fmt().with_env_filter(filter(level)).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter(level))
+        .with_writer(std::io::stderr);
     // Fails only if logging was started before, and then it goes on as it was.
     let _ = if global.log_json {
         builder.json().try_init()
@@ -37,6 +47,9 @@ pub(crate) fn start(global: &Global, serving: bool) {
             clap::ColorChoice::Never => false,
             clap::ColorChoice::Auto => std::io::IsTerminal::is_terminal(&std::io::stderr()),
         };
-        builder.with_target(false).with_ansi(ansi && std::env::var_os("NO_COLOR").is_none()).try_init()
+        builder
+            .with_target(false)
+            .with_ansi(ansi && std::env::var_os("NO_COLOR").is_none())
+            .try_init()
     };
 }

@@ -15,7 +15,10 @@ const AT_A_TIME: usize = 8;
 ///
 /// # Errors
 /// The first that occurs; the rest is given up.
-pub(crate) async fn each<I, T, W>(items: impl IntoIterator<Item = I>, work: impl Fn(I) -> W) -> Result<Vec<T>, Failure>
+pub(crate) async fn each<I, T, W>(
+    items: impl IntoIterator<Item = I>,
+    work: impl Fn(I) -> W,
+) -> Result<Vec<T>, Failure>
 where
     W: Future<Output = Result<T, Failure>> + Send + 'static,
     T: Send + 'static,
@@ -39,5 +42,11 @@ where
 
 /// Some work did not come to its end.
 pub(crate) fn interrupted(error: &JoinError) -> Failure {
-    Failure::new(Exit::Error, "internal", "work on a file was interrupted", "").because(error)
+    Failure::new(
+        Exit::Error,
+        "internal",
+        "work on a file was interrupted",
+        "",
+    )
+    .because(error)
 }

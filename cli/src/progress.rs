@@ -1,4 +1,5 @@
-//! Progress of jobs for people: a bar on a terminal, now and then a line elsewhere. Always on standard error.
+//! Progress of jobs for people: a bar on a terminal, now and then a line elsewhere. Always on
+//! standard error.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -27,7 +28,11 @@ pub(crate) enum Progress {
 impl Progress {
     /// A bar if standard error is a terminal.
     pub(crate) fn new() -> Self {
-        if std::io::stderr().is_terminal() { Progress::Bar(bar()) } else { Progress::Lines { written: None } }
+        if std::io::stderr().is_terminal() {
+            Progress::Bar(bar())
+        } else {
+            Progress::Lines { written: None }
+        }
     }
 
     /// Shows the jobs as they are.
@@ -35,7 +40,9 @@ impl Progress {
         let counts = sum(jobs);
         let text = line(
             &counts,
-            jobs.iter().filter_map(|job| job.predicted.map(|forecast| forecast.finish)).max(),
+            jobs.iter()
+                .filter_map(|job| job.predicted.map(|forecast| forecast.finish))
+                .max(),
             when::now(),
         );
         match self {
@@ -74,23 +81,26 @@ impl Default for Progress {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("[{elapsed_precise}] {bar:32} {pos}/{len} {msg}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("[{elapsed_precise}] {bar:32} {pos}/{len} {msg}")
+    {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
     }
     bar
 }
 
 fn sum(jobs: &[JobView]) -> TaskCounts {
-    jobs.iter().fold(TaskCounts::default(), |sum, job| TaskCounts {
-        total: sum.total + job.tasks.total,
-        disclosed: sum.disclosed + job.tasks.disclosed,
-        waiting: sum.waiting + job.tasks.waiting,
-        running: sum.running + job.tasks.running,
-        suspended: sum.suspended + job.tasks.suspended,
-        finished: sum.finished + job.tasks.finished,
-        failed: sum.failed + job.tasks.failed,
-        cancelled: sum.cancelled + job.tasks.cancelled,
-    })
+    jobs.iter()
+        .fold(TaskCounts::default(), |sum, job| TaskCounts {
+            total: sum.total + job.tasks.total,
+            disclosed: sum.disclosed + job.tasks.disclosed,
+            waiting: sum.waiting + job.tasks.waiting,
+            running: sum.running + job.tasks.running,
+            suspended: sum.suspended + job.tasks.suspended,
+            finished: sum.finished + job.tasks.finished,
+            failed: sum.failed + job.tasks.failed,
+            cancelled: sum.cancelled + job.tasks.cancelled,
+        })
 }
 
 /// What a job's tasks do, and how long it will take.
@@ -101,7 +111,11 @@ fn line(counts: &TaskCounts, finish: Option<Time>, now: Time) -> String {
         (counts.failed, "failed"),
         (counts.cancelled, "cancelled"),
     ];
-    let mut parts: Vec<String> = words.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    let mut parts: Vec<String> = words
+        .iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, word)| format!("{n} {word}"))
+        .collect();
     if counts.settled() == counts.total {
         parts.insert(0, format!("{} finished", counts.finished));
     } else if let Some(finish) = finish {
@@ -116,9 +130,23 @@ mod tests {
 
     #[test]
     fn progress_says_what_matters() {
-        let counts = TaskCounts { total: 10, finished: 4, running: 2, suspended: 1, ..TaskCounts::default() };
-        assert_eq!(line(&counts, Some(Time(65_000_000)), Time(5_000_000)), "2 running, 1 suspended, ETA 1m00s");
-        let done = TaskCounts { total: 10, finished: 9, failed: 1, ..TaskCounts::default() };
+        let counts = TaskCounts {
+            total: 10,
+            finished: 4,
+            running: 2,
+            suspended: 1,
+            ..TaskCounts::default()
+        };
+        assert_eq!(
+            line(&counts, Some(Time(65_000_000)), Time(5_000_000)),
+            "2 running, 1 suspended, ETA 1m00s"
+        );
+        let done = TaskCounts {
+            total: 10,
+            finished: 9,
+            failed: 1,
+            ..TaskCounts::default()
+        };
         assert_eq!(line(&done, None, Time(0)), "9 finished, 1 failed");
     }
 }

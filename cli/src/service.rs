@@ -1,5 +1,5 @@
-//! The worker as a service of systemd: which files that takes, what they say, and which commands. Only the plan; carrying
-//! it out is the command's.
+//! The worker as a service of systemd: which files that takes, what they say, and which commands.
+//! Only the plan; carrying it out is the command's.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use crate::failure::Failure;
 
 /// The service's name.
 pub(crate) const UNIT: &str = "deskgrid-worker.service";
-/// The slice that the service is in, so that everything of it together has the lowest weight on the host.
+/// The slice that the service is in, so that everything of it together has the lowest weight on the
+/// host.
 const SLICE: &str = "deskgrid.slice";
 /// The account that the system's service runs as.
 const ACCOUNT: &str = "deskgrid";
@@ -91,17 +92,34 @@ impl Places {
     ///
     /// # Errors
     /// If a path cannot stand in a unit.
-    pub(crate) fn files(&self, slots: Option<u32>, settings: bool) -> Result<Vec<Written>, Failure> {
+    pub(crate) fn files(
+        &self,
+        slots: Option<u32>,
+        settings: bool,
+    ) -> Result<Vec<Written>, Failure> {
         let mut files = vec![
-            Written { path: self.unit(), text: self.unit_text(slots, settings)? },
-            Written { path: self.slice(), text: SLICE_TEXT.to_owned() },
+            Written {
+                path: self.unit(),
+                text: self.unit_text(slots, settings)?,
+            },
+            Written {
+                path: self.slice(),
+                text: SLICE_TEXT.to_owned(),
+            },
         ];
-        files.extend(self.accounts().map(|path| Written { path, text: account_text(&self.dir) }));
+        files.extend(self.accounts().map(|path| Written {
+            path,
+            text: account_text(&self.dir),
+        }));
         Ok(files)
     }
 
     fn unit_text(&self, slots: Option<u32>, settings: bool) -> Result<String, Failure> {
-        let mut start = format!("{} --dir {} worker start", quoted(&self.program())?, quoted(&self.dir)?);
+        let mut start = format!(
+            "{} --dir {} worker start",
+            quoted(&self.program())?,
+            quoted(&self.dir)?
+        );
         if settings {
             write!(start, " --config {}", quoted(&self.settings())?).expect("text takes text");
         }
@@ -110,10 +128,17 @@ impl Places {
         }
         let dir = quoted(&self.dir)?;
         let (own, target) = match self.scope {
-            Scope::System => (format!("\n{SYSTEM}ReadWritePaths={dir}\n"), "multi-user.target"),
+            Scope::System => (
+                format!("\n{SYSTEM}ReadWritePaths={dir}\n"),
+                "multi-user.target",
+            ),
             Scope::User { .. } => (String::new(), "default.target"),
         };
-        let after = if self.scope == Scope::System { ONLINE } else { "" };
+        let after = if self.scope == Scope::System {
+            ONLINE
+        } else {
+            ""
+        };
         Ok(format!(
             "{HEAD}{DIR_NOTE}{}\n[Unit]\n{UNIT_TEXT}{after}\n[Service]\nExecStart={start}\n{SERVICE}{own}\n[Install]\nWantedBy={target}\n",
             self.dir.display()
@@ -140,7 +165,8 @@ impl Places {
         }
     }
 
-    /// What to do before the files go. Stopped in order, the worker tells its master that it leaves.
+    /// What to do before the files go. Stopped in order, the worker tells its master that it
+    /// leaves.
     pub(crate) fn stop(&self) -> Vec<Words> {
         match &self.scope {
             Scope::System => vec![words(&["systemctl", "disable", "--now", UNIT])],
@@ -151,7 +177,10 @@ impl Places {
     /// What to do once the files are gone.
     pub(crate) fn forget(&self) -> Vec<Words> {
         match &self.scope {
-            Scope::System => vec![words(&["systemctl", "daemon-reload"]), words(&["userdel", ACCOUNT])],
+            Scope::System => vec![
+                words(&["systemctl", "daemon-reload"]),
+                words(&["userdel", ACCOUNT]),
+            ],
             Scope::User { .. } => vec![words(&["systemctl", "--user", "daemon-reload"])],
         }
     }
@@ -174,13 +203,18 @@ fn words(words: &[&str]) -> Words {
 
 /// The state directory of an installed unit.
 pub(crate) fn dir_of(unit: &str) -> Option<PathBuf> {
-    unit.lines().find_map(|line| line.strip_prefix(DIR_NOTE)).map(PathBuf::from)
+    unit.lines()
+        .find_map(|line| line.strip_prefix(DIR_NOTE))
+        .map(PathBuf::from)
 }
 
 /// A path as one word of a unit.
 fn quoted(path: &Path) -> Result<String, Failure> {
     let refused = |why: &str| {
-        Failure::usage(format!("{} cannot be used by a service: {why}", path.display()), "choose another path")
+        Failure::usage(
+            format!("{} cannot be used by a service: {why}", path.display()),
+            "choose another path",
+        )
     };
     let text = path.to_str().ok_or_else(|| refused("it is not UTF-8"))?;
     if !path.is_absolute() {
@@ -189,8 +223,14 @@ fn quoted(path: &Path) -> Result<String, Failure> {
     if text.chars().any(char::is_control) {
         return Err(refused("it has control characters"));
     }
-    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
-    let plain = text.chars().all(|c| c.is_alphanumeric() || "/._-+@:%".contains(c));
+    let text = text
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%")
+        .replace('$', "$$");
+    let plain = text
+        .chars()
+        .all(|c| c.is_alphanumeric() || "/._-+@:%".contains(c));
     Ok(if plain { text } else { format!("\"{text}\"") })
 }
 
@@ -203,14 +243,16 @@ fn account_text(dir: &Path) -> String {
     )
 }
 
-const HEAD: &str = "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n";
+const HEAD: &str =
+    "# Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.\n";
 
 const UNIT_TEXT: &str = "\
 Description=deskgrid worker: computes tasks while nobody needs this PC
 StartLimitIntervalSec=0
 ";
 
-const ONLINE: &str = "Wants=network-online.target\nAfter=network-online.target systemd-logind.service\n";
+const ONLINE: &str =
+    "Wants=network-online.target\nAfter=network-online.target systemd-logind.service\n";
 
 const SLICE_TEXT: &str = "\
 # Written by `deskgrid worker install`; `deskgrid worker uninstall` removes it.
@@ -248,8 +290,8 @@ SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap
 SystemCallErrorNumber=EPERM
 ";
 
-/// What the host's service has beside that. Namespaces are not restricted, and nothing is mounted over /proc: tasks that
-/// run in a namespace of their own (bubblewrap) need both.
+/// What the host's service has beside that. Namespaces are not restricted, and nothing is mounted
+/// over /proc: tasks that run in a namespace of their own (bubblewrap) need both.
 const SYSTEM: &str = "\
 User=deskgrid
 Group=deskgrid
@@ -270,13 +312,22 @@ mod tests {
     use super::*;
 
     fn user() -> Places {
-        let scope = Scope::User { config: "/home/o/.config".into(), data: "/home/o/.local/share".into() };
-        Places { scope, dir: "/home/o/my grid".into() }
+        let scope = Scope::User {
+            config: "/home/o/.config".into(),
+            data: "/home/o/.local/share".into(),
+        };
+        Places {
+            scope,
+            dir: "/home/o/my grid".into(),
+        }
     }
 
     #[test]
     fn the_unit_names_everything_by_absolute_paths() {
-        let system = Places { scope: Scope::System, dir: "/var/lib/deskgrid".into() };
+        let system = Places {
+            scope: Scope::System,
+            dir: "/var/lib/deskgrid".into(),
+        };
         let text = &system.files(Some(2), true).unwrap()[0].text;
         let start = "ExecStart=/usr/local/lib/deskgrid/deskgrid --dir /var/lib/deskgrid worker start --config /etc/deskgrid/worker.toml --slots 2\n";
         assert!(text.contains(start), "{text}");
@@ -288,17 +339,28 @@ mod tests {
             "ProtectHome=yes",
             "WantedBy=multi-user.target",
         ] {
-            assert!(text.lines().any(|l| l == line), "{line} is missing:\n{text}");
+            assert!(
+                text.lines().any(|l| l == line),
+                "{line} is missing:\n{text}"
+            );
         }
-        assert_eq!(dir_of(text).as_deref(), Some(Path::new("/var/lib/deskgrid")));
+        assert_eq!(
+            dir_of(text).as_deref(),
+            Some(Path::new("/var/lib/deskgrid"))
+        );
     }
 
     #[test]
     fn a_persons_service_asks_for_no_rights_that_a_person_has_not() {
         let text = &user().files(None, false).unwrap()[0].text;
-        assert!(text.contains("--dir \"/home/o/my grid\" worker start\n"), "{text}");
         assert!(
-            !text.contains("User=") && !text.contains("Protect") && text.contains("WantedBy=default.target"),
+            text.contains("--dir \"/home/o/my grid\" worker start\n"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("User=")
+                && !text.contains("Protect")
+                && text.contains("WantedBy=default.target"),
             "{text}"
         );
         assert_eq!(dir_of(text).as_deref(), Some(Path::new("/home/o/my grid")));
@@ -306,7 +368,10 @@ mod tests {
 
     #[test]
     fn paths_survive_the_units_own_language() {
-        assert_eq!(quoted(Path::new("/a b/100%/$x\\")).unwrap(), "\"/a b/100%%/$$x\\\\\"");
+        assert_eq!(
+            quoted(Path::new("/a b/100%/$x\\")).unwrap(),
+            "\"/a b/100%%/$$x\\\\\""
+        );
         for bad in ["relative", "/a\nb"] {
             assert!(quoted(Path::new(bad)).is_err(), "{bad:?}");
         }
@@ -314,9 +379,21 @@ mod tests {
 
     #[test]
     fn what_is_written_is_removed() {
-        for places in [user(), Places { scope: Scope::System, dir: "/var/lib/deskgrid".into() }] {
+        for places in [
+            user(),
+            Places {
+                scope: Scope::System,
+                dir: "/var/lib/deskgrid".into(),
+            },
+        ] {
             let all = places.all();
-            assert!(places.files(None, true).unwrap().iter().all(|file| all.contains(&file.path)));
+            assert!(
+                places
+                    .files(None, true)
+                    .unwrap()
+                    .iter()
+                    .all(|file| all.contains(&file.path))
+            );
             assert!(all.contains(&places.program()) && all.contains(&places.settings()));
             assert!(!all.contains(&places.dir), "others may have state there");
         }

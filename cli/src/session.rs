@@ -1,11 +1,13 @@
-//! A command's conversation with the master: connects with this machine's identity, asks, and sorts the answers.
+//! A command's conversation with the master: connects with this machine's identity, asks, and sorts
+//! the answers.
 
 use std::sync::{Mutex, PoisonError};
 
 use common::JobId;
 use common::selector::Selector;
 use common::view::{
-    AccountView, EstimatesView, HostView, JobState, JobView, OutputView, TaskState, TaskView, Undecided,
+    AccountView, EstimatesView, HostView, JobState, JobView, OutputView, TaskState, TaskView,
+    Undecided,
 };
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
@@ -16,8 +18,8 @@ use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::state::StateDir;
 
-/// The connections of this process. However a command ends, the master is told that they do: one that it has to find out
-/// by itself counts against the user for some seconds more.
+/// The connections of this process. However a command ends, the master is told that they do: one
+/// that it has to find out by itself counts against the user for some seconds more.
 static OPEN: Mutex<Vec<Connection>> = Mutex::new(Vec::new());
 
 /// Connects, for as long as this process lasts at most.
@@ -35,7 +37,10 @@ pub(crate) async fn connect(identity: &Identity) -> Result<Client, LinkError> {
 /// Ends every connection that a command has left open.
 pub(crate) async fn goodbye() {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
-    for connection in open.iter().filter(|connection| connection.quic().close_reason().is_none()) {
+    for connection in open
+        .iter()
+        .filter(|connection| connection.quic().close_reason().is_none())
+    {
         connection.close("done").await;
     }
 }
@@ -75,12 +80,18 @@ impl Session {
             }
             connected => connected?,
         };
-        Ok(Self { client, master: identity.link.master })
+        Ok(Self {
+            client,
+            master: identity.link.master,
+        })
     }
 
     /// The same conversation over a new connection.
     pub(crate) fn over(&self, client: Client) -> Self {
-        Self { client, master: self.master.clone() }
+        Self {
+            client,
+            master: self.master.clone(),
+        }
     }
 
     /// The connection.
@@ -106,8 +117,15 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub(crate) async fn jobs(&self, jobs: Selector, states: Vec<JobState>) -> Result<Vec<JobView>, Failure> {
-        Ok(collect!(self.client.ask(&Request::Jobs { jobs, states }).await?, Reply::Jobs))
+    pub(crate) async fn jobs(
+        &self,
+        jobs: Selector,
+        states: Vec<JobState>,
+    ) -> Result<Vec<JobView>, Failure> {
+        Ok(collect!(
+            self.client.ask(&Request::Jobs { jobs, states }).await?,
+            Reply::Jobs
+        ))
     }
 
     /// Exactly one job.
@@ -120,9 +138,17 @@ impl Session {
                 OneJob::Id(id) => format!("there is no job {id}"),
                 OneJob::Last => "there are no jobs".to_owned(),
             };
-            Failure::new(Exit::Error, "not-found", what, "deskgrid job list --all shows the jobs that there are")
+            Failure::new(
+                Exit::Error,
+                "not-found",
+                what,
+                "deskgrid job list --all shows the jobs that there are",
+            )
         };
-        self.jobs(job.into(), Vec::new()).await?.pop().ok_or_else(unknown)
+        self.jobs(job.into(), Vec::new())
+            .await?
+            .pop()
+            .ok_or_else(unknown)
     }
 
     /// The number of a job.
@@ -154,7 +180,11 @@ impl Session {
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
-    pub(crate) async fn outputs(&self, job: JobId, tasks: Selector) -> Result<Vec<OutputView>, Failure> {
+    pub(crate) async fn outputs(
+        &self,
+        job: JobId,
+        tasks: Selector,
+    ) -> Result<Vec<OutputView>, Failure> {
         let request = Request::Outputs { job, tasks };
         Ok(collect!(self.client.ask(&request).await?, Reply::Outputs))
     }

@@ -1,4 +1,5 @@
-//! Where this machine keeps what deskgrid remembers: one directory, with a room for each part that runs here.
+//! Where this machine keeps what deskgrid remembers: one directory, with a room for each part that
+//! runs here.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,9 +25,12 @@ impl StateDir {
             return Ok(Self(dir.to_owned()));
         }
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        usual(variable)
-            .map(Self)
-            .ok_or_else(|| Failure::usage("there is no home directory to keep state in", "name one with --dir DIR"))
+        usual(variable).map(Self).ok_or_else(|| {
+            Failure::usage(
+                "there is no home directory to keep state in",
+                "name one with --dir DIR",
+            )
+        })
     }
 
     /// The worker's own room.
@@ -49,7 +53,9 @@ fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if cfg!(windows) {
         return variable("LOCALAPPDATA").map(|dir| PathBuf::from(dir).join("deskgrid"));
     }
-    let state = variable("XDG_STATE_HOME").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let state = variable("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute());
     let home = || variable("HOME").map(|home| PathBuf::from(home).join(".local/state"));
     state.or_else(home).map(|dir| dir.join("deskgrid"))
 }
@@ -61,10 +67,21 @@ mod tests {
     #[test]
     fn the_usual_place_follows_the_xdg_rules() {
         let with = |pairs: &'static [(&str, &str)]| {
-            usual(move |name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| value.into()))
+            usual(move |name| {
+                pairs
+                    .iter()
+                    .find(|(n, _)| *n == name)
+                    .map(|(_, value)| value.into())
+            })
         };
-        assert_eq!(with(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")]), Some("/s/deskgrid".into()));
-        assert_eq!(with(&[("XDG_STATE_HOME", "relative"), ("HOME", "/h")]), Some("/h/.local/state/deskgrid".into()));
+        assert_eq!(
+            with(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")]),
+            Some("/s/deskgrid".into())
+        );
+        assert_eq!(
+            with(&[("XDG_STATE_HOME", "relative"), ("HOME", "/h")]),
+            Some("/h/.local/state/deskgrid".into())
+        );
         assert_eq!(with(&[]), None);
     }
 }

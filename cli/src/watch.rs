@@ -1,5 +1,5 @@
-//! Waits for jobs: pushed by the master, never polled; connects again by itself when the master was away. The way back to it
-//! is also that of others who wait.
+//! Waits for jobs: pushed by the master, never polled; connects again by itself when the master was
+//! away. The way back to it is also that of others who wait.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -37,7 +37,11 @@ impl<'a> WayBack<'a> {
     /// Until the deadline, if there is one.
     pub(crate) fn new(state: &'a StateDir, deadline: Option<Instant>) -> Self {
         let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
-        Self { state, deadline, backoff }
+        Self {
+            state,
+            deadline,
+            backoff,
+        }
     }
 
     /// Connects again, however often it takes; none where the time is over first.
@@ -64,19 +68,27 @@ impl<'a> WayBack<'a> {
         let connecting = crate::session::connect(&identity);
         match self.left() {
             None => connecting.await,
-            Some(left) => tokio::time::timeout(left, connecting).await.unwrap_or_else(|_| {
-                Err(LinkError::Unreachable { master: identity.link.master.clone(), why: "time is over".to_owned() })
-            }),
+            Some(left) => tokio::time::timeout(left, connecting)
+                .await
+                .unwrap_or_else(|_| {
+                    Err(LinkError::Unreachable {
+                        master: identity.link.master.clone(),
+                        why: "time is over".to_owned(),
+                    })
+                }),
         }
     }
 
     fn left(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether the time is over, but for the moment by which the master's clock may be ahead of ours.
+    /// Whether the time is over, but for the moment by which the master's clock may be ahead of
+    /// ours.
     fn over(&self) -> bool {
-        self.left().is_some_and(|left| left < Duration::from_millis(50))
+        self.left()
+            .is_some_and(|left| left < Duration::from_millis(50))
     }
 }
 
@@ -102,16 +114,30 @@ impl Ended {
 
 impl<'a> Watch<'a> {
     /// Waits for these jobs, at most for `timeout`. `quiet`: nobody wants to see them on the way.
-    pub(crate) fn new(state: &'a StateDir, jobs: Selector, timeout: Option<Duration>, quiet: bool) -> Self {
+    pub(crate) fn new(
+        state: &'a StateDir,
+        jobs: Selector,
+        timeout: Option<Duration>,
+        quiet: bool,
+    ) -> Self {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        Self { way: WayBack::new(state, deadline), jobs, quiet }
+        Self {
+            way: WayBack::new(state, deadline),
+            jobs,
+            quiet,
+        }
     }
 
-    /// Waits on a first session that is there already, and shows `seen` the jobs whenever they change.
+    /// Waits on a first session that is there already, and shows `seen` the jobs whenever they
+    /// change.
     ///
     /// # Errors
     /// If the master refuses. A master that is away is waited for.
-    pub(crate) async fn run(mut self, session: Session, mut seen: impl FnMut(&[JobView])) -> Result<Ended, Failure> {
+    pub(crate) async fn run(
+        mut self,
+        session: Session,
+        mut seen: impl FnMut(&[JobView]),
+    ) -> Result<Ended, Failure> {
         let mut last = BTreeMap::new();
         let mut client = session.client().clone();
         loop {
@@ -120,7 +146,9 @@ impl<'a> Watch<'a> {
                 Err(error) if error.passing() => note(&format!("{error}; connecting again")),
                 Err(error) => return Err(error.into()),
             }
-            let Some(again) = self.way.connect().await? else { return Ok(self.ended(last)) };
+            let Some(again) = self.way.connect().await? else {
+                return Ok(self.ended(last));
+            };
             client = again;
         }
     }
@@ -133,12 +161,21 @@ impl<'a> Watch<'a> {
         seen: &mut impl FnMut(&[JobView]),
     ) -> Result<(), LinkError> {
         let timeout = self.way.left().map(Span::from);
-        let request = Request::Watch { jobs: self.jobs.clone(), quiet: self.quiet, timeout };
+        let request = Request::Watch {
+            jobs: self.jobs.clone(),
+            quiet: self.quiet,
+            timeout,
+        };
         let mut replies = client.stream(&request).await?;
         while let Some(reply) = replies.next().await? {
-            let Reply::Jobs(jobs) = reply else { return Err(unexpected(Some(&reply))) };
+            let Reply::Jobs(jobs) = reply else {
+                return Err(unexpected(Some(&reply)));
+            };
             // Where the numbers begin anew, all have been told of once.
-            let again = jobs.first().zip(last.keys().next_back()).is_some_and(|(first, last)| first.job <= *last);
+            let again = jobs
+                .first()
+                .zip(last.keys().next_back())
+                .is_some_and(|(first, last)| first.job <= *last);
             last.extend(jobs.into_iter().map(|job| (job.job, job)));
             // `last` and `all` mean what they meant at first, also after a new connection.
             if again || self.jobs == Selector::Last {
@@ -149,11 +186,17 @@ impl<'a> Watch<'a> {
         if last.values().all(|job| job.state.settled()) || self.way.over() {
             return Ok(());
         }
-        Err(LinkError::Closed("the master ended the answer early".to_owned()))
+        Err(LinkError::Closed(
+            "the master ended the answer early".to_owned(),
+        ))
     }
 
     fn ended(&self, last: BTreeMap<JobId, JobView>) -> Ended {
-        let timed_out = last.is_empty() && self.way.over() || last.values().any(|job| !job.state.settled());
-        Ended { jobs: last.into_values().collect(), timed_out }
+        let timed_out =
+            last.is_empty() && self.way.over() || last.values().any(|job| !job.state.settled());
+        Ended {
+            jobs: last.into_values().collect(),
+            timed_out,
+        }
     }
 }

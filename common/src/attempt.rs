@@ -66,13 +66,15 @@ pub enum Outcome {
     MissingOutput(String),
     /// A file that matches an expected output was not taken; names the file and says why.
     BadOutput(String),
-    /// The command could not be started here (a missing program, an input that cannot be placed); says why.
+    /// The command could not be started here (a missing program, an input that cannot be placed);
+    /// says why.
     NotStarted(String),
     /// The master asked for its end.
     Stopped,
     /// It went beyond what its host allows of memory or disk, and was ended; says what.
     OverLimit(String),
-    /// It ended, and what it left was damaged on its host before the master had it; says what. No failure of its task.
+    /// It ended, and what it left was damaged on its host before the master had it; says what. No
+    /// failure of its task.
     ResultLost(String),
     /// The host has no room for it on its disk, which is no fault of the task; says what was tried.
     NoRoom(String),
@@ -102,14 +104,19 @@ impl fmt::Display for Outcome {
             Outcome::Signalled(signal) => write!(f, "ended by signal {signal}"),
             Outcome::TimedOut(limit) => write!(f, "killed at its time limit of {limit}"),
             Outcome::MissingOutput(pattern) => {
-                write!(f, "ended with exit code 0, but its expected output `{pattern}` is missing")
+                write!(
+                    f,
+                    "ended with exit code 0, but its expected output `{pattern}` is missing"
+                )
             }
             Outcome::BadOutput(what) => write!(f, "an output was not collected: {what}"),
             Outcome::NotStarted(why) => write!(f, "could not be started: {why}"),
             Outcome::NoRoom(what) => write!(f, "its host has no room: {what}"),
             Outcome::Stopped => write!(f, "stopped by the master"),
             Outcome::OverLimit(what) => write!(f, "ended at a limit of its host: {what}"),
-            Outcome::ResultLost(what) => write!(f, "ended, and its result was lost on its host: {what}"),
+            Outcome::ResultLost(what) => {
+                write!(f, "ended, and its result was lost on its host: {what}")
+            }
         }
     }
 }
@@ -151,8 +158,19 @@ pub struct Spent {
 impl Spent {
     /// What a completion says of it.
     pub fn of(completion: &Completion) -> Self {
-        let Completion { attempt, ran, suspended, cpu, .. } = completion;
-        Self { attempt: *attempt, ran: *ran, suspended: *suspended, cpu: *cpu }
+        let Completion {
+            attempt,
+            ran,
+            suspended,
+            cpu,
+            ..
+        } = completion;
+        Self {
+            attempt: *attempt,
+            ran: *ran,
+            suspended: *suspended,
+            cpu: *cpu,
+        }
     }
 }
 
@@ -179,7 +197,9 @@ pub struct OutputFile {
 impl Completion {
     /// Every blob that the master must hold before it can take the completion.
     pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
-        let streams = [&self.stdout, &self.stderr].into_iter().filter_map(|s| s.content.blob());
+        let streams = [&self.stdout, &self.stderr]
+            .into_iter()
+            .filter_map(|s| s.content.blob());
         streams.chain(self.outputs.iter().map(|o| o.blob))
     }
 }

@@ -1,4 +1,5 @@
-//! How a host was available: stretches of time as its worker records them. What is not here: recording, and formats.
+//! How a host was available: stretches of time as its worker records them. What is not here:
+//! recording, and formats.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,26 +11,33 @@ pub const LEAST_CPU: f32 = 0.01;
 /// The longest reason, in bytes.
 pub const MAX_REASON: usize = 32;
 
-/// A stretch of time in which a host was up, and could be used in the same way. Where there is none, the host was down,
-/// or its worker did not run.
+/// A stretch of time in which a host was up, and could be used in the same way. Where there is
+/// none, the host was down, or its worker did not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stretch {
     /// By the wall clock of the host, in microseconds since the Unix epoch.
     pub start: Time,
     /// Likewise; after `start`.
     pub end: Time,
-    /// The part of each slot's processor that tasks could have, on average over all slots, between 0 and 1.
+    /// The part of each slot's processor that tasks could have, on average over all slots, between
+    /// 0 and 1.
     pub cpu: f32,
     /// Whether the owner used the host, where that is known.
     pub owner_active: Option<bool>,
-    /// Why tasks could not use every slot, in the words of [`YieldReason`]; nothing where they could.
+    /// Why tasks could not use every slot, in the words of [`YieldReason`]; nothing where they
+    /// could.
     pub reason: Option<String>,
 }
 
 impl Stretch {
-    /// One in which the owner was in this state, and tasks could have this part of the processor unless they had to yield.
+    /// One in which the owner was in this state, and tasks could have this part of the processor
+    /// unless they had to yield.
     pub fn of(start: Time, end: Time, owner: OwnerState, cpu: f32) -> Self {
-        let cpu = if cpu.is_finite() && owner.lets_run() { cpu.clamp(0.0, 1.0) } else { 0.0 };
+        let cpu = if cpu.is_finite() && owner.lets_run() {
+            cpu.clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
         let reason = owner.reason();
         let owner_active = match reason {
             None => Some(false),
@@ -37,7 +45,13 @@ impl Stretch {
             // A busy or paused host says nothing of whether somebody sits before it.
             Some(_) => None,
         };
-        Self { start, end, cpu, owner_active, reason: reason.map(|why| why.to_string()) }
+        Self {
+            start,
+            end,
+            cpu,
+            owner_active,
+            reason: reason.map(|why| why.to_string()),
+        }
     }
 
     /// How long it is.
@@ -47,13 +61,17 @@ impl Stretch {
 
     /// Whether its numbers and words are what they must be.
     pub fn is_sound(&self) -> bool {
-        let word =
-            |why: &String| !why.is_empty() && why.len() <= MAX_REASON && why.bytes().all(|b| b.is_ascii_graphic());
-        self.start < self.end && (0.0..=1.0).contains(&self.cpu) && self.reason.as_ref().is_none_or(word)
+        let word = |why: &String| {
+            !why.is_empty() && why.len() <= MAX_REASON && why.bytes().all(|b| b.is_ascii_graphic())
+        };
+        self.start < self.end
+            && (0.0..=1.0).contains(&self.cpu)
+            && self.reason.as_ref().is_none_or(word)
     }
 
-    /// Takes in the stretch that follows at once, if it is like this one: the same owner and reason, and a part of the
-    /// processor that differs by `tolerance` at most. This one's is then the mean of both. Says whether it did.
+    /// Takes in the stretch that follows at once, if it is like this one: the same owner and
+    /// reason, and a part of the processor that differs by `tolerance` at most. This one's is then
+    /// the mean of both. Says whether it did.
     pub fn join(&mut self, next: &Stretch, tolerance: f32) -> bool {
         let alike = self.end == next.start
             && (self.owner_active, &self.reason) == (next.owner_active, &next.reason)
@@ -87,18 +105,34 @@ mod tests {
         for other in [
             at(41, 50, 0.51),
             at(40, 50, 0.6),
-            Stretch::of(Time(40), Time(50), OwnerState::Present(YieldReason::InUse), 0.5),
+            Stretch::of(
+                Time(40),
+                Time(50),
+                OwnerState::Present(YieldReason::InUse),
+                0.5,
+            ),
         ] {
             assert!(!first.join(&other, 0.05), "{other:?}");
         }
         let mut suspended = at(0, 10, 0.0);
-        assert!(!suspended.join(&at(10, 20, 0.02), 0.05), "a task runs in one of them only");
+        assert!(
+            !suspended.join(&at(10, 20, 0.02), 0.05),
+            "a task runs in one of them only"
+        );
     }
 
     #[test]
     fn what_yields_gives_nothing_and_says_why() {
-        let paused = Stretch::of(Time(0), Time(9), OwnerState::Present(YieldReason::PausedByOwner), 0.9);
-        assert_eq!((paused.cpu, paused.owner_active, paused.reason.as_deref()), (0.0, None, Some("paused-by-owner")));
+        let paused = Stretch::of(
+            Time(0),
+            Time(9),
+            OwnerState::Present(YieldReason::PausedByOwner),
+            0.9,
+        );
+        assert_eq!(
+            (paused.cpu, paused.owner_active, paused.reason.as_deref()),
+            (0.0, None, Some("paused-by-owner"))
+        );
         assert!(paused.is_sound() && at(0, 9, f32::NAN).is_sound() && at(0, 9, 7.0).is_sound());
     }
 
@@ -107,11 +141,26 @@ mod tests {
         let sound = at(3, 9, 0.5);
         for broken in [
             at(9, 9, 0.5),
-            Stretch { cpu: f32::NAN, ..sound.clone() },
-            Stretch { cpu: 1.5, ..sound.clone() },
-            Stretch { reason: Some(String::new()), ..sound.clone() },
-            Stretch { reason: Some("x".repeat(MAX_REASON + 1)), ..sound.clone() },
-            Stretch { reason: Some("two\nlines".into()), ..sound.clone() },
+            Stretch {
+                cpu: f32::NAN,
+                ..sound.clone()
+            },
+            Stretch {
+                cpu: 1.5,
+                ..sound.clone()
+            },
+            Stretch {
+                reason: Some(String::new()),
+                ..sound.clone()
+            },
+            Stretch {
+                reason: Some("x".repeat(MAX_REASON + 1)),
+                ..sound.clone()
+            },
+            Stretch {
+                reason: Some("two\nlines".into()),
+                ..sound.clone()
+            },
         ] {
             assert!(!broken.is_sound(), "{broken:?}");
         }

@@ -1,6 +1,8 @@
-//! The state that a task keeps so that its next attempt can go on: which files, and where their content is.
+//! The state that a task keeps so that its next attempt can go on: which files, and where their
+//! content is.
 //!
-//! The list of files is content itself, so that what travels in messages is short however many files there are.
+//! The list of files is content itself, so that what travels in messages is short however many
+//! files there are.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,8 +29,8 @@ pub struct Checkpointing {
 
 /// A saved state: complete at the master, with all of its content.
 ///
-/// Of one attempt's states the later has more in it. Of two attempts' neither need have: the younger may have begun from
-/// scratch, or from less than the older has saved since.
+/// Of one attempt's states the later has more in it. Of two attempts' neither need have: the
+/// younger may have begun from scratch, or from less than the older has saved since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// The number of the attempt whose state it is.
@@ -95,7 +97,9 @@ impl Manifest {
 
     /// The length of its files together, in bytes.
     pub fn bytes(&self) -> u64 {
-        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.blob.size))
+        self.files
+            .iter()
+            .fold(0, |sum, file| sum.saturating_add(file.blob.size))
     }
 }
 
@@ -106,7 +110,8 @@ pub enum Saving {
     Complete(BlobRef),
     /// It is not saved; says why. The attempt goes on.
     Refused(String),
-    /// What the attempt was to start from could not be used, so it started from the beginning; says why.
+    /// What the attempt was to start from could not be used, so it started from the beginning; says
+    /// why.
     FromScratch(String),
 }
 
@@ -116,14 +121,28 @@ mod tests {
     use crate::content::BlobHash;
 
     fn manifest(paths: &[&str]) -> Manifest {
-        let blob = BlobRef { hash: BlobHash([3; 32]), size: 10 };
-        Manifest { files: paths.iter().map(|path| SavedFile { path: path.parse().unwrap(), blob }).collect() }
+        let blob = BlobRef {
+            hash: BlobHash([3; 32]),
+            size: 10,
+        };
+        Manifest {
+            files: paths
+                .iter()
+                .map(|path| SavedFile {
+                    path: path.parse().unwrap(),
+                    blob,
+                })
+                .collect(),
+        }
     }
 
     #[test]
     fn a_manifest_reads_back_and_says_how_much_it_is() {
         let two = manifest(&["a/state", "b"]);
-        assert_eq!(Manifest::from_bytes(&two.to_bytes().unwrap()), Ok(two.clone()));
+        assert_eq!(
+            Manifest::from_bytes(&two.to_bytes().unwrap()),
+            Ok(two.clone())
+        );
         assert_eq!(two.bytes(), 20);
     }
 
@@ -131,11 +150,23 @@ mod tests {
     fn torn_and_colliding_manifests_are_refused() {
         let bytes = manifest(&["a", "b"]).to_bytes().unwrap();
         assert!((0..bytes.len()).all(|cut| Manifest::from_bytes(&bytes[..cut]).is_err()));
-        assert!(matches!(Manifest::from_bytes(&[&bytes[..], &[0]].concat()), Err(BadManifest::Malformed(_))));
+        assert!(matches!(
+            Manifest::from_bytes(&[&bytes[..], &[0]].concat()),
+            Err(BadManifest::Malformed(_))
+        ));
         let twice = manifest(&["a", "A"]).to_bytes().unwrap();
-        assert!(matches!(Manifest::from_bytes(&twice), Err(BadManifest::Collision(_))));
+        assert!(matches!(
+            Manifest::from_bytes(&twice),
+            Err(BadManifest::Collision(_))
+        ));
         // A path that leaves the directory does not even decode.
-        let up = bytes.iter().map(|byte| if *byte == b'a' { b'/' } else { *byte }).collect::<Vec<_>>();
-        assert!(matches!(Manifest::from_bytes(&up), Err(BadManifest::Malformed(_))));
+        let up = bytes
+            .iter()
+            .map(|byte| if *byte == b'a' { b'/' } else { *byte })
+            .collect::<Vec<_>>();
+        assert!(matches!(
+            Manifest::from_bytes(&up),
+            Err(BadManifest::Malformed(_))
+        ));
     }
 }

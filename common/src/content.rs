@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest content that travels inside a message and lies inside the store, in bytes; longer content is a blob.
+/// The longest content that travels inside a message and lies inside the store, in bytes; longer
+/// content is a blob.
 pub const MAX_INLINE: usize = 4_096;
 
 /// The BLAKE3 hash of some content. Prints as 64 hexadecimal digits.

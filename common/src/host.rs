@@ -35,14 +35,15 @@ pub struct HostFacts {
     pub network: bool,
 }
 
-/// How well a worker keeps tasks away from the owner's things; each level holds what the one before it does.
+/// How well a worker keeps tasks away from the owner's things; each level holds what the one before
+/// it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confinement {
     /// A process tree of its own with limits, a clean environment and a directory of its own.
     Process,
-    /// Reads only the system, writes only its own directory, reaches no other process and no network; held by Landlock
-    /// and a filter of system calls.
+    /// Reads only the system, writes only its own directory, reaches no other process and no
+    /// network; held by Landlock and a filter of system calls.
     Landlock,
     /// Sees only the system and its own directory, and no process but its own; held by namespaces.
     Namespace,
@@ -64,23 +65,38 @@ pub struct Offers {
 }
 
 impl Default for Offers {
-    /// Everything that jobs ask for: what is assumed of hosts of which nothing is said. Such a host holds nothing frozen.
+    /// Everything that jobs ask for: what is assumed of hosts of which nothing is said. Such a host
+    /// holds nothing frozen.
     fn default() -> Self {
-        Self { confinement: Confinement::Account, network: true, together: true, frozen: 0 }
+        Self {
+            confinement: Confinement::Account,
+            network: true,
+            together: true,
+            frozen: 0,
+        }
     }
 }
 
 impl HostFacts {
     /// What it has for jobs that ask for it.
     pub fn offers(&self) -> Offers {
-        Offers { confinement: self.confinement_most, network: self.network, together: true, frozen: 0 }
+        Offers {
+            confinement: self.confinement_most,
+            network: self.network,
+            together: true,
+            frozen: 0,
+        }
     }
 }
 
 impl Confinement {
     /// All of them, the weakest first.
-    pub const ALL: [Confinement; 4] =
-        [Confinement::Process, Confinement::Landlock, Confinement::Namespace, Confinement::Account];
+    pub const ALL: [Confinement; 4] = [
+        Confinement::Process,
+        Confinement::Landlock,
+        Confinement::Namespace,
+        Confinement::Account,
+    ];
 }
 
 /// A word that names no level of confinement.
@@ -91,7 +107,9 @@ pub struct BadConfinement(pub String);
 impl std::str::FromStr for Confinement {
     type Err = BadConfinement;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let level = Self::ALL.into_iter().find(|level| level.to_string() == text);
+        let level = Self::ALL
+            .into_iter()
+            .find(|level| level.to_string() == text);
         level.ok_or_else(|| BadConfinement(text.to_owned()))
     }
 }
@@ -179,7 +197,12 @@ pub struct Loan {
 impl From<OwnerState> for Status {
     /// A host that came up just now, with its whole processor.
     fn from(owner: OwnerState) -> Self {
-        Self { owner, cpu: 1.0, up_for: Span::ZERO, owner_for: Span::ZERO }
+        Self {
+            owner,
+            cpu: 1.0,
+            up_for: Span::ZERO,
+            owner_for: Span::ZERO,
+        }
     }
 }
 

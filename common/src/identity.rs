@@ -1,4 +1,5 @@
-//! Who has a certificate of the grid's, and what the master's audit log says of them, as admins see it.
+//! Who has a certificate of the grid's, and what the master's audit log says of them, as admins see
+//! it.
 
 use std::fmt;
 

@@ -18,11 +18,13 @@ pub struct TaskId {
     pub index: u32,
 }
 
-/// How often the master has been started on its store, from 1. Fences off messages from before a restart.
+/// How often the master has been started on its store, from 1. Fences off messages from before a
+/// restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u32);
 
-/// One execution of a task on one host. Prints as `7.3#2`; the incarnation is shown only by `Debug`.
+/// One execution of a task on one host. Prints as `7.3#2`; the incarnation is shown only by
+/// `Debug`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptId {
     /// What is executed.
@@ -37,7 +39,8 @@ pub struct AttemptId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostId(pub u32);
 
-/// Chosen by the client for one submission: the same id and body give the same job, however often they are sent.
+/// Chosen by the client for one submission: the same id and body give the same job, however often
+/// they are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub uuid::Uuid);
 
@@ -93,13 +96,20 @@ pub struct BadId {
 }
 
 fn bad(given: &str, expected: &'static str) -> BadId {
-    BadId { given: given.to_owned(), expected }
+    BadId {
+        given: given.to_owned(),
+        expected,
+    }
 }
 
 impl FromStr for JobId {
     type Err = BadId;
     fn from_str(s: &str) -> Result<Self, BadId> {
-        s.parse().ok().filter(|n| *n > 0).map(JobId).ok_or_else(|| bad(s, "a job number such as 7"))
+        s.parse()
+            .ok()
+            .filter(|n| *n > 0)
+            .map(JobId)
+            .ok_or_else(|| bad(s, "a job number such as 7"))
     }
 }
 
@@ -117,7 +127,9 @@ impl FromStr for TaskId {
 impl FromStr for RequestId {
     type Err = BadId;
     fn from_str(s: &str) -> Result<Self, BadId> {
-        s.parse().map(RequestId).map_err(|_| bad(s, "a UUID such as 0b9c2e4e-5a0a-4f0c-9a55-3f1f6b1c2d3e"))
+        s.parse()
+            .map(RequestId)
+            .map_err(|_| bad(s, "a UUID such as 0b9c2e4e-5a0a-4f0c-9a55-3f1f6b1c2d3e"))
     }
 }
 
@@ -133,6 +145,9 @@ mod tests {
         for wrong in ["", "0", "x", "-1", "7.3"] {
             assert!(wrong.parse::<JobId>().is_err(), "{wrong}");
         }
-        assert_eq!("7".parse::<TaskId>().unwrap_err().to_string(), "`7` is not a task such as 7.3 (JOB.TASK)");
+        assert_eq!(
+            "7".parse::<TaskId>().unwrap_err().to_string(),
+            "`7` is not a task such as 7.3 (JOB.TASK)"
+        );
     }
 }

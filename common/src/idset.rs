@@ -1,12 +1,13 @@
-//! A set of task indices kept as ranges, so that a bag of a million tasks costs as much as a bag of one.
+//! A set of task indices kept as ranges, so that a bag of a million tasks costs as much as a bag of
+//! one.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A set of `u32` as disjoint inclusive ranges that never touch each other. Insert, remove and look-up cost the
-/// logarithm of the number of ranges; memory is about 16 bytes a range.
+/// A set of `u32` as disjoint inclusive ranges that never touch each other. Insert, remove and
+/// look-up cost the logarithm of the number of ranges; memory is about 16 bytes a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdSet {
     /// First to last of each range.
@@ -62,7 +63,11 @@ impl IdSet {
 
     /// Adds `id`; false where it was there.
     pub fn insert(&mut self, id: u32) -> bool {
-        let before = self.ranges.range(..=id).next_back().map(|(first, last)| (*first, *last));
+        let before = self
+            .ranges
+            .range(..=id)
+            .next_back()
+            .map(|(first, last)| (*first, *last));
         if before.is_some_and(|(_, last)| last >= id) {
             return false;
         }
@@ -74,7 +79,11 @@ impl IdSet {
     pub fn insert_range(&mut self, first: u32, last: u32) {
         if first <= last {
             self.remove_range(first, last);
-            let before = self.ranges.range(..first).next_back().map(|(first, last)| (*first, *last));
+            let before = self
+                .ranges
+                .range(..first)
+                .next_back()
+                .map(|(first, last)| (*first, *last));
             self.join(before, first, last);
         }
     }
@@ -82,14 +91,21 @@ impl IdSet {
     /// Adds a range none of which is there, after the range `before`, if any.
     fn join(&mut self, before: Option<(u32, u32)>, first: u32, last: u32) {
         self.len += u64::from(last - first) + 1;
-        let last = last.checked_add(1).and_then(|next| self.ranges.remove(&next)).unwrap_or(last);
-        let first = before.filter(|(_, end)| end + 1 == first).map_or(first, |(first, _)| first);
+        let last = last
+            .checked_add(1)
+            .and_then(|next| self.ranges.remove(&next))
+            .unwrap_or(last);
+        let first = before
+            .filter(|(_, end)| end + 1 == first)
+            .map_or(first, |(first, _)| first);
         self.ranges.insert(first, last);
     }
 
     /// Takes `id` out; false where it was not there.
     pub fn remove(&mut self, id: u32) -> bool {
-        let Some((first, last)) = self.range_at(id) else { return false };
+        let Some((first, last)) = self.range_at(id) else {
+            return false;
+        };
         self.ranges.remove(&first);
         if first < id {
             self.ranges.insert(first, id - 1);
@@ -145,12 +161,17 @@ impl IdSet {
         self.ranges().flat_map(|(a, b)| a..=b)
     }
 
-    /// How many indices of the set are smaller than `id`: the position of `id` where it is in the set.
+    /// How many indices of the set are smaller than `id`: the position of `id` where it is in the
+    /// set.
     pub fn rank(&self, id: u32) -> u64 {
-        self.ranges.range(..id).map(|(a, b)| u64::from(id.min(b.saturating_add(1)) - a)).sum()
+        self.ranges
+            .range(..id)
+            .map(|(a, b)| u64::from(id.min(b.saturating_add(1)) - a))
+            .sum()
     }
 
-    /// The smallest index from `from` on that is not in `other`. Costs as much as the ranges that it passes over.
+    /// The smallest index from `from` on that is not in `other`. Costs as much as the ranges that
+    /// it passes over.
     pub fn first_beyond(&self, from: u32, other: &IdSet) -> Option<u32> {
         let start = self.range_at(from).map_or(from, |(first, _)| first);
         for (first, last) in self.ranges.range(start..).map(|(a, b)| (*a, *b)) {
@@ -186,12 +207,20 @@ impl IdSet {
     }
 
     fn range_at(&self, id: u32) -> Option<(u32, u32)> {
-        self.ranges.range(..=id).next_back().filter(|(_, last)| **last >= id).map(|(a, b)| (*a, *b))
+        self.ranges
+            .range(..=id)
+            .next_back()
+            .filter(|(_, last)| **last >= id)
+            .map(|(a, b)| (*a, *b))
     }
 
     fn remove_range(&mut self, first: u32, last: u32) {
         let from = self.range_at(first).map_or(first, |(start, _)| start);
-        let hit: Vec<(u32, u32)> = self.ranges.range(from..=last).map(|(a, b)| (*a, *b)).collect();
+        let hit: Vec<(u32, u32)> = self
+            .ranges
+            .range(from..=last)
+            .map(|(a, b)| (*a, *b))
+            .collect();
         for (a, b) in hit {
             self.ranges.remove(&a);
             if a < first {
@@ -216,7 +245,11 @@ impl fmt::Display for IdSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (a, b)) in self.ranges().enumerate() {
             let comma = if i == 0 { "" } else { "," };
-            if a == b { write!(f, "{comma}{a}")? } else { write!(f, "{comma}{a}-{b}")? }
+            if a == b {
+                write!(f, "{comma}{a}")?
+            } else {
+                write!(f, "{comma}{a}-{b}")?
+            }
         }
         Ok(())
     }

@@ -16,13 +16,15 @@ use crate::time::{Span, Time};
 pub const DEFAULT_POLICY: &str = "deskgrid";
 /// The policy of jobs with a deadline that ask for none.
 pub const PROMISING_POLICY: &str = "PROMISE";
-/// The policy of jobs that run on several hosts at once and ask for none: for a given width, and for any.
+/// The policy of jobs that run on several hosts at once and ask for none: for a given width, and
+/// for any.
 pub const RANKS_POLICY: &str = "AVG";
 /// See [`RANKS_POLICY`].
 pub const WIDTH_POLICY: &str = "PRICED";
 /// The policy of jobs whose tasks are disclosed and that ask for none.
 pub const SPECULATIVE_POLICY: &str = "FCFSxNEED";
-/// How often an executing attempt may be lost with its host before the task counts as failed, unless the job says.
+/// How often an executing attempt may be lost with its host before the task counts as failed,
+/// unless the job says.
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
 /// The most results of a task that a job may want to agree.
 pub const MAX_QUORUM: u32 = 5;
@@ -45,11 +47,11 @@ pub struct JobSpec {
 /// What is asked and said of a job beside its spec.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// When every task is to be done, by the master's clock, of a job whose deadline is a date: the span of its rules is zero
-    /// until the master knows how long that is.
+    /// When every task is to be done, by the master's clock, of a job whose deadline is a date: the
+    /// span of its rules is zero until the master knows how long that is.
     pub deadline: Option<Time>,
-    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1; that of the rules for all of
-    /// them where this is empty.
+    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1;
+    /// that of the rules for all of them where this is empty.
     pub estimates: Vec<Span>,
 }
 
@@ -74,12 +76,16 @@ impl Asked {
             return Err(BadJob::EstimatesOfRanks);
         }
         one_per_task(job.tasks.ids.len(), "estimates", self.estimates.len())?;
-        let nothing = self.estimates.iter().position(|estimate| *estimate == Span::ZERO);
+        let nothing = self
+            .estimates
+            .iter()
+            .position(|estimate| *estimate == Span::ZERO);
         nothing.map_or(Ok(()), |at| Err(BadJob::NoTime(at + 1)))
     }
 }
 
-/// The tasks of a job: a compact set of indices, and an item for each where the job was made from a list.
+/// The tasks of a job: a compact set of indices, and an item for each where the job was made from a
+/// list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSet {
     /// The tasks' indices.
@@ -118,7 +124,11 @@ impl Work {
 
     /// On how many hosts at once, if on several.
     pub fn ranks(&self) -> Option<&Ranks> {
-        if let Work::Ranks(_, ranks) = self { Some(ranks) } else { None }
+        if let Work::Ranks(_, ranks) = self {
+            Some(ranks)
+        } else {
+            None
+        }
     }
 }
 
@@ -131,7 +141,8 @@ pub struct CommandSpec {
     pub env: Vec<(String, Template)>,
     /// Files that are placed into the attempt's directory before it starts.
     pub inputs: Vec<Input>,
-    /// Globs below the attempt's directory; each must match at least one file once the command has succeeded.
+    /// Globs below the attempt's directory; each must match at least one file once the command has
+    /// succeeded.
     pub outputs: Vec<Template>,
     /// The input that is its standard input; nothing where there is none.
     pub stdin: Option<Template>,
@@ -139,7 +150,8 @@ pub struct CommandSpec {
     pub stdout: Capture,
     /// What becomes of its standard error.
     pub stderr: Capture,
-    /// How often a task's state is saved while it runs; never where there is none. Goes with [`Rules::checkpoint`].
+    /// How often a task's state is saved while it runs; never where there is none. Goes with
+    /// [`Rules::checkpoint`].
     pub checkpoint: Option<Span>,
 }
 
@@ -180,7 +192,8 @@ pub enum Capture {
 pub struct Rules {
     /// How often a task whose attempt failed is tried again.
     pub retries: u32,
-    /// How many executing attempts of a task may be lost with their hosts before it counts as failed.
+    /// How many executing attempts of a task may be lost with their hosts before it counts as
+    /// failed.
     pub max_losses: u32,
     /// The longest that one attempt may run, suspensions not counted.
     pub timeout: Option<Span>,
@@ -198,7 +211,8 @@ pub struct Rules {
     pub needs: Needs,
     /// How many results of a task must agree.
     pub quorum: Quorum,
-    /// How long after its submission every task is to be done; the job is taken only if that can be promised.
+    /// How long after its submission every task is to be done; the job is taken only if that can be
+    /// promised.
     pub deadline: Option<Span>,
 }
 
@@ -207,7 +221,8 @@ pub struct Rules {
 pub struct Quorum {
     /// So many results must agree, each from a host of another owner; 1: the first result counts.
     pub size: u32,
-    /// Whether hosts whose results have agreed with others' for long enough are believed without, most of the time.
+    /// Whether hosts whose results have agreed with others' for long enough are believed without,
+    /// most of the time.
     pub adaptive: bool,
     /// When two results agree.
     pub compare: Compare,
@@ -224,7 +239,8 @@ pub enum Compare {
     Program,
 }
 
-/// How far two numbers may be from each other, as a part of the greater one; numbers nearer to zero than that count as zero.
+/// How far two numbers may be from each other, as a part of the greater one; numbers nearer to zero
+/// than that count as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tolerance(u64);
 
@@ -268,7 +284,11 @@ impl std::str::FromStr for Compare {
 
 impl Default for Quorum {
     fn default() -> Self {
-        Self { size: 1, adaptive: false, compare: Compare::Bytes }
+        Self {
+            size: 1,
+            adaptive: false,
+            compare: Compare::Bytes,
+        }
     }
 }
 
@@ -282,7 +302,8 @@ impl Quorum {
 /// What a host must offer to the tasks of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs {
-    /// How well they are to be confined at least; as well as the host does anyway where there is none.
+    /// How well they are to be confined at least; as well as the host does anyway where there is
+    /// none.
     pub confinement: Option<Confinement>,
     /// Whether they use the network.
     pub network: bool,
@@ -292,9 +313,10 @@ impl Needs {
     /// Why a host that offers this will not do; nothing where it will.
     pub fn missing(&self, offers: Offers) -> Option<String> {
         match self.confinement {
-            Some(level) if level > offers.confinement => {
-                Some(format!("it confines at most at the level `{}`, and the job needs `{level}`", offers.confinement))
-            }
+            Some(level) if level > offers.confinement => Some(format!(
+                "it confines at most at the level `{}`, and the job needs `{level}`",
+                offers.confinement
+            )),
             _ if self.network && !offers.network => {
                 Some("its owner gives no task the network, and the job needs it".to_owned())
             }
@@ -368,19 +390,27 @@ pub enum BadJob {
     #[error("{0} results that agree are no quorum: say 1 to {MAX_QUORUM}")]
     QuorumSize(u32),
     /// A tolerance that compares nothing.
-    #[error("numbers cannot be compared to within {0} of each other: say a part between 0 and 1, such as float:1e-6")]
+    #[error(
+        "numbers cannot be compared to within {0} of each other: say a part between 0 and 1, such as float:1e-6"
+    )]
     Tolerance(f64),
     /// A quorum together with checkpoints.
-    #[error("a job cannot have both a quorum and checkpoints: one host's state would go into another's result")]
+    #[error(
+        "a job cannot have both a quorum and checkpoints: one host's state would go into another's result"
+    )]
     QuorumOfStates,
     /// Checkpoints more often than makes sense.
-    #[error("checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}")]
+    #[error(
+        "checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}"
+    )]
     CheckpointInterval(Span),
     /// A date and a span.
     #[error("the job's deadline is a date and a time from now: it can have one of them")]
     TwoDeadlines,
     /// Estimates of ranks.
-    #[error("a job of several ranks has no estimates of its tasks: say with --work what all of it takes")]
+    #[error(
+        "a job of several ranks has no estimates of its tasks: say with --work what all of it takes"
+    )]
     EstimatesOfRanks,
     /// An estimate of nothing at all, of this one in the list.
     #[error("estimate {0} is no time at all: a task takes longer than that")]
@@ -391,7 +421,8 @@ pub enum BadJob {
 }
 
 impl JobSpec {
-    /// How many ranks it has, if its tasks are ranks. Before they start, there are as many tasks as the fewest of them.
+    /// How many ranks it has, if its tasks are ranks. Before they start, there are as many tasks as
+    /// the fewest of them.
     pub fn width(&self) -> Option<u32> {
         self.work.ranks().map(|_| self.tasks.ids.len() as u32)
     }
@@ -408,7 +439,10 @@ impl JobSpec {
         if tasks > MAX_IDS {
             return Err(BadJob::TooManyTasks(tasks));
         }
-        if self.name.is_empty() || self.name.len() > MAX_NAME || self.name.chars().any(char::is_control) {
+        if self.name.is_empty()
+            || self.name.len() > MAX_NAME
+            || self.name.chars().any(char::is_control)
+        {
             return Err(BadJob::Name);
         }
         if !self.tasks.items.is_empty() {
@@ -447,7 +481,13 @@ impl TaskSet {
     /// The item of task `index`; empty where there are none.
     pub fn item(&self, index: u32) -> &str {
         let position = || usize::try_from(self.ids.rank(index)).ok();
-        if self.items.is_empty() { "" } else { position().and_then(|p| self.items.get(p)).map_or("", String::as_str) }
+        if self.items.is_empty() {
+            ""
+        } else {
+            position()
+                .and_then(|p| self.items.get(p))
+                .map_or("", String::as_str)
+        }
     }
 }
 
@@ -456,7 +496,10 @@ impl Input {
     pub fn blob(&self, position: u64) -> Option<BlobRef> {
         match &self.source {
             Source::Shared(blob) => Some(*blob),
-            Source::PerTask(blobs) => usize::try_from(position).ok().and_then(|p| blobs.get(p)).copied(),
+            Source::PerTask(blobs) => usize::try_from(position)
+                .ok()
+                .and_then(|p| blobs.get(p))
+                .copied(),
         }
     }
 }
@@ -467,7 +510,16 @@ impl CommandSpec {
         let env = Vec::new();
         let inputs = Vec::new();
         let outputs = Vec::new();
-        Self { argv, env, inputs, outputs, stdin: None, stdout: Capture::Keep, stderr: Capture::Keep, checkpoint: None }
+        Self {
+            argv,
+            env,
+            inputs,
+            outputs,
+            stdin: None,
+            stdout: Capture::Keep,
+            stderr: Capture::Keep,
+            checkpoint: None,
+        }
     }
 
     /// Every blob that must be there before the job can run.
@@ -479,7 +531,11 @@ impl CommandSpec {
     }
 
     fn check(&self, tasks: u64) -> Result<(), BadJob> {
-        if self.argv.first().is_none_or(|program| program.as_str().is_empty()) {
+        if self
+            .argv
+            .first()
+            .is_none_or(|program| program.as_str().is_empty())
+        {
             return Err(BadJob::NoCommand);
         }
         if self.argv.iter().any(|arg| arg.as_str().contains('\0')) {
@@ -519,7 +575,11 @@ impl CommandSpec {
 }
 
 fn one_per_task(tasks: u64, what: &'static str, given: usize) -> Result<(), BadJob> {
-    if given as u64 == tasks { Ok(()) } else { Err(BadJob::Mismatch { tasks, what, given }) }
+    if given as u64 == tasks {
+        Ok(())
+    } else {
+        Err(BadJob::Mismatch { tasks, what, given })
+    }
 }
 
 #[cfg(test)]
@@ -527,8 +587,16 @@ mod tests {
     use super::*;
 
     fn job(work: Work) -> JobSpec {
-        let tasks = TaskSet { ids: IdSet::from_range(1, 3), items: Vec::new() };
-        JobSpec { name: "j".into(), tasks, work, rules: Rules::default() }
+        let tasks = TaskSet {
+            ids: IdSet::from_range(1, 3),
+            items: Vec::new(),
+        };
+        JobSpec {
+            name: "j".into(),
+            tasks,
+            work,
+            rules: Rules::default(),
+        }
     }
 
     fn command() -> CommandSpec {
@@ -548,19 +616,44 @@ mod tests {
             change(&mut c);
             job(Work::Command(c)).check().unwrap_err()
         };
-        let input =
-            |name: &str| Input { name: name.parse().unwrap(), executable: false, source: Source::PerTask(Vec::new()) };
+        let input = |name: &str| Input {
+            name: name.parse().unwrap(),
+            executable: false,
+            source: Source::PerTask(Vec::new()),
+        };
         assert_eq!(with(|c| c.argv.clear()), BadJob::NoCommand);
-        assert_eq!(with(|c| c.env.push(("A=B".into(), "".parse().unwrap()))), BadJob::EnvName("A=B".into()));
-        assert_eq!(with(|c| c.stdin = "x".parse().ok()), BadJob::Stdin("x".into()));
+        assert_eq!(
+            with(|c| c.env.push(("A=B".into(), "".parse().unwrap()))),
+            BadJob::EnvName("A=B".into())
+        );
+        assert_eq!(
+            with(|c| c.stdin = "x".parse().ok()),
+            BadJob::Stdin("x".into())
+        );
         let often = |c: &mut CommandSpec| c.checkpoint = Some(Span::from_millis(10));
-        assert_eq!(with(often), BadJob::CheckpointInterval(Span::from_millis(10)));
-        assert_eq!(with(|c| c.checkpoint = Some(Span::from_secs(9))), BadJob::CheckpointRule(false));
+        assert_eq!(
+            with(often),
+            BadJob::CheckpointInterval(Span::from_millis(10))
+        );
+        assert_eq!(
+            with(|c| c.checkpoint = Some(Span::from_secs(9))),
+            BadJob::CheckpointRule(false)
+        );
         let mut c = command();
         c.inputs = vec![input("../up")];
-        assert!(matches!(job(Work::Command(c.clone())).check(), Err(BadJob::InputName(_))));
+        assert!(matches!(
+            job(Work::Command(c.clone())).check(),
+            Err(BadJob::InputName(_))
+        ));
         c.inputs = vec![input("a")];
-        assert!(matches!(job(Work::Command(c)).check(), Err(BadJob::Mismatch { tasks: 3, given: 0, .. })));
+        assert!(matches!(
+            job(Work::Command(c)).check(),
+            Err(BadJob::Mismatch {
+                tasks: 3,
+                given: 0,
+                ..
+            })
+        ));
         let mut empty = job(Work::Noop);
         empty.tasks.ids = IdSet::new();
         assert_eq!(empty.check(), Err(BadJob::NoTasks));
@@ -570,35 +663,89 @@ mod tests {
     fn estimates_are_one_for_each_task_and_a_deadline_is_one() {
         let second = Span::from_secs(1);
         let job = job(Work::Noop);
-        let asked = |estimates: &[Span]| Asked { deadline: None, estimates: estimates.to_vec() };
+        let asked = |estimates: &[Span]| Asked {
+            deadline: None,
+            estimates: estimates.to_vec(),
+        };
         assert!(Asked::default().is_nothing() && Asked::default().check(&job).is_ok());
         assert_eq!(asked(&[second; 3]).check(&job), Ok(()));
-        assert_eq!(asked(&[second; 2]).check(&job).unwrap_err().to_string(), "the job has 3 tasks but 2 estimates");
-        assert_eq!(asked(&[second, Span::ZERO, second]).check(&job), Err(BadJob::NoTime(2)));
-        let date = Asked { deadline: Some(Time(9)), estimates: Vec::new() };
+        assert_eq!(
+            asked(&[second; 2]).check(&job).unwrap_err().to_string(),
+            "the job has 3 tasks but 2 estimates"
+        );
+        assert_eq!(
+            asked(&[second, Span::ZERO, second]).check(&job),
+            Err(BadJob::NoTime(2))
+        );
+        let date = Asked {
+            deadline: Some(Time(9)),
+            estimates: Vec::new(),
+        };
         assert_eq!(date.check(&job), Err(BadJob::TwoDeadlines));
-        let rules = |span| Rules { deadline: Some(span), ..Rules::default() };
-        assert_eq!(date.check(&JobSpec { rules: rules(second), ..job.clone() }), Err(BadJob::TwoDeadlines));
-        assert_eq!(date.check(&JobSpec { rules: rules(Span::ZERO), ..job }), Ok(()));
+        let rules = |span| Rules {
+            deadline: Some(span),
+            ..Rules::default()
+        };
+        assert_eq!(
+            date.check(&JobSpec {
+                rules: rules(second),
+                ..job.clone()
+            }),
+            Err(BadJob::TwoDeadlines)
+        );
+        assert_eq!(
+            date.check(&JobSpec {
+                rules: rules(Span::ZERO),
+                ..job
+            }),
+            Ok(())
+        );
     }
 
     #[test]
     fn a_quorum_of_nonsense_is_refused_and_ways_to_compare_are_read() {
         let with = |size, work| {
-            let quorum = Quorum { size, ..Quorum::default() };
-            JobSpec { rules: Rules { quorum, ..Rules::default() }, ..job(work) }
+            let quorum = Quorum {
+                size,
+                ..Quorum::default()
+            };
+            JobSpec {
+                rules: Rules {
+                    quorum,
+                    ..Rules::default()
+                },
+                ..job(work)
+            }
         };
         assert_eq!(with(MAX_QUORUM, Work::Noop).check(), Ok(()));
         for size in [0, MAX_QUORUM + 1] {
-            assert_eq!(with(size, Work::Noop).check(), Err(BadJob::QuorumSize(size)));
+            assert_eq!(
+                with(size, Work::Noop).check(),
+                Err(BadJob::QuorumSize(size))
+            );
         }
-        let saving = CommandSpec { checkpoint: Some(Span::from_secs(9)), ..command() };
+        let saving = CommandSpec {
+            checkpoint: Some(Span::from_secs(9)),
+            ..command()
+        };
         let mut both = with(2, Work::Command(saving));
         both.rules.checkpoint = true;
         assert_eq!(both.check(), Err(BadJob::QuorumOfStates));
         assert_eq!("bytes".parse(), Ok(Compare::Bytes));
-        assert_eq!("float:1e-6".parse(), Ok(Compare::Floats(Tolerance::new(1e-6).unwrap())));
-        for bad in ["", "float", "float:", "float:1", "float:-1", "float:nan", "bytes:1", "numbers"] {
+        assert_eq!(
+            "float:1e-6".parse(),
+            Ok(Compare::Floats(Tolerance::new(1e-6).unwrap()))
+        );
+        for bad in [
+            "",
+            "float",
+            "float:",
+            "float:1",
+            "float:-1",
+            "float:nan",
+            "bytes:1",
+            "numbers",
+        ] {
             assert!(bad.parse::<Compare>().is_err(), "{bad}");
         }
     }
@@ -606,29 +753,73 @@ mod tests {
     #[test]
     fn a_tolerance_that_no_program_of_ours_sends_is_refused_when_it_comes_over_the_wire() {
         for part in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1.0] {
-            let tolerance: Tolerance = postcard::from_bytes(&postcard::to_stdvec(&part.to_bits()).unwrap()).unwrap();
-            let quorum = Quorum { size: 2, adaptive: false, compare: Compare::Floats(tolerance) };
-            let job = JobSpec { rules: Rules { quorum, ..Rules::default() }, ..job(Work::Noop) };
+            let tolerance: Tolerance =
+                postcard::from_bytes(&postcard::to_stdvec(&part.to_bits()).unwrap()).unwrap();
+            let quorum = Quorum {
+                size: 2,
+                adaptive: false,
+                compare: Compare::Floats(tolerance),
+            };
+            let job = JobSpec {
+                rules: Rules {
+                    quorum,
+                    ..Rules::default()
+                },
+                ..job(Work::Noop)
+            };
             let refused = job.check().expect_err("it compares nothing").to_string();
-            assert!(refused.contains(&part.to_string()) && refused.contains("float:1e-6"), "{refused}");
+            assert!(
+                refused.contains(&part.to_string()) && refused.contains("float:1e-6"),
+                "{refused}"
+            );
         }
     }
 
     #[test]
     fn needs_are_met_by_hosts_that_offer_as_much_or_more() {
-        let needs = |confinement, network| Needs { confinement, network };
-        let offers = Offers { confinement: Confinement::Landlock, network: false, ..Offers::default() };
-        for level in [None, Some(Confinement::Process), Some(Confinement::Landlock)] {
+        let needs = |confinement, network| Needs {
+            confinement,
+            network,
+        };
+        let offers = Offers {
+            confinement: Confinement::Landlock,
+            network: false,
+            ..Offers::default()
+        };
+        for level in [
+            None,
+            Some(Confinement::Process),
+            Some(Confinement::Landlock),
+        ] {
             assert_eq!(needs(level, false).missing(offers), None, "{level:?}");
         }
-        assert!(needs(Some(Confinement::Namespace), false).missing(offers).unwrap().contains("`namespace`"));
-        assert!(needs(None, true).missing(offers).unwrap().contains("network"));
-        assert_eq!(needs(Some(Confinement::Account), true).missing(Offers::default()), None);
+        assert!(
+            needs(Some(Confinement::Namespace), false)
+                .missing(offers)
+                .unwrap()
+                .contains("`namespace`")
+        );
+        assert!(
+            needs(None, true)
+                .missing(offers)
+                .unwrap()
+                .contains("network")
+        );
+        assert_eq!(
+            needs(Some(Confinement::Account), true).missing(Offers::default()),
+            None
+        );
     }
 
     #[test]
     fn items_belong_to_tasks_in_order() {
-        let tasks = TaskSet { ids: IdSet::from_iter([2, 5, 9]), items: vec!["a".into(), "b".into(), "c".into()] };
-        assert_eq!((tasks.item(2), tasks.item(5), tasks.item(9)), ("a", "b", "c"));
+        let tasks = TaskSet {
+            ids: IdSet::from_iter([2, 5, 9]),
+            items: vec!["a".into(), "b".into(), "c".into()],
+        };
+        assert_eq!(
+            (tasks.item(2), tasks.item(5), tasks.item(9)),
+            ("a", "b", "c")
+        );
     }
 }

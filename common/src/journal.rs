@@ -1,5 +1,6 @@
-//! Values one after the other in a file, each a length and then exactly one postcard value. For files of our own: unlike
-//! [`crate::wire::frame`] it has no bound on what an entry takes, and is not for what strangers send.
+//! Values one after the other in a file, each a length and then exactly one postcard value. For
+//! files of our own: unlike [`crate::wire::frame`] it has no bound on what an entry takes, and is
+//! not for what strangers send.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,16 +39,25 @@ pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), BadEntry
     Ok(())
 }
 
-/// The entry at the beginning of `bytes` and how many bytes it takes; none where `bytes` end before it does.
+/// The entry at the beginning of `bytes` and how many bytes it takes; none where `bytes` end before
+/// it does.
 ///
 /// # Errors
 /// If it is all there, but not a value of this type.
 pub fn first<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, BadEntry> {
-    let Some(prefix) = bytes.first_chunk::<PREFIX>() else { return Ok(None) };
+    let Some(prefix) = bytes.first_chunk::<PREFIX>() else {
+        return Ok(None);
+    };
     let whole = PREFIX + u32::from_le_bytes(*prefix) as usize;
-    let Some(payload) = bytes.get(PREFIX..whole) else { return Ok(None) };
+    let Some(payload) = bytes.get(PREFIX..whole) else {
+        return Ok(None);
+    };
     let (value, rest) = postcard::take_from_bytes(payload).map_err(BadEntry::Malformed)?;
-    if rest.is_empty() { Ok(Some((value, whole))) } else { Err(BadEntry::Trailing(rest.len())) }
+    if rest.is_empty() {
+        Ok(Some((value, whole)))
+    } else {
+        Err(BadEntry::Trailing(rest.len()))
+    }
 }
 
 #[cfg(test)]
@@ -84,6 +94,9 @@ mod tests {
         let mut bytes = Vec::new();
         append(&(7u8, 300u32), &mut bytes).unwrap();
         assert_eq!(first::<u8>(&bytes), Err(BadEntry::Trailing(2)));
-        assert!(matches!(first::<String>(&bytes), Err(BadEntry::Malformed(_))));
+        assert!(matches!(
+            first::<String>(&bytes),
+            Err(BadEntry::Malformed(_))
+        ));
     }
 }

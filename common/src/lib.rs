@@ -1,7 +1,8 @@
-//! The vocabulary that every room of deskgrid speaks: ids, time and speed units, job specs, results, views and the
-//! messages on the wire with their byte codec.
+//! The vocabulary that every room of deskgrid speaks: ids, time and speed units, job specs,
+//! results, views and the messages on the wire with their byte codec.
 //!
-//! What is not here: input and output, async, clocks and randomness. Every value is made from arguments.
+//! What is not here: input and output, async, clocks and randomness. Every value is made from
+//! arguments.
 
 pub mod attempt;
 pub mod availability;

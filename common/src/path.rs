@@ -1,5 +1,5 @@
-//! The one validator for names of files that cross machines: relative, without tricks, and possible on Linux, macOS
-//! and Windows alike.
+//! The one validator for names of files that cross machines: relative, without tricks, and possible
+//! on Linux, macOS and Windows alike.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -58,23 +58,34 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
     if name.len() > MAX_NAME {
         return Some("a name is longer than 255 bytes");
     }
-    if name.chars().any(|c| c.is_control() || "<>:\"|?*\\".contains(c)) {
+    if name
+        .chars()
+        .any(|c| c.is_control() || "<>:\"|?*\\".contains(c))
+    {
         return Some("a name has a control character or one of < > : \" | ? * \\");
     }
     if name.ends_with(['.', ' ']) {
         return Some("a name ends in a dot or a space");
     }
-    let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_uppercase();
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or(name)
+        .trim_end()
+        .to_ascii_uppercase();
     let numbered = |prefix: &str| {
-        stem.strip_prefix(prefix)
-            .is_some_and(|n| matches!(n.chars().next(), Some('0'..='9' | '¹' | '²' | '³')) && n.chars().count() == 1)
+        stem.strip_prefix(prefix).is_some_and(|n| {
+            matches!(n.chars().next(), Some('0'..='9' | '¹' | '²' | '³')) && n.chars().count() == 1
+        })
     };
     (matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL") || numbered("COM") || numbered("LPT"))
         .then_some("a name is reserved on Windows")
 }
 
 /// The first two of `paths` that would be one file where case does not count, if any.
-pub fn collision<'a>(paths: impl IntoIterator<Item = &'a PortablePath>) -> Option<&'a PortablePath> {
+pub fn collision<'a>(
+    paths: impl IntoIterator<Item = &'a PortablePath>,
+) -> Option<&'a PortablePath> {
     let mut seen = BTreeSet::new();
     paths.into_iter().find(|p| !seen.insert(p.0.to_lowercase()))
 }
@@ -84,7 +95,10 @@ impl TryFrom<String> for PortablePath {
     fn try_from(path: String) -> Result<Self, BadPath> {
         match why_bad(&path) {
             None => Ok(PortablePath(path)),
-            Some(why) => Err(BadPath { shown: path.chars().take(80).flat_map(char::escape_debug).collect(), why }),
+            Some(why) => Err(BadPath {
+                shown: path.chars().take(80).flat_map(char::escape_debug).collect(),
+                why,
+            }),
         }
     }
 }
@@ -151,14 +165,26 @@ mod tests {
 
     #[test]
     fn ordinary_names_are_taken() {
-        for right in ["out.txt", "a/b/c.tar.gz", ".hidden", "naïve file (1).png", "COM10", "console", "..x", "%41"] {
+        for right in [
+            "out.txt",
+            "a/b/c.tar.gz",
+            ".hidden",
+            "naïve file (1).png",
+            "COM10",
+            "console",
+            "..x",
+            "%41",
+        ] {
             assert_eq!(right.parse::<PortablePath>().unwrap().as_str(), right);
         }
     }
 
     #[test]
     fn names_that_differ_only_in_case_collide() {
-        let paths: Vec<PortablePath> = ["a/x", "b", "A/X"].iter().map(|p| p.parse().unwrap()).collect();
+        let paths: Vec<PortablePath> = ["a/x", "b", "A/X"]
+            .iter()
+            .map(|p| p.parse().unwrap())
+            .collect();
         assert_eq!(collision(&paths).map(PortablePath::as_str), Some("A/X"));
         assert_eq!(collision(&paths[..2]), None);
     }

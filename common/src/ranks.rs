@@ -1,5 +1,6 @@
-//! A command that runs as several ranks at once, each on a host of its own, and what its user says of how fast it is on how
-//! many (Downey 1997, section 2.1). What is not here: on how many it runs in the end.
+//! A command that runs as several ranks at once, each on a host of its own, and what its user says
+//! of how fast it is on how many (Downey 1997, section 2.1). What is not here: on how many it runs
+//! in the end.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +11,8 @@ use crate::time::Span;
 /// The most hosts that a job may have at a time.
 pub const MAX_RANKS: u32 = 4_096;
 
-/// On how many hosts a job may run at once. Its tasks are its ranks, counted from 0: `least` of them until it is known how
-/// many there are, which is when they start.
+/// On how many hosts a job may run at once. Its tasks are its ranks, counted from 0: `least` of
+/// them until it is known how many there are, which is when they start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
     /// The fewest hosts.
@@ -20,7 +21,8 @@ pub struct Ranks {
     pub most: Option<u32>,
     /// What all of it takes on one host of speed 1, where its user says so.
     pub work: Option<Span>,
-    /// Its average parallelism, where its user says so: no number of hosts makes it faster by more than that.
+    /// Its average parallelism, where its user says so: no number of hosts makes it faster by more
+    /// than that.
     pub parallelism: Option<f64>,
     /// The variance of its parallelism, where its user says so.
     pub sigma: Option<f64>,
@@ -30,7 +32,9 @@ pub struct Ranks {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BadRanks {
     /// No host, or too many, or fewer at most than at least.
-    #[error("a job runs on 1 to {MAX_RANKS} hosts at once, on no more at least than at most: not on {0} to {1}")]
+    #[error(
+        "a job runs on 1 to {MAX_RANKS} hosts at once, on no more at least than at most: not on {0} to {1}"
+    )]
     Width(u32, u32),
     /// A parallelism that is none.
     #[error("{0} is no average parallelism: it is a number of at least 1")]
@@ -45,7 +49,9 @@ pub enum BadRanks {
     #[error("a job with a width has no tasks but its ranks, and no list of items")]
     Tasks,
     /// A file for each rank.
-    #[error("the ranks of a job all read the same files: their number is not known before they start")]
+    #[error(
+        "the ranks of a job all read the same files: their number is not known before they start"
+    )]
     Files,
     /// Together with something that it cannot have.
     #[error("a job with a width cannot have {0} as well")]
@@ -55,12 +61,20 @@ pub enum BadRanks {
 impl Ranks {
     /// On so many hosts at least, and at most; nothing is said of how fast it is.
     pub fn new(least: u32, most: Option<u32>) -> Self {
-        Self { least, most, work: None, parallelism: None, sigma: None }
+        Self {
+            least,
+            most,
+            work: None,
+            parallelism: None,
+            sigma: None,
+        }
     }
 
     /// The tasks of a job of so many ranks.
     pub fn tasks(ranks: u32) -> IdSet {
-        ranks.checked_sub(1).map_or_else(IdSet::new, |last| IdSet::from_range(0, last))
+        ranks
+            .checked_sub(1)
+            .map_or_else(IdSet::new, |last| IdSet::from_range(0, last))
     }
 
     /// Whether it makes sense for this job.
@@ -75,7 +89,10 @@ impl Ranks {
         if let Some(bad) = self.parallelism.filter(|a| !(a.is_finite() && *a >= 1.0)) {
             return Err(BadRanks::Parallelism(bad).into());
         }
-        if let Some(bad) = self.sigma.filter(|sigma| !(sigma.is_finite() && *sigma >= 0.0)) {
+        if let Some(bad) = self
+            .sigma
+            .filter(|sigma| !(sigma.is_finite() && *sigma >= 0.0))
+        {
             return Err(BadRanks::Sigma(bad).into());
         }
         if self.work == Some(Span::ZERO) {
@@ -86,7 +103,11 @@ impl Ranks {
         if !fits || !job.tasks.items.is_empty() || job.tasks.ids != Self::tasks(there as u32) {
             return Err(BadRanks::Tasks.into());
         }
-        if command.inputs.iter().any(|input| matches!(input.source, Source::PerTask(_))) {
+        if command
+            .inputs
+            .iter()
+            .any(|input| matches!(input.source, Source::PerTask(_)))
+        {
             return Err(BadRanks::Files.into());
         }
         if job.rules.quorum.compares() {
@@ -105,30 +126,59 @@ mod tests {
     use crate::job::{Quorum, Rules, TaskSet, Work};
 
     fn job(ranks: Ranks) -> JobSpec {
-        let tasks = TaskSet { ids: Ranks::tasks(ranks.least), items: Vec::new() };
+        let tasks = TaskSet {
+            ids: Ranks::tasks(ranks.least),
+            items: Vec::new(),
+        };
         let command = CommandSpec::new(vec!["solve".parse().unwrap()]);
-        JobSpec { name: "solve".into(), tasks, work: Work::Ranks(command, ranks), rules: Rules::default() }
+        JobSpec {
+            name: "solve".into(),
+            tasks,
+            work: Work::Ranks(command, ranks),
+            rules: Rules::default(),
+        }
     }
 
     #[test]
     fn widths_that_make_sense_are_taken_and_others_say_why_not() {
         for (least, most) in [(1, None), (4, Some(4)), (2, Some(16)), (1, Some(MAX_RANKS))] {
-            assert_eq!(job(Ranks::new(least, most)).check(), Ok(()), "{least} {most:?}");
+            assert_eq!(
+                job(Ranks::new(least, most)).check(),
+                Ok(()),
+                "{least} {most:?}"
+            );
         }
-        for (least, most) in [(0, None), (5, Some(4)), (1, Some(MAX_RANKS + 1)), (MAX_RANKS + 1, None)] {
+        for (least, most) in [
+            (0, None),
+            (5, Some(4)),
+            (1, Some(MAX_RANKS + 1)),
+            (MAX_RANKS + 1, None),
+        ] {
             let mut bad = job(Ranks::new(least, most));
             bad.tasks.ids = Ranks::tasks(1);
-            assert!(matches!(bad.check(), Err(BadJob::Ranks(BadRanks::Width(..)))), "{least} {most:?}");
+            assert!(
+                matches!(bad.check(), Err(BadJob::Ranks(BadRanks::Width(..)))),
+                "{least} {most:?}"
+            );
         }
         let with = |change: fn(&mut Ranks)| {
             let mut ranks = Ranks::new(2, None);
             change(&mut ranks);
             job(ranks).check()
         };
-        assert_eq!(with(|ranks| ranks.parallelism = Some(0.5)), Err(BadRanks::Parallelism(0.5).into()));
-        assert_eq!(with(|ranks| ranks.sigma = Some(-1.0)), Err(BadRanks::Sigma(-1.0).into()));
+        assert_eq!(
+            with(|ranks| ranks.parallelism = Some(0.5)),
+            Err(BadRanks::Parallelism(0.5).into())
+        );
+        assert_eq!(
+            with(|ranks| ranks.sigma = Some(-1.0)),
+            Err(BadRanks::Sigma(-1.0).into())
+        );
         assert!(with(|ranks| ranks.sigma = Some(f64::NAN)).is_err());
-        assert_eq!(with(|ranks| ranks.work = Some(Span::ZERO)), Err(BadRanks::Work.into()));
+        assert_eq!(
+            with(|ranks| ranks.work = Some(Span::ZERO)),
+            Err(BadRanks::Work.into())
+        );
     }
 
     #[test]
@@ -136,15 +186,48 @@ mod tests {
         let good = job(Ranks::new(3, Some(5)));
         assert_eq!(good.tasks.ids.to_string(), "0-2");
         for (tasks, fits) in [(2, false), (3, true), (5, true), (6, false)] {
-            let tasks = TaskSet { ids: Ranks::tasks(tasks), items: Vec::new() };
-            assert_eq!(JobSpec { tasks, ..good.clone() }.check().is_ok(), fits);
+            let tasks = TaskSet {
+                ids: Ranks::tasks(tasks),
+                items: Vec::new(),
+            };
+            assert_eq!(
+                JobSpec {
+                    tasks,
+                    ..good.clone()
+                }
+                .check()
+                .is_ok(),
+                fits
+            );
         }
-        let tasks = TaskSet { ids: IdSet::from_range(1, 3), items: Vec::new() };
-        assert_eq!(JobSpec { tasks, ..good.clone() }.check(), Err(BadRanks::Tasks.into()));
-        let quorum = Quorum { size: 2, ..Quorum::default() };
-        let mut bad = JobSpec { rules: Rules { quorum, ..Rules::default() }, ..good.clone() };
+        let tasks = TaskSet {
+            ids: IdSet::from_range(1, 3),
+            items: Vec::new(),
+        };
+        assert_eq!(
+            JobSpec {
+                tasks,
+                ..good.clone()
+            }
+            .check(),
+            Err(BadRanks::Tasks.into())
+        );
+        let quorum = Quorum {
+            size: 2,
+            ..Quorum::default()
+        };
+        let mut bad = JobSpec {
+            rules: Rules {
+                quorum,
+                ..Rules::default()
+            },
+            ..good.clone()
+        };
         assert_eq!(bad.check(), Err(BadRanks::With("a quorum").into()));
-        bad.rules = Rules { deadline: Some(Span::from_secs(9)), ..Rules::default() };
+        bad.rules = Rules {
+            deadline: Some(Span::from_secs(9)),
+            ..Rules::default()
+        };
         assert_eq!(bad.check(), Err(BadRanks::With("a deadline").into()));
     }
 }

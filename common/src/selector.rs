@@ -28,7 +28,12 @@ impl Selector {
     pub fn pick(&self, existing: &IdSet) -> IdSet {
         match self {
             Selector::All => existing.clone(),
-            Selector::Last => existing.ranges().last().map(|(_, last)| last).into_iter().collect(),
+            Selector::Last => existing
+                .ranges()
+                .last()
+                .map(|(_, last)| last)
+                .into_iter()
+                .collect(),
             Selector::Ids(ids) => existing.intersection(ids),
         }
     }
@@ -38,7 +43,9 @@ impl Selector {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSelector {
     /// A part that is neither a number nor a range.
-    #[error("`{0}` is not a number or a range: write `7`, `1-10`, `1-10:2`, `1,3,5-8`, `all` or `last`")]
+    #[error(
+        "`{0}` is not a number or a range: write `7`, `1-10`, `1-10:2`, `1,3,5-8`, `all` or `last`"
+    )]
     Part(String),
     /// A range that runs downwards.
     #[error("the range `{0}` ends before it starts")]
@@ -92,7 +99,11 @@ pub fn parse_ids(list: &str) -> Result<IdSet, BadSelector> {
         }
     }
     let set = IdSet::from_ranges(ranges);
-    if set.len() > MAX_IDS { Err(BadSelector::TooMany(list.to_owned())) } else { Ok(set) }
+    if set.len() > MAX_IDS {
+        Err(BadSelector::TooMany(list.to_owned()))
+    } else {
+        Ok(set)
+    }
 }
 
 #[cfg(test)]
@@ -106,7 +117,13 @@ mod tests {
         assert_eq!(ids("1-10:2"), [1, 3, 5, 7, 9]);
         assert_eq!(ids("1,3,5-8"), [1, 3, 5, 6, 7, 8]);
         assert_eq!("all".parse::<Selector>().unwrap(), Selector::All);
-        assert_eq!(Selector::Last.pick(&IdSet::from_range(3, 9)).iter().collect::<Vec<_>>(), [9]);
+        assert_eq!(
+            Selector::Last
+                .pick(&IdSet::from_range(3, 9))
+                .iter()
+                .collect::<Vec<_>>(),
+            [9]
+        );
         assert!(Selector::Last.pick(&IdSet::new()).is_empty());
     }
 

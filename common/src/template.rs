@@ -1,5 +1,5 @@
-//! Text with placeholders: `%{JOB_ID}`, `%{TASK_ID}`, `%{ATTEMPT_ID}`, `%{HOST}`, `%{ITEM}`, `%{RANK}`,
-//! `%{WIDTH}`.
+//! Text with placeholders: `%{JOB_ID}`, `%{TASK_ID}`, `%{ATTEMPT_ID}`, `%{HOST}`, `%{ITEM}`,
+//! `%{RANK}`, `%{WIDTH}`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +9,18 @@ use serde::{Deserialize, Serialize};
 use crate::ids::AttemptId;
 
 /// The names that may stand between `%{` and `}`.
-pub const PLACEHOLDERS: [&str; 7] = ["JOB_ID", "TASK_ID", "ATTEMPT_ID", "HOST", "ITEM", "RANK", "WIDTH"];
+pub const PLACEHOLDERS: [&str; 7] = [
+    "JOB_ID",
+    "TASK_ID",
+    "ATTEMPT_ID",
+    "HOST",
+    "ITEM",
+    "RANK",
+    "WIDTH",
+];
 
-/// A text whose placeholders are all known. `%{` always opens a placeholder; any other `%` stands for itself.
+/// A text whose placeholders are all known. `%{` always opens a placeholder; any other `%` stands
+/// for itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template(String);
@@ -50,7 +59,9 @@ impl Template {
 
     /// Whether the placeholder `name` occurs.
     pub fn mentions(&self, name: &str) -> bool {
-        pieces(&self.0).flatten().any(|piece| piece == Piece::Placeholder(name))
+        pieces(&self.0)
+            .flatten()
+            .any(|piece| piece == Piece::Placeholder(name))
     }
 
     /// The text with each placeholder replaced by its value.
@@ -67,7 +78,8 @@ impl Template {
 }
 
 impl Values<'_> {
-    /// The value of a placeholder, also given to tasks as the environment variable `DESKGRID_` + `name`.
+    /// The value of a placeholder, also given to tasks as the environment variable `DESKGRID_` +
+    /// `name`.
     pub fn value_of(&self, name: &str) -> String {
         match name {
             "JOB_ID" => self.attempt.task.job.to_string(),
@@ -76,7 +88,10 @@ impl Values<'_> {
             "HOST" => self.host.to_owned(),
             "ITEM" => self.item.to_owned(),
             // Alone, whatever its task is: the same program then runs with and without ranks.
-            "RANK" => self.width.map_or(0, |_| self.attempt.task.index).to_string(),
+            "RANK" => self
+                .width
+                .map_or(0, |_| self.attempt.task.index)
+                .to_string(),
             "WIDTH" => self.width.unwrap_or(1).to_string(),
             _ => String::new(),
         }
@@ -150,22 +165,40 @@ mod tests {
     #[test]
     fn placeholders_expand_and_other_percent_signs_stay() {
         let values = Values {
-            attempt: AttemptId { task: TaskId::new(JobId(7), 3), number: 2, incarnation: Incarnation(1) },
+            attempt: AttemptId {
+                task: TaskId::new(JobId(7), 3),
+                number: 2,
+                incarnation: Incarnation(1),
+            },
             host: "pc9",
             item: "a%{HOST}b",
             width: None,
         };
-        let t: Template = "%{JOB_ID}.%{TASK_ID}/%{ATTEMPT_ID} 100% %d %{ITEM} on %{HOST}".parse().unwrap();
+        let t: Template = "%{JOB_ID}.%{TASK_ID}/%{ATTEMPT_ID} 100% %d %{ITEM} on %{HOST}"
+            .parse()
+            .unwrap();
         assert_eq!(t.expand(&values), "7.3/2 100% %d a%{HOST}b on pc9");
         let ranks: Template = "%{RANK} of %{WIDTH}".parse().unwrap();
         assert_eq!(ranks.expand(&values), "0 of 1");
-        assert_eq!(ranks.expand(&Values { width: Some(8), ..values }), "3 of 8");
+        assert_eq!(
+            ranks.expand(&Values {
+                width: Some(8),
+                ..values
+            }),
+            "3 of 8"
+        );
         assert!(t.mentions("ITEM") && !"%ITEM".parse::<Template>().unwrap().mentions("ITEM"));
     }
 
     #[test]
     fn unknown_placeholders_are_refused() {
-        assert_eq!("%{JOB}".parse::<Template>(), Err(BadTemplate::Unknown("JOB".into())));
-        assert_eq!("a%{ITEM".parse::<Template>(), Err(BadTemplate::Unclosed("a%{ITEM".into())));
+        assert_eq!(
+            "%{JOB}".parse::<Template>(),
+            Err(BadTemplate::Unknown("JOB".into()))
+        );
+        assert_eq!(
+            "a%{ITEM".parse::<Template>(),
+            Err(BadTemplate::Unclosed("a%{ITEM".into()))
+        );
     }
 }

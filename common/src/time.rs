@@ -1,4 +1,5 @@
-//! Points in time and spans between them, in whole microseconds, as arguments: nothing here reads a clock.
+//! Points in time and spans between them, in whole microseconds, as arguments: nothing here reads a
+//! clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -6,13 +7,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A point in time: microseconds since an origin that the caller chose (the live master: the Unix epoch as its wall
-/// clock showed it when the process started, then counted on by a clock that never steps; the simulator: the trace's start).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A point in time: microseconds since an origin that the caller chose (the live master: the Unix
+/// epoch as its wall clock showed it when the process started, then counted on by a clock that
+/// never steps; the simulator: the trace's start).
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Time(pub u64);
 
 /// A span of time in microseconds, never negative.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Span(pub u64);
 
 impl Time {
@@ -41,7 +47,8 @@ impl Span {
         Span(ms * 1_000)
     }
 
-    /// Seconds, rounded to a microsecond; negative and NaN count as zero, what is too large as the largest span.
+    /// Seconds, rounded to a microsecond; negative and NaN count as zero, what is too large as the
+    /// largest span.
     pub fn from_secs_f64(s: f64) -> Self {
         Span((s.max(0.0) * 1e6).round() as u64)
     }

@@ -1,5 +1,6 @@
-//! Join tokens: what an admin hands out so that a machine can enrol. `dg1.ID.SECRET.HASH`, where the hash is that of
-//! the master's CA key, so that the joiner can tell the right master before it sends the secret.
+//! Join tokens: what an admin hands out so that a machine can enrol. `dg1.ID.SECRET.HASH`, where
+//! the hash is that of the master's CA key, so that the joiner can tell the right master before it
+//! sends the secret.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,12 +31,20 @@ pub struct JoinToken {
 
 /// A text is not a join token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this is not a join token: it should read dg1.NUMBER.SECRET.HASH, as `deskgrid token create` printed it")]
+#[error(
+    "this is not a join token: it should read dg1.NUMBER.SECRET.HASH, as `deskgrid token create` printed it"
+)]
 pub struct BadToken;
 
 impl fmt::Display for JoinToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "dg1.{}.{}.{}", self.id, hex(&self.secret), hex(&self.ca_key_hash))
+        write!(
+            f,
+            "dg1.{}.{}.{}",
+            self.id,
+            hex(&self.secret),
+            hex(&self.ca_key_hash)
+        )
     }
 }
 
@@ -49,11 +58,21 @@ impl FromStr for JoinToken {
     type Err = BadToken;
     fn from_str(s: &str) -> Result<Self, BadToken> {
         let parts: Vec<&str> = s.trim().split('.').collect();
-        let ["dg1", id, secret, hash] = parts[..] else { return Err(BadToken) };
+        let ["dg1", id, secret, hash] = parts[..] else {
+            return Err(BadToken);
+        };
         let id = id.parse().map_err(|_| BadToken)?;
-        let secret = unhex(secret).and_then(|b| b.try_into().ok()).ok_or(BadToken)?;
-        let ca_key_hash = unhex(hash).and_then(|b| b.try_into().ok()).ok_or(BadToken)?;
-        Ok(Self { id, secret, ca_key_hash })
+        let secret = unhex(secret)
+            .and_then(|b| b.try_into().ok())
+            .ok_or(BadToken)?;
+        let ca_key_hash = unhex(hash)
+            .and_then(|b| b.try_into().ok())
+            .ok_or(BadToken)?;
+        Ok(Self {
+            id,
+            secret,
+            ca_key_hash,
+        })
     }
 }
 
@@ -74,7 +93,9 @@ impl FromStr for Role {
             "worker" => Ok(Role::Worker),
             "client" => Ok(Role::Client),
             "admin" => Ok(Role::Admin),
-            other => Err(format!("`{other}` is not a role: use worker, client or admin")),
+            other => Err(format!(
+                "`{other}` is not a role: use worker, client or admin"
+            )),
         }
     }
 }
@@ -82,10 +103,12 @@ impl FromStr for Role {
 /// Bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
 }
 
 /// The bytes that an even number of hexadecimal digits stands for.
@@ -95,7 +118,10 @@ pub fn unhex(digits: &str) -> Option<Vec<u8>> {
         return None;
     }
     let digit = |b: u8| char::from(b).to_digit(16);
-    bytes.chunks_exact(2).map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8)).collect()
+    bytes
+        .chunks_exact(2)
+        .map(|pair| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8))
+        .collect()
 }
 
 #[cfg(test)]
@@ -104,10 +130,20 @@ mod tests {
 
     #[test]
     fn tokens_read_back_what_they_print_and_hide_their_secret_in_logs() {
-        let token = JoinToken { id: 3, secret: [0xAB; 16], ca_key_hash: [7; 32] };
+        let token = JoinToken {
+            id: 3,
+            secret: [0xAB; 16],
+            ca_key_hash: [7; 32],
+        };
         assert_eq!(token.to_string().parse::<JoinToken>().unwrap(), token);
         assert!(!format!("{token:?}").contains("ab"));
-        for wrong in ["", "dg1.3.ab.cd", "dg2.3.abababababababababababababababab.07", "dg1.x.y.z", "dg1.é.é.é"] {
+        for wrong in [
+            "",
+            "dg1.3.ab.cd",
+            "dg2.3.abababababababababababababababab.07",
+            "dg1.x.y.z",
+            "dg1.é.é.é",
+        ] {
             assert_eq!(wrong.parse::<JoinToken>(), Err(BadToken), "{wrong}");
         }
     }

@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Speed of one slot of a host, where 1.0 is the reference host: a dedicated 1.5 GHz processor (Kondo et al. 2004,
-/// section 3.1). Always finite and greater than zero; totally ordered, so that it can be a key.
+/// Speed of one slot of a host, where 1.0 is the reference host: a dedicated 1.5 GHz processor
+/// (Kondo et al. 2004, section 3.1). Always finite and greater than zero; totally ordered, so that
+/// it can be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "f64", into = "f64")]
 pub struct Speed(f64);
@@ -28,7 +29,11 @@ impl Speed {
     /// # Errors
     /// If `factor` is not finite or not greater than zero.
     pub fn new(factor: f64) -> Result<Self, BadSpeed> {
-        if factor.is_finite() && factor > 0.0 { Ok(Speed(factor)) } else { Err(BadSpeed(factor)) }
+        if factor.is_finite() && factor > 0.0 {
+            Ok(Speed(factor))
+        } else {
+            Err(BadSpeed(factor))
+        }
     }
 
     /// The factor against the reference host.

@@ -1,4 +1,5 @@
-//! What the master shows of its jobs, tasks, attempts and hosts. The command line prints these for people and as JSON.
+//! What the master shows of its jobs, tasks, attempts and hosts. The command line prints these for
+//! people and as JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -136,7 +137,8 @@ states! {
         Lost = "lost",
         /// Gets no new work.
         Draining = "draining",
-        /// Tasks failed there that succeeded elsewhere, or it has no room: it gets one at a time, after pauses.
+        /// Tasks failed there that succeeded elsewhere, or it has no room: it gets one at a time,
+        /// after pauses.
         Benched = "benched",
     }
 }
@@ -210,14 +212,16 @@ pub struct JobView {
     pub started: Option<Time>,
     /// When its last task was settled.
     pub finished: Option<Time>,
-    /// When it is expected to be finished, while it is not. In a list only of the first 32 jobs that are not settled: where
-    /// it is missing in a long list, ask `job predict`.
+    /// When it is expected to be finished, while it is not. In a list only of the first 32 jobs
+    /// that are not settled: where it is missing in a long list, ask `job predict`.
     pub predicted: Option<Forecast>,
-    /// The makespan that was predicted when its first attempt was assigned, or as soon as a prediction was possible.
+    /// The makespan that was predicted when its first attempt was assigned, or as soon as a
+    /// prediction was possible.
     pub predicted_makespan: Option<Span>,
     /// Why it is in its state, where that needs saying.
     pub reason: Option<String>,
-    /// What it was promised, and what becomes of that. In a list only of those with a forecast, and of settled ones.
+    /// What it was promised, and what becomes of that. In a list only of those with a forecast, and
+    /// of settled ones.
     pub promise: Option<PromiseStatus>,
     /// The limits of its attempts, where they are learned.
     pub limits: Option<LimitsView>,
@@ -232,7 +236,8 @@ pub struct JobView {
 pub struct Forecast {
     /// The best guess.
     pub finish: Time,
-    /// The earliest and the latest time between which it lies with a chance of 80 %, where that can be said.
+    /// The earliest and the latest time between which it lies with a chance of 80 %, where that can
+    /// be said.
     pub interval: Option<(Time, Time)>,
 }
 
@@ -245,7 +250,8 @@ pub struct PromiseView {
     pub finish: Time,
     /// The probability that the deadline is kept, by how earlier promises were.
     pub probability: f64,
-    /// Whether nothing is known yet of how good its user's estimates are, so that it is taken to find out.
+    /// Whether nothing is known yet of how good its user's estimates are, so that it is taken to
+    /// find out.
     pub probation: bool,
     /// How good they were, for this program, where some can be compared with what tasks took.
     pub estimates: Option<QualityView>,
@@ -267,8 +273,8 @@ pub struct QualityView {
 pub struct CounterView {
     /// Why not.
     pub why: String,
-    /// The earliest deadline that could be promised now, where there is one: as a time, a whole second that leaves time to ask
-    /// for it, and as a span from when it is asked for.
+    /// The earliest deadline that could be promised now, where there is one: as a time, a whole
+    /// second that leaves time to ask for it, and as a span from when it is asked for.
     pub earliest: Option<(Time, Span)>,
     /// The most of its tasks that could be done by its deadline without the others.
     pub fits: IdSet,
@@ -322,7 +328,8 @@ pub struct AttemptView {
     pub reason: Option<String>,
     /// The saved state that it was given to start from.
     pub started_from: Option<Saved>,
-    /// The newest state that it has saved. The task goes on from it only if it has more in it than what others saved.
+    /// The newest state that it has saved. The task goes on from it only if it has more in it than
+    /// what others saved.
     pub saved: Option<Saved>,
     /// What was wrong with a state: not saved, or not used.
     pub checkpoint_problem: Option<String>,
@@ -342,7 +349,8 @@ pub struct Undecided {
 /// What an attempt left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputView {
-    /// Which attempt: of a finished task the one that finished it, of any other its latest with output.
+    /// Which attempt: of a finished task the one that finished it, of any other its latest with
+    /// output.
     pub attempt: AttemptId,
     /// Its host's name.
     pub host: String,
@@ -450,7 +458,8 @@ pub struct AvailabilityView {
     pub speed: Speed,
     /// Since when it is recorded, whatever was asked for; nothing where it never was.
     pub known_since: Option<Time>,
-    /// Whether its worker is connected: then what comes after the last stretch may just not have arrived.
+    /// Whether its worker is connected: then what comes after the last stretch may just not have
+    /// arrived.
     pub connected: bool,
     /// The oldest first.
     pub stretches: Vec<Stretch>,

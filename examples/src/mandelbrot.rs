@@ -1,16 +1,19 @@
-//! A view of the Mandelbrot set in smooth colours with a light on it. Pure functions: the same pixel has the same
-//! colour whoever computes it, so tiles fit together without a seam.
+//! A view of the Mandelbrot set in smooth colours with a light on it. Pure functions: the same
+//! pixel has the same colour whoever computes it, so tiles fit together without a seam.
 //!
-//! Colour: the continuous escape count runs through a cyclic palette. Light: the exterior distance estimate gives a
-//! slope at each point, which a lamp at the upper left brightens or darkens (Peitgen and Richter 1986, section 2).
+//! Colour: the continuous escape count runs through a cyclic palette. Light: the exterior distance
+//! estimate gives a slope at each point, which a lamp at the upper left brightens or darkens
+//! (Peitgen and Richter 1986, section 2).
 
 use std::str::FromStr;
 
 /// Samples of a pixel along each axis; their colours are averaged.
 const SAMPLES: u32 = 3;
-/// Squared distance from the origin beyond which a point counts as escaped; large, so that colours are smooth.
+/// Squared distance from the origin beyond which a point counts as escaped; large, so that colours
+/// are smooth.
 const BAILOUT: f64 = 1e6;
-/// How many iterations the palette takes for one round at the first escapes; later rounds are longer.
+/// How many iterations the palette takes for one round at the first escapes; later rounds are
+/// longer.
 const PALETTE_ROUND: f64 = 3.2;
 
 /// The part of the complex plane that the picture shows.
@@ -28,7 +31,12 @@ pub struct View {
 
 impl Default for View {
     fn default() -> Self {
-        View { re: -0.743_643_887_037_151, im: 0.131_825_904_205_33, span: 0.000_051_299, iterations: 5_000 }
+        View {
+            re: -0.743_643_887_037_151,
+            im: 0.131_825_904_205_33,
+            span: 0.000_051_299,
+            iterations: 5_000,
+        }
     }
 }
 
@@ -57,7 +65,10 @@ impl FromStr for Size {
     fn from_str(s: &str) -> Result<Self, String> {
         let parse = || {
             let (width, height) = s.split_once('x')?;
-            Some(Size { width: width.parse().ok()?, height: height.parse().ok()? })
+            Some(Size {
+                width: width.parse().ok()?,
+                height: height.parse().ok()?,
+            })
         };
         parse()
             .filter(|size| size.width > 0 && size.height > 0)
@@ -75,7 +86,9 @@ impl FromStr for Tile {
             let top = parts.next()?.parse().ok()?;
             parts.next().is_none().then_some(Tile { size, left, top })
         };
-        parse().ok_or_else(|| format!("`{s}` is not a tile such as 64x50+128+100 (WIDTHxHEIGHT+LEFT+TOP)"))
+        parse().ok_or_else(|| {
+            format!("`{s}` is not a tile such as 64x50+128+100 (WIDTHxHEIGHT+LEFT+TOP)")
+        })
     }
 }
 
@@ -98,10 +111,18 @@ fn pixel(view: &View, picture: Size, x: u32, y: u32) -> [u8; 3] {
         let re = view.re + (f64::from(x) + offset(i) - f64::from(picture.width) / 2.0) * step;
         let im = view.im - (f64::from(y) + offset(j) - f64::from(picture.height) / 2.0) * step;
         let colour = sample(re, im, view.iterations, step);
-        sum.iter_mut().zip(colour).for_each(|(total, part)| *total += part);
+        sum.iter_mut()
+            .zip(colour)
+            .for_each(|(total, part)| *total += part);
     }
     // The average is of light, not of its encoding: hence the power after it.
-    sum.map(|light| ((light / f64::from(SAMPLES * SAMPLES)).clamp(0.0, 1.0).powf(1.0 / 2.2) * 255.0).round() as u8)
+    sum.map(|light| {
+        ((light / f64::from(SAMPLES * SAMPLES))
+            .clamp(0.0, 1.0)
+            .powf(1.0 / 2.2)
+            * 255.0)
+            .round() as u8
+    })
 }
 
 /// The light (linear red, green, blue) of one point.
@@ -153,14 +174,21 @@ fn palette(count: f64) -> [f64; 3] {
     let at = place.floor() as usize % STOPS.len();
     let part = place.fract();
     let smooth = part * part * (3.0 - 2.0 * part);
-    std::array::from_fn(|i| STOPS[at][i] + (STOPS[(at + 1) % STOPS.len()][i] - STOPS[at][i]) * smooth)
+    std::array::from_fn(|i| {
+        STOPS[at][i] + (STOPS[(at + 1) % STOPS.len()][i] - STOPS[at][i]) * smooth
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const VIEW: View = View { re: -0.7436, im: 0.1318, span: 0.01, iterations: 300 };
+    const VIEW: View = View {
+        re: -0.7436,
+        im: 0.1318,
+        span: 0.01,
+        iterations: 300,
+    };
 
     #[test]
     fn tiles_put_together_are_the_picture_rendered_in_one_piece() {

@@ -1,5 +1,5 @@
-//! The target of job files. It is apart from the others because it needs the whole program, which takes long to build for
-//! fuzzing.
+//! The target of job files. It is apart from the others because it needs the whole program, which
+//! takes long to build for fuzzing.
 
 /// A job file.
 pub fn job_file(bytes: &[u8]) {

@@ -1,6 +1,7 @@
-//! What is done with bytes from outside: one function for each reader of them, which panics where the reader does or
-//! where what it accepts is not what it should be. cargo-fuzz drives them (`fuzz/fuzz_targets`), and the usual tests do
-//! with the kept inputs in `fuzz/corpus` (`tests/tests/all/corpora.rs`). Not here: where the bytes come from.
+//! What is done with bytes from outside: one function for each reader of them, which panics where
+//! the reader does or where what it accepts is not what it should be. cargo-fuzz drives them
+//! (`fuzz/fuzz_targets`), and the usual tests do with the kept inputs in `fuzz/corpus`
+//! (`tests/tests/all/corpora.rs`). Not here: where the bytes come from.
 
 use std::fs;
 use std::path::{Component, Path};
@@ -19,7 +20,8 @@ use simulator::trace::{Trace, read_clocks_mhz};
 /// A target: its name, and what it does with bytes.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets but that of job files, which is apart: it needs the whole program (`fuzz/src/job_file.rs`).
+/// All targets but that of job files, which is apart: it needs the whole program
+/// (`fuzz/src/job_file.rs`).
 pub const TARGETS: [Target; 6] = [
     ("frame", frame),
     ("message", message),
@@ -35,7 +37,9 @@ pub fn frame(bytes: &[u8]) {
     while let Some((prefix, after)) = rest.split_first_chunk::<PREFIX>() {
         let Ok(length) = length(*prefix) else { return };
         assert!(length <= MAX_FRAME, "a length beyond the limit was taken");
-        let Some((body, next)) = after.split_at_checked(length) else { return };
+        let Some((body, next)) = after.split_at_checked(length) else {
+            return;
+        };
         reads_back::<Enrol>(body);
         rest = next;
     }
@@ -43,7 +47,9 @@ pub fn frame(bytes: &[u8]) {
 
 /// One message of each kind; the first byte says which.
 pub fn message(bytes: &[u8]) {
-    let Some((kind, body)) = bytes.split_first() else { return };
+    let Some((kind, body)) = bytes.split_first() else {
+        return;
+    };
     match kind % 9 {
         0 => reads_back::<Enrol>(body),
         1 => reads_back::<EnrolReply>(body),
@@ -59,18 +65,30 @@ pub fn message(bytes: &[u8]) {
 
 /// What decodes can be encoded, and then says the same.
 fn reads_back<T: Serialize + DeserializeOwned>(body: &[u8]) {
-    let Ok(message) = decode::<T>(body) else { return };
+    let Ok(message) = decode::<T>(body) else {
+        return;
+    };
     // What is longer when it is written properly may be too long; nothing else may go wrong.
     let Ok(frame) = encode(&message) else { return };
     let again = decode::<T>(&frame[PREFIX..]).expect("what we write we can read");
-    assert_eq!(encode(&again).expect("as long as before"), frame, "a message changes by being passed on");
+    assert_eq!(
+        encode(&again).expect("as long as before"),
+        frame,
+        "a message changes by being passed on"
+    );
 }
 
 /// A join token as somebody typed it.
 pub fn token(bytes: &[u8]) {
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     if let Ok(token) = text.parse::<JoinToken>() {
-        assert_eq!(token.to_string().parse::<JoinToken>().as_ref(), Ok(&token), "a token changes by being printed");
+        assert_eq!(
+            token.to_string().parse::<JoinToken>().as_ref(),
+            Ok(&token),
+            "a token changes by being printed"
+        );
     }
 }
 
@@ -88,20 +106,34 @@ pub fn certificate(bytes: &[u8]) {
 
 /// A name of a file from another machine.
 pub fn path(bytes: &[u8]) {
-    let Ok(text) = String::from_utf8(bytes.to_vec()) else { return };
-    let Ok(path) = PortablePath::try_from(text.clone()) else { return };
+    let Ok(text) = String::from_utf8(bytes.to_vec()) else {
+        return;
+    };
+    let Ok(path) = PortablePath::try_from(text.clone()) else {
+        return;
+    };
     assert_eq!(path.as_str(), text, "a path changes by being checked");
     let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
-    assert!(Path::new(&text).components().all(inside), "{text:?} leads out of its directory");
-    assert!(!text.contains(['\\', '\0', ':']), "{text:?} means something else on another system");
+    assert!(
+        Path::new(&text).components().all(inside),
+        "{text:?} leads out of its directory"
+    );
+    assert!(
+        !text.contains(['\\', '\0', ':']),
+        "{text:?} means something else on another system"
+    );
 }
 
 /// A trace in one of the formats; the first byte says which.
 pub fn trace(bytes: &[u8]) {
-    let Some((kind, body)) = bytes.split_first() else { return };
+    let Some((kind, body)) = bytes.split_first() else {
+        return;
+    };
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("event_trace.tab");
-    let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).expect("a file can be written");
+    let write = |name: &str, bytes: &[u8]| {
+        fs::write(dir.path().join(name), bytes).expect("a file can be written")
+    };
     let read = match kind % 6 {
         0 => {
             write("hosts.csv", b"host,clock_mhz\na,1500\nb,2000\n");
@@ -132,9 +164,19 @@ pub fn trace(bytes: &[u8]) {
     };
     let Ok(trace) = read else { return };
     for host in &trace.hosts {
-        let ordered = host.segments.windows(2).all(|pair| pair[0].end_s <= pair[1].start_s);
-        let sound = host.segments.iter().all(|s| s.start_s <= s.end_s && (0.0..=1.0).contains(&s.cpu));
-        assert!(ordered && sound, "a trace that cannot be was taken: {:?}", host.segments);
+        let ordered = host
+            .segments
+            .windows(2)
+            .all(|pair| pair[0].end_s <= pair[1].start_s);
+        let sound = host
+            .segments
+            .iter()
+            .all(|s| s.start_s <= s.end_s && (0.0..=1.0).contains(&s.cpu));
+        assert!(
+            ordered && sound,
+            "a trace that cannot be was taken: {:?}",
+            host.segments
+        );
     }
     let _ = trace.without_gaps();
 }

@@ -34,14 +34,20 @@ pub struct FrameReceiver {
 impl Channel {
     /// Speaks messages over a stream.
     pub fn new(tx: SendStream, rx: RecvStream) -> Self {
-        Self { tx: FrameSender::new(tx), rx: FrameReceiver::new(rx) }
+        Self {
+            tx: FrameSender::new(tx),
+            rx: FrameReceiver::new(rx),
+        }
     }
 }
 
 impl FrameSender {
     /// Sends messages over this stream.
     pub fn new(stream: SendStream) -> Self {
-        Self { stream, pending: Vec::new() }
+        Self {
+            stream,
+            pending: Vec::new(),
+        }
     }
 
     /// Sends a message, after those that were pushed.
@@ -98,7 +104,10 @@ impl FrameSender {
 impl FrameReceiver {
     /// Receives messages from this stream.
     pub fn new(stream: RecvStream) -> Self {
-        Self { stream, buffer: BytesMut::new() }
+        Self {
+            stream,
+            buffer: BytesMut::new(),
+        }
     }
 
     /// The next message; none where the stream has ended between messages.
@@ -113,7 +122,9 @@ impl FrameReceiver {
             if !self.fill().await? {
                 return match self.buffer.len() {
                     0 => Ok(None),
-                    _ => Err(LinkError::Closed("the stream ended inside a message".to_owned())),
+                    _ => Err(LinkError::Closed(
+                        "the stream ended inside a message".to_owned(),
+                    )),
                 };
             }
         }
@@ -124,9 +135,13 @@ impl FrameReceiver {
     /// # Errors
     /// If it is something else than a `T`.
     pub fn take_buffered<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
-        let Some(prefix) = self.buffer.first_chunk::<{ frame::PREFIX }>() else { return Ok(None) };
+        let Some(prefix) = self.buffer.first_chunk::<{ frame::PREFIX }>() else {
+            return Ok(None);
+        };
         let length = frame::length(*prefix)?;
-        let Some(body) = self.buffer.get(frame::PREFIX..frame::PREFIX + length) else { return Ok(None) };
+        let Some(body) = self.buffer.get(frame::PREFIX..frame::PREFIX + length) else {
+            return Ok(None);
+        };
         let message = frame::decode(body)?;
         self.buffer.advance(frame::PREFIX + length);
         Ok(Some(message))
@@ -137,7 +152,9 @@ impl FrameReceiver {
     /// # Errors
     /// As [`FrameReceiver::recv`], and if the stream has ended.
     pub async fn expect<T: DeserializeOwned>(&mut self) -> Result<T, LinkError> {
-        self.recv().await?.ok_or_else(|| LinkError::Closed("the stream ended where an answer was due".to_owned()))
+        self.recv()
+            .await?
+            .ok_or_else(|| LinkError::Closed("the stream ended where an answer was due".to_owned()))
     }
 
     /// The next raw bytes, at most 64 KiB; none at the stream's end.
@@ -146,7 +163,11 @@ impl FrameReceiver {
     /// If the stream breaks.
     pub async fn raw_chunk(&mut self) -> Result<Option<bytes::Bytes>, LinkError> {
         if self.buffer.is_empty() {
-            Ok(self.stream.read_chunk(64 * 1024, true).await?.map(|chunk| chunk.bytes))
+            Ok(self
+                .stream
+                .read_chunk(64 * 1024, true)
+                .await?
+                .map(|chunk| chunk.bytes))
         } else {
             Ok(Some(self.buffer.split().freeze()))
         }

@@ -49,7 +49,12 @@ impl Client {
         let connection = connect(identity, Purpose::Client).await?;
         let role = identity.link.role;
         let user = identity.link.name.clone();
-        let mut client = Self { connection, role, user, version: 0 };
+        let mut client = Self {
+            connection,
+            role,
+            user,
+            version: 0,
+        };
         match client.hello().await {
             Ok(()) => Ok(client),
             Err(error) => {
@@ -61,7 +66,12 @@ impl Client {
 
     async fn hello(&mut self) -> Result<(), LinkError> {
         match self.ask(&Request::Hello(Versions::ours())).await?.pop() {
-            Some(Reply::Welcome { version, role, user, .. }) => {
+            Some(Reply::Welcome {
+                version,
+                role,
+                user,
+                ..
+            }) => {
                 self.version = version;
                 self.role = role;
                 self.user = user;
@@ -155,5 +165,7 @@ impl Client {
 
 /// The master answered something that does not fit the request.
 pub fn unexpected(reply: Option<&Reply>) -> LinkError {
-    LinkError::Protocol(reply.map_or("an empty answer".to_owned(), |r| format!("an answer to another question: {r:?}")))
+    LinkError::Protocol(reply.map_or("an empty answer".to_owned(), |r| {
+        format!("an answer to another question: {r:?}")
+    }))
 }

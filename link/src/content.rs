@@ -1,5 +1,5 @@
-//! Content by hash: a directory of verified blobs, and how one end gives a blob to the other. A transfer that breaks
-//! off goes on where it was.
+//! Content by hash: a directory of verified blobs, and how one end gives a blob to the other. A
+//! transfer that breaks off goes on where it was.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,15 +24,16 @@ const PIECE: usize = 256 * 1024;
 /// A sender that sends nothing for this long is given up: others may wait for the same content.
 const STALL: Duration = Duration::from_secs(60);
 
-/// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives another handle.
+/// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
+/// another handle.
 #[derive(Debug, Clone)]
 pub struct BlobStore {
     root: Arc<PathBuf>,
     arriving: Arc<Mutex<BTreeMap<Arrival, Arc<tokio::sync::Mutex<()>>>>>,
 }
 
-/// What comes in, and from whom: each sender has a place of its own for what has come so far, so that nobody waits for another
-/// sender, or goes on with what another one sent.
+/// What comes in, and from whom: each sender has a place of its own for what has come so far, so
+/// that nobody waits for another sender, or goes on with what another one sent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     hash: BlobHash,
@@ -54,7 +55,10 @@ impl BlobStore {
     pub fn open(root: &Path) -> Result<Self, LinkError> {
         let incoming = root.join("incoming");
         fs::create_dir_all(&incoming).map_err(LinkError::file("cannot make", &incoming))?;
-        Ok(Self { root: Arc::new(root.to_owned()), arriving: Arc::default() })
+        Ok(Self {
+            root: Arc::new(root.to_owned()),
+            arriving: Arc::default(),
+        })
     }
 
     /// Where the blob lies, if it is there.
@@ -85,17 +89,21 @@ impl BlobStore {
         added
     }
 
-    /// Copies everything that `reader` gives into the store, not durably: after a crash of the system the blob may be gone
-    /// or damaged. A blob that is there already stays as it is.
+    /// Copies everything that `reader` gives into the store, not durably: after a crash of the
+    /// system the blob may be gone or damaged. A blob that is there already stays as it is.
     ///
     /// # Errors
     /// If reading or writing fails.
     pub fn add_passing(&self, mut reader: impl Read) -> io::Result<BlobRef> {
-        let part = self.root.join("incoming").join(token::hex(&rand::random::<[u8; 16]>()));
+        let part = self
+            .root
+            .join("incoming")
+            .join(token::hex(&rand::random::<[u8; 16]>()));
         let added = copy_hashing(&mut reader, &mut File::create(&part)?).and_then(|blob| {
             let target = self.path_of(&blob.hash);
             fs::create_dir_all(target.parent().unwrap_or(&self.root))?;
-            // Not a rename: that would put a file that was never synced in the place of one that was.
+            // Not a rename: that would put a file that was never synced in the place of one that
+            // was.
             match fs::hard_link(&part, &target) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
                 _ => Ok(blob),
@@ -113,11 +121,14 @@ impl BlobStore {
         self.add_reader(File::open(path)?)
     }
 
-    /// Notes that somebody counts on the blob from now on: it is as young as a new one. Where that cannot be noted the
-    /// blob is merely older than it might be.
+    /// Notes that somebody counts on the blob from now on: it is as young as a new one. Where that
+    /// cannot be noted the blob is merely older than it might be.
     pub fn touch(&self, blob: &BlobRef) {
         let now = SystemTime::now();
-        let _ = File::options().write(true).open(self.path_of(&blob.hash)).and_then(|file| file.set_modified(now));
+        let _ = File::options()
+            .write(true)
+            .open(self.path_of(&blob.hash))
+            .and_then(|file| file.set_modified(now));
     }
 
     /// Removes a blob; fine where it is not there.
@@ -136,8 +147,8 @@ impl BlobStore {
         hash_file(&self.path_of(&blob.hash)).is_ok_and(|found| found == *blob)
     }
 
-    /// Puts a blob that is not what its name says aside, into the directory `damaged`: then it is not here any more, and can be
-    /// brought in again. Fine where it is not there.
+    /// Puts a blob that is not what its name says aside, into the directory `damaged`: then it is
+    /// not here any more, and can be brought in again. Fine where it is not there.
     ///
     /// # Errors
     /// If the directory refuses.
@@ -152,7 +163,9 @@ impl BlobStore {
 
     /// When somebody last brought the blob in, or counted on it; none where it is not there.
     pub fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
-        fs::metadata(self.path_of(hash)).and_then(|meta| meta.modified()).ok()
+        fs::metadata(self.path_of(hash))
+            .and_then(|meta| meta.modified())
+            .ok()
     }
 
     /// How many bytes can still be written to the store's file system.
@@ -191,9 +204,19 @@ impl BlobStore {
             }
             for entry in fs::read_dir(prefix.path())? {
                 let entry = entry?;
-                let name = format!("{}{}", prefix.file_name().display(), entry.file_name().display());
+                let name = format!(
+                    "{}{}",
+                    prefix.file_name().display(),
+                    entry.file_name().display()
+                );
                 if let (Ok(hash), Ok(meta)) = (name.parse(), entry.metadata()) {
-                    all.push((BlobRef { hash, size: meta.len() }, meta.modified()?));
+                    all.push((
+                        BlobRef {
+                            hash,
+                            size: meta.len(),
+                        },
+                        meta.modified()?,
+                    ));
                 }
             }
         }
@@ -217,17 +240,25 @@ impl BlobStore {
 
     /// The turn to bring this blob in from this sender, who has one at a time.
     pub async fn turn(&self, hash: BlobHash, from: &str) -> Arriving {
-        let arrival = Arrival { hash, from: from.to_owned() };
+        let arrival = Arrival {
+            hash,
+            from: from.to_owned(),
+        };
         let lock = {
             let mut arriving = self.arriving.lock().unwrap_or_else(PoisonError::into_inner);
             arriving.retain(|_, lock| Arc::strong_count(lock) > 1);
             arriving.entry(arrival.clone()).or_default().clone()
         };
-        Arriving { arrival, _turn: lock.lock_owned().await }
+        Arriving {
+            arrival,
+            _turn: lock.lock_owned().await,
+        }
     }
 
     fn part_path(&self, Arrival { hash, from }: &Arrival) -> PathBuf {
-        self.root.join("incoming").join(format!("{from}.{hash}.part"))
+        self.root
+            .join("incoming")
+            .join(format!("{from}.{hash}.part"))
     }
 
     /// How many bytes have come of what this sender has not sent whole, beside this blob.
@@ -253,12 +284,14 @@ impl BlobStore {
     async fn keep_async(&self, part: PathBuf, blob: BlobRef) -> Result<(), LinkError> {
         let store = self.clone();
         let shown = part.clone();
-        run_blocking(move || store.keep(&part, &blob)).await.map_err(LinkError::file("cannot keep", shown))
+        run_blocking(move || store.keep(&part, &blob))
+            .await
+            .map_err(LinkError::file("cannot keep", shown))
     }
 }
 
-/// What of a content store is asked where it matters whether content is there, and nothing is transferred. A simulated
-/// world has its own.
+/// What of a content store is asked where it matters whether content is there, and nothing is
+/// transferred. A simulated world has its own.
 pub trait Contents: std::fmt::Debug + Send + Sync {
     /// Whether the blob is there.
     fn has(&self, blob: &BlobRef) -> bool;
@@ -315,11 +348,16 @@ impl Contents for BlobStore {
     }
 }
 
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(io::Error::other(panic)))
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|panic| Err(io::Error::other(panic)))
 }
 
-/// Copies everything that `reader` gives to `writer`, and names it: what was copied is what was looked at.
+/// Copies everything that `reader` gives to `writer`, and names it: what was copied is what was
+/// looked at.
 ///
 /// # Errors
 /// If reading or writing fails.
@@ -338,12 +376,18 @@ pub fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Resu
         writer.write_all(&piece[..n])?;
         size += n as u64;
     }
-    Ok(BlobRef { hash: BlobHash(*hasher.finalize().as_bytes()), size })
+    Ok(BlobRef {
+        hash: BlobHash(*hasher.finalize().as_bytes()),
+        size,
+    })
 }
 
 /// Names some bytes.
 pub fn hash_bytes(bytes: &[u8]) -> BlobRef {
-    BlobRef { hash: BlobHash(*blake3::hash(bytes).as_bytes()), size: bytes.len() as u64 }
+    BlobRef {
+        hash: BlobHash(*blake3::hash(bytes).as_bytes()),
+        size: bytes.len() as u64,
+    }
 }
 
 /// Names a file's content.
@@ -393,39 +437,71 @@ impl Incoming {
             file.set_len(0).await.map_err(failed)?;
             file.rewind().await.map_err(failed)?;
         }
-        Ok(Self { path, file, hasher, have })
+        Ok(Self {
+            path,
+            file,
+            hasher,
+            have,
+        })
     }
 
     /// Takes the rest from the stream and says whether the whole is what was named.
-    async fn receive(mut self, rx: &mut FrameReceiver, blob: &BlobRef) -> Result<PathBuf, LinkError> {
+    async fn receive(
+        mut self,
+        rx: &mut FrameReceiver,
+        blob: &BlobRef,
+    ) -> Result<PathBuf, LinkError> {
         loop {
-            let stalled = |_| LinkError::Closed(format!("no byte of the content came for {STALL:?}"));
-            let Some(bytes) = tokio::time::timeout(STALL, rx.raw_chunk()).await.map_err(stalled)?? else { break };
+            let stalled =
+                |_| LinkError::Closed(format!("no byte of the content came for {STALL:?}"));
+            let Some(bytes) = tokio::time::timeout(STALL, rx.raw_chunk())
+                .await
+                .map_err(stalled)??
+            else {
+                break;
+            };
             self.have += bytes.len() as u64;
             if self.have > blob.size {
                 break;
             }
             self.hasher.update(&bytes);
-            self.file.write_all(&bytes).await.map_err(LinkError::file("cannot write", &self.path))?;
+            self.file
+                .write_all(&bytes)
+                .await
+                .map_err(LinkError::file("cannot write", &self.path))?;
         }
-        self.file.flush().await.map_err(LinkError::file("cannot write", &self.path))?;
+        self.file
+            .flush()
+            .await
+            .map_err(LinkError::file("cannot write", &self.path))?;
         if self.have < blob.size {
-            return Err(LinkError::Closed(format!("{} of {} bytes came", self.have, blob.size)));
+            return Err(LinkError::Closed(format!(
+                "{} of {} bytes came",
+                self.have, blob.size
+            )));
         }
         let found = BlobHash(*self.hasher.finalize().as_bytes());
         if self.have > blob.size || found != blob.hash {
             let _ = tokio::fs::remove_file(&self.path).await;
-            return Err(LinkError::Damaged { expected: blob.hash.to_string(), found: found.to_string() });
+            return Err(LinkError::Damaged {
+                expected: blob.hash.to_string(),
+                found: found.to_string(),
+            });
         }
         Ok(self.path)
     }
 }
 
-/// Brings a blob of the other end's into `store`. Several callers that want the same one share the transfer.
+/// Brings a blob of the other end's into `store`. Several callers that want the same one share the
+/// transfer.
 ///
 /// # Errors
 /// If the other end does not have it, the connection is gone, or the disk refuses.
-pub async fn get(connection: &Connection, store: &BlobStore, blob: BlobRef) -> Result<(), LinkError> {
+pub async fn get(
+    connection: &Connection,
+    store: &BlobStore,
+    blob: BlobRef,
+) -> Result<(), LinkError> {
     let turn = store.turn(blob.hash, "master").await;
     if store.has(&blob) {
         return Ok(());
@@ -434,27 +510,46 @@ pub async fn get(connection: &Connection, store: &BlobStore, blob: BlobRef) -> R
     store.keep_async(part, blob).await
 }
 
-/// Brings a blob of the other end's into the file `path`, which is there only once it is whole and verified.
+/// Brings a blob of the other end's into the file `path`, which is there only once it is whole and
+/// verified.
 ///
 /// # Errors
 /// As [`get`].
-pub async fn fetch_file(connection: &Connection, blob: BlobRef, path: &Path) -> Result<(), LinkError> {
+pub async fn fetch_file(
+    connection: &Connection,
+    blob: BlobRef,
+    path: &Path,
+) -> Result<(), LinkError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", blob.hash));
     let part = fetch_part(connection, blob, path.with_file_name(name)).await?;
     let target = path.to_owned();
-    run_blocking(move || fs::rename(part, target)).await.map_err(LinkError::file("cannot write", path))
+    run_blocking(move || fs::rename(part, target))
+        .await
+        .map_err(LinkError::file("cannot write", path))
 }
 
-async fn fetch_part(connection: &Connection, blob: BlobRef, part: PathBuf) -> Result<PathBuf, LinkError> {
+async fn fetch_part(
+    connection: &Connection,
+    blob: BlobRef,
+    part: PathBuf,
+) -> Result<PathBuf, LinkError> {
     let incoming = Incoming::resume(part, blob.size).await?;
-    let mut channel = connection.open(&Open::Get { hash: blob.hash, offset: incoming.have }).await?;
+    let mut channel = connection
+        .open(&Open::Get {
+            hash: blob.hash,
+            offset: incoming.have,
+        })
+        .await?;
     channel.tx.finish();
     match channel.rx.expect().await? {
-        GetReply::Found(size) if size == blob.size => incoming.receive(&mut channel.rx, &blob).await,
-        GetReply::Found(size) => {
-            Err(LinkError::Protocol(format!("{} has {size} bytes there, not {}", blob.hash, blob.size)))
+        GetReply::Found(size) if size == blob.size => {
+            incoming.receive(&mut channel.rx, &blob).await
         }
+        GetReply::Found(size) => Err(LinkError::Protocol(format!(
+            "{} has {size} bytes there, not {}",
+            blob.hash, blob.size
+        ))),
         GetReply::Refused(refusal) => Err(refusal.into()),
     }
 }
@@ -476,10 +571,17 @@ pub async fn put(connection: &Connection, path: &Path, blob: BlobRef) -> Result<
 ///
 /// # Errors
 /// If the other end does not take them, or the connection is gone.
-pub async fn put_bytes(connection: &Connection, bytes: &[u8], blob: BlobRef) -> Result<(), LinkError> {
+pub async fn put_bytes(
+    connection: &Connection,
+    bytes: &[u8],
+    blob: BlobRef,
+) -> Result<(), LinkError> {
     let mut channel = connection.open(&Open::Put(blob)).await?;
     if let PutReply::Resume(offset) = put_reply(&mut channel).await? {
-        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| bytes.get(offset..))
+            .unwrap_or_default();
         channel.tx.raw().write_all(rest).await?;
         finish_put(&mut channel).await?;
     }
@@ -497,7 +599,9 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
     channel.tx.finish();
     match put_reply(channel).await? {
         PutReply::Stored => Ok(()),
-        other => Err(LinkError::Protocol(format!("{other:?} after the last byte"))),
+        other => Err(LinkError::Protocol(format!(
+            "{other:?} after the last byte"
+        ))),
     }
 }
 
@@ -505,13 +609,20 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
 async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<BlobRef, LinkError> {
     let failed = |e| LinkError::file("cannot read", path)(e);
     let mut file = tokio::fs::File::open(path).await.map_err(failed)?;
-    file.seek(io::SeekFrom::Start(offset)).await.map_err(failed)?;
+    file.seek(io::SeekFrom::Start(offset))
+        .await
+        .map_err(failed)?;
     let mut piece = vec![0; PIECE];
     let mut hasher = blake3::Hasher::new();
     let mut size = 0;
     loop {
         match file.read(&mut piece).await.map_err(failed)? {
-            0 => return Ok(BlobRef { hash: BlobHash(*hasher.finalize().as_bytes()), size }),
+            0 => {
+                return Ok(BlobRef {
+                    hash: BlobHash(*hasher.finalize().as_bytes()),
+                    size,
+                });
+            }
             // Who asks and does not read keeps a file open here.
             n => {
                 hasher.update(&piece[..n]);
@@ -531,7 +642,12 @@ const UNREAD: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// If the connection is gone or the file cannot be read.
-pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, offset: u64) -> Result<(), LinkError> {
+pub async fn serve_get(
+    store: &BlobStore,
+    mut tx: FrameSender,
+    hash: BlobHash,
+    offset: u64,
+) -> Result<(), LinkError> {
     let path = store.path_of(&hash);
     let sent = match tokio::fs::metadata(&path).await {
         Ok(meta) if offset <= meta.len() => {
@@ -548,7 +664,8 @@ pub async fn serve_get(store: &BlobStore, mut tx: FrameSender, hash: BlobHash, o
     Ok(())
 }
 
-/// What was sent was not what its name says. Unless it is now, it is put aside, so that it can be brought in again.
+/// What was sent was not what its name says. Unless it is now, it is put aside, so that it can be
+/// brought in again.
 async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
     let store = store.clone();
     let aside = run_blocking(move || {
@@ -558,19 +675,28 @@ async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
         store.set_aside(&hash).map(|()| true)
     });
     match aside.await {
-        Ok(true) => tracing::error!(%hash, "content is damaged, and was put aside: see this machine's disk"),
-        Ok(false) => tracing::warn!(%hash, "content was read damaged and is whole: see this machine's disk and memory"),
+        Ok(true) => {
+            tracing::error!(%hash, "content is damaged, and was put aside: see this machine's disk")
+        }
+        Ok(false) => {
+            tracing::warn!(%hash, "content was read damaged and is whole: see this machine's disk and memory")
+        }
         Err(error) => tracing::error!(%hash, %error, "content is damaged, and cannot be put aside"),
     }
 }
 
-/// Answers an [`Open::Get`] whose content is not there, or not for the one who asks: the answer is the same.
+/// Answers an [`Open::Get`] whose content is not there, or not for the one who asks: the answer is
+/// the same.
 ///
 /// # Errors
 /// If the connection is gone.
 pub async fn refuse_get(mut tx: FrameSender, hash: BlobHash) -> Result<(), LinkError> {
     let hint = "it may have been forgotten; ask for the job's outputs again";
-    let refusal = Refusal::new(RefusalCode::NotFound, format!("content {hash} is not here"), hint);
+    let refusal = Refusal::new(
+        RefusalCode::NotFound,
+        format!("content {hash} is not here"),
+        hint,
+    );
     tx.send(&GetReply::Refused(refusal)).await?;
     tx.finish();
     tx.delivered().await;
@@ -588,7 +714,8 @@ pub async fn refuse_put(tx: &mut FrameSender, refusal: Refusal) -> Result<(), Li
     Ok(())
 }
 
-/// What to tell the sender of content that did not arrive whole, unless it is the sender who has gone away.
+/// What to tell the sender of content that did not arrive whole, unless it is the sender who has
+/// gone away.
 fn refusal_of(error: &LinkError) -> Option<Refusal> {
     match error {
         LinkError::Damaged { .. } => {
@@ -597,17 +724,23 @@ fn refusal_of(error: &LinkError) -> Option<Refusal> {
         }
         LinkError::File { .. } => {
             let hint = "see the master's disk; then send it again";
-            Some(Refusal::new(RefusalCode::Unavailable, format!("the content cannot be kept: {error}"), hint))
+            Some(Refusal::new(
+                RefusalCode::Unavailable,
+                format!("the content cannot be kept: {error}"),
+                hint,
+            ))
         }
         _ => None,
     }
 }
 
-/// Takes the content of an [`Open::Put`] that the caller is willing to take, in the sender's turn. It is durable then, and the
-/// sender is still to be told ([`answer_stored`]). A file under its name that was damaged meanwhile is replaced.
+/// Takes the content of an [`Open::Put`] that the caller is willing to take, in the sender's turn.
+/// It is durable then, and the sender is still to be told ([`answer_stored`]). A file under its
+/// name that was damaged meanwhile is replaced.
 ///
 /// # Errors
-/// If it did not arrive whole, of which the sender has been told; if the connection is gone or the disk refuses.
+/// If it did not arrive whole, of which the sender has been told; if the connection is gone or the
+/// disk refuses.
 pub async fn receive_put(
     store: &BlobStore,
     channel: &mut Channel,
@@ -638,7 +771,12 @@ pub async fn answer_stored(mut channel: Channel) -> Result<(), LinkError> {
 }
 
 /// Takes a blob, and makes it durable.
-async fn take(store: &BlobStore, channel: &mut Channel, blob: BlobRef, part: PathBuf) -> Result<(), LinkError> {
+async fn take(
+    store: &BlobStore,
+    channel: &mut Channel,
+    blob: BlobRef,
+    part: PathBuf,
+) -> Result<(), LinkError> {
     let incoming = Incoming::resume(part, blob.size).await?;
     channel.tx.send(&PutReply::Resume(incoming.have)).await?;
     let part = incoming.receive(&mut channel.rx, &blob).await?;
@@ -657,11 +795,22 @@ mod tests {
         assert_eq!(blob, hash_bytes(b"hello"));
         assert!(store.has(&blob) && !store.has(&BlobRef { size: 4, ..blob }));
         assert_eq!(fs::read(store.path_of(&blob.hash)).unwrap(), b"hello");
-        assert_eq!(store.list().unwrap().iter().map(|(b, _)| *b).collect::<Vec<_>>(), [blob]);
+        assert_eq!(
+            store
+                .list()
+                .unwrap()
+                .iter()
+                .map(|(b, _)| *b)
+                .collect::<Vec<_>>(),
+            [blob]
+        );
         store.remove(&blob.hash).unwrap();
         store.remove(&blob.hash).unwrap();
         assert!(!store.has(&blob));
-        assert_eq!(fs::read_dir(dir.path().join("incoming")).unwrap().count(), 0);
+        assert_eq!(
+            fs::read_dir(dir.path().join("incoming")).unwrap().count(),
+            0
+        );
     }
 
     #[test]
@@ -672,13 +821,26 @@ mod tests {
         assert!(store.has(&blob) && blob == hash_bytes(b"hello"));
         let durable = store.add_reader(&b"other"[..]).unwrap();
         #[cfg(unix)]
-        let file =
-            |blob: &BlobRef| std::os::unix::fs::MetadataExt::ino(&fs::metadata(store.path_of(&blob.hash)).unwrap());
-        // Wherever a file has no number that can be asked for, another one was made at another time.
+        let file = |blob: &BlobRef| {
+            std::os::unix::fs::MetadataExt::ino(&fs::metadata(store.path_of(&blob.hash)).unwrap())
+        };
+        // Wherever a file has no number that can be asked for, another one was made at another
+        // time.
         #[cfg(windows)]
-        let file = |blob: &BlobRef| fs::metadata(store.path_of(&blob.hash)).unwrap().created().unwrap();
+        let file = |blob: &BlobRef| {
+            fs::metadata(store.path_of(&blob.hash))
+                .unwrap()
+                .created()
+                .unwrap()
+        };
         let before = file(&durable);
-        assert_eq!((store.add_passing(&b"other"[..]).unwrap(), file(&durable)), (durable, before));
-        assert_eq!(fs::read_dir(dir.path().join("incoming")).unwrap().count(), 0);
+        assert_eq!(
+            (store.add_passing(&b"other"[..]).unwrap(), file(&durable)),
+            (durable, before)
+        );
+        assert_eq!(
+            fs::read_dir(dir.path().join("incoming")).unwrap().count(),
+            0
+        );
     }
 }

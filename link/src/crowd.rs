@@ -1,5 +1,6 @@
-//! Those who have not shown yet who they are, counted by address: so many of one address, and so many of all. When it is too
-//! many, who has kept a place for the longest goes: whoever means it needs a place for a moment only.
+//! Those who have not shown yet who they are, counted by address: so many of one address, and so
+//! many of all. When it is too many, who has kept a place for the longest goes: whoever means it
+//! needs a place for a moment only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -48,7 +49,9 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 impl Inner {
     /// Takes a place away from who has it: the receiver hears of it.
     fn remove(&mut self, number: u64) {
-        let Some((from, _)) = self.all.remove(&number) else { return };
+        let Some((from, _)) = self.all.remove(&number) else {
+            return;
+        };
         if let Some(of_it) = self.by.get_mut(&from) {
             of_it.remove(&number);
             if of_it.is_empty() {
@@ -61,21 +64,30 @@ impl Inner {
 impl Crowd {
     /// With so many places, of which one address has no more than `of_one`.
     pub fn new(most: usize, of_one: usize) -> Self {
-        Self { most: most.max(1), of_one: of_one.max(1), inner: Arc::default() }
+        Self {
+            most: most.max(1),
+            of_one: of_one.max(1),
+            inner: Arc::default(),
+        }
     }
 
     /// Takes a place; where there is none the oldest of the same address, or of all, loses its own.
     pub fn enter(&self, from: IpAddr) -> Place {
         let from = place_of(from);
         let mut inner = lock(&self.inner);
-        while let Some(oldest) =
-            inner.by.get(&from).filter(|of_it| of_it.len() >= self.of_one).and_then(BTreeSet::first)
+        while let Some(oldest) = inner
+            .by
+            .get(&from)
+            .filter(|of_it| of_it.len() >= self.of_one)
+            .and_then(BTreeSet::first)
         {
             let oldest = *oldest;
             inner.remove(oldest);
         }
         while inner.all.len() >= self.most {
-            let Some(oldest) = inner.all.keys().next().copied() else { break };
+            let Some(oldest) = inner.all.keys().next().copied() else {
+                break;
+            };
             inner.remove(oldest);
         }
         let number = inner.next;
@@ -83,7 +95,11 @@ impl Crowd {
         let (tell, lost) = oneshot::channel();
         inner.all.insert(number, (from, tell));
         inner.by.entry(from).or_default().insert(number);
-        Place { number, inner: Arc::clone(&self.inner), lost }
+        Place {
+            number,
+            inner: Arc::clone(&self.inner),
+            lost,
+        }
     }
 
     /// How many places are taken.
@@ -136,7 +152,10 @@ mod tests {
         let mut other = crowd.enter(address(2));
         let mut first: Vec<Place> = (0..2).map(|_| crowd.enter(address(1))).collect();
         let mut third = crowd.enter(address(1));
-        assert_eq!(first.iter_mut().map(is_lost).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(
+            first.iter_mut().map(is_lost).collect::<Vec<_>>(),
+            [true, false]
+        );
         assert!(!is_lost(&mut other) && !is_lost(&mut third));
         drop(first);
         assert_eq!(crowd.len(), 2);
@@ -146,7 +165,10 @@ mod tests {
     fn when_all_places_are_taken_the_oldest_of_all_goes() {
         let crowd = Crowd::new(3, 2);
         let mut places: Vec<Place> = (1..=4).map(|n| crowd.enter(address(n))).collect();
-        assert_eq!(places.iter_mut().map(is_lost).collect::<Vec<_>>(), [true, false, false, false]);
+        assert_eq!(
+            places.iter_mut().map(is_lost).collect::<Vec<_>>(),
+            [true, false, false, false]
+        );
         assert!(crowd.oust());
         assert!(is_lost(&mut places[1]) && crowd.len() == 2);
         drop(places);

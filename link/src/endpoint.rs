@@ -1,5 +1,5 @@
-//! QUIC endpoints and connections with deskgrid's settings: over UDP, and where that does not get through, through a
-//! tunnel of TCP (`tunnel`).
+//! QUIC endpoints and connections with deskgrid's settings: over UDP, and where that does not get
+//! through, through a tunnel of TCP (`tunnel`).
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,7 +20,8 @@ use crate::{tls, tunnel};
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long UDP has the field to itself before TCP is tried beside it; and where somebody waits in front of it.
+/// How long UDP has the field to itself before TCP is tried beside it; and where somebody waits in
+/// front of it.
 const HEAD_START: Duration = Duration::from_secs(3);
 const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
 /// The same where only TCP got through the last time: enough for UDP to win where it does again.
@@ -29,14 +30,17 @@ const SHORT_HEAD_START: Duration = Duration::from_millis(100);
 const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// A worker that is gone is to be noticed within seconds, so that its tasks can be copied: it speaks so often, and both ends give
-/// the connection up after three words that did not come. Ten thousand of them are 2,500 words a second each way.
+/// A worker that is gone is to be noticed within seconds, so that its tasks can be copied: it
+/// speaks so often, and both ends give the connection up after three words that did not come. Ten
+/// thousand of them are 2,500 words a second each way.
 const WORKER_KEEP_ALIVE: Duration = Duration::from_secs(4);
 const WORKER_IDLE: VarInt = VarInt::from_u32(12_000);
-/// Clients are few, and somebody waits in front of one: it is to notice soon that the master was restarted.
+/// Clients are few, and somebody waits in front of one: it is to notice soon that the master was
+/// restarted.
 const CLIENT_KEEP_ALIVE: Duration = Duration::from_secs(2);
 const IDLE: VarInt = VarInt::from_u32(45_000);
-/// The same of a client, which says something every other second: one that was killed is to be forgotten soon.
+/// The same of a client, which says something every other second: one that was killed is to be
+/// forgotten soon.
 const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
@@ -96,12 +100,16 @@ pub(crate) fn patient() -> Arc<TransportConfig> {
     transport(KEEP_ALIVE, IDLE)
 }
 
-/// The master's endpoint over UDP. `seed` is kept over restarts, so that a peer of the process before is told at once that
-/// its connection is gone, instead of waiting for its idle timeout.
+/// The master's endpoint over UDP. `seed` is kept over restarts, so that a peer of the process
+/// before is told at once that its connection is gone, instead of waiting for its idle timeout.
 ///
 /// # Errors
 /// If the TLS settings are unfit for QUIC, or the address cannot be bound.
-pub fn listen(address: SocketAddr, tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<Endpoint, LinkError> {
+pub fn listen(
+    address: SocketAddr,
+    tls: rustls::ServerConfig,
+    seed: [u8; 32],
+) -> Result<Endpoint, LinkError> {
     let (config, server) = serving(tls, seed)?;
     let bind = || {
         let socket = std::net::UdpSocket::bind(address)?;
@@ -123,13 +131,21 @@ pub async fn listen_tcp(
     let (config, server) = serving(tls, seed)?;
     let bind = async {
         let (socket, door) = tunnel::serve(tokio::net::TcpListener::bind(address).await?, limits)?;
-        Ok((Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)?, door))
+        Ok((
+            Endpoint::new_with_abstract_socket(config, Some(server), socket, runtime()?)?,
+            door,
+        ))
     };
-    bind.await.map_err(LinkError::file("cannot listen on TCP", address.to_string()))
+    bind.await
+        .map_err(LinkError::file("cannot listen on TCP", address.to_string()))
 }
 
-fn serving(tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<(EndpointConfig, quinn::ServerConfig), LinkError> {
-    let crypto = QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+fn serving(
+    tls: rustls::ServerConfig,
+    seed: [u8; 32],
+) -> Result<(EndpointConfig, quinn::ServerConfig), LinkError> {
+    let crypto =
+        QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     // The shorter patience of the two ends counts for both.
     server.transport_config(transport(KEEP_ALIVE, IDLE));
@@ -137,9 +153,12 @@ fn serving(tls: rustls::ServerConfig, seed: [u8; 32]) -> Result<(EndpointConfig,
     let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
     let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
     let mut config = EndpointConfig::new(Arc::new(reset_key));
-    // Resets are smaller than what they answer; the usual pace of fifty in a second would keep a crowd waiting for minutes.
+    // Resets are smaller than what they answer; the usual pace of fifty in a second would keep a
+    // crowd waiting for minutes.
     config.min_reset_interval(RESET_PAUSE);
-    config.cid_generator(move || Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key)));
+    config.cid_generator(move || {
+        Box::new(quinn_proto::HashedConnectionIdGenerator::from_key(cid_key))
+    });
     Ok((config, server))
 }
 
@@ -179,9 +198,9 @@ pub struct Connection {
     way: Way,
 }
 
-/// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets no answer for some
-/// seconds, nearly at once where that was so the last time. The master may still refuse: a worker has joined, and a client is
-/// let in, only with the master's `Welcome`.
+/// Connects to the identity's master, both ends authenticated: over UDP, or over TCP where UDP gets
+/// no answer for some seconds, nearly at once where that was so the last time. The master may still
+/// refuse: a worker has joined, and a client is let in, only with the master's `Welcome`.
 ///
 /// # Errors
 /// If nothing answers within some seconds, or what answers is not the identity's master.
@@ -192,10 +211,24 @@ pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection
         Purpose::Worker => (WORKER_KEEP_ALIVE, WORKER_IDLE),
         Purpose::Enrol => (KEEP_ALIVE, IDLE),
     };
-    let head_start = if client { CLIENT_HEAD_START } else { HEAD_START };
+    let head_start = if client {
+        CLIENT_HEAD_START
+    } else {
+        HEAD_START
+    };
     let tls = tls::client_config(identity, purpose.alpn())?;
-    let caller = Caller::new(&identity.link.master, &key_hash(&identity.ca)?, tls, transport(keep_alive, idle))?;
-    Caller { home: identity.home.as_deref(), ..caller }.connect(head_start).await
+    let caller = Caller::new(
+        &identity.link.master,
+        &key_hash(&identity.ca)?,
+        tls,
+        transport(keep_alive, idle),
+    )?;
+    Caller {
+        home: identity.home.as_deref(),
+        ..caller
+    }
+    .connect(head_start)
+    .await
 }
 
 /// Somebody who connects.
@@ -215,10 +248,16 @@ impl<'a> Caller<'a> {
         tls: rustls::ClientConfig,
         transport: Arc<TransportConfig>,
     ) -> Result<Self, LinkError> {
-        let crypto = QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+        let crypto =
+            QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
         config.transport_config(transport);
-        Ok(Self { master, wanted: tls::wanted_name(ca_key_hash), config, home: None })
+        Ok(Self {
+            master,
+            wanted: tls::wanted_name(ca_key_hash),
+            config,
+            home: None,
+        })
     }
 
     /// With the head start of those for whom nobody waits.
@@ -233,7 +272,12 @@ impl<'a> Caller<'a> {
             let network = self.home.and_then(|home| Network::to(address, home));
             let needless = network.as_ref().is_some_and(|network| network.only_tcp);
             let tcp = async {
-                tokio::time::sleep(if needless { SHORT_HEAD_START } else { head_start }).await;
+                tokio::time::sleep(if needless {
+                    SHORT_HEAD_START
+                } else {
+                    head_start
+                })
+                .await;
                 self.connect_to(address, Way::Tcp).await
             };
             match race(self.connect_to(address, Way::Udp), tcp).await {
@@ -263,30 +307,47 @@ impl<'a> Caller<'a> {
 
     async fn addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
         let found = tokio::net::lookup_host(self.master).await;
-        Ok(found.map_err(|error| self.unreachable(error.to_string()))?.collect())
+        Ok(found
+            .map_err(|error| self.unreachable(error.to_string()))?
+            .collect())
     }
 
     fn unreachable(&self, why: String) -> LinkError {
-        LinkError::Unreachable { master: self.master.to_owned(), why }
+        LinkError::Unreachable {
+            master: self.master.to_owned(),
+            why,
+        }
     }
 
     async fn connect_to(&self, address: SocketAddr, way: Way) -> Result<Connection, LinkError> {
         let connecting = async {
             let endpoint = endpoint_to(address, way).await?;
             let connecting = endpoint.connect_with(self.config.clone(), address, &self.wanted);
-            let quic = connecting.map_err(|e| LinkError::Closed(e.to_string()))?.await?;
-            Ok(Connection { quic, endpoint, way })
+            let quic = connecting
+                .map_err(|e| LinkError::Closed(e.to_string()))?
+                .await?;
+            Ok(Connection {
+                quic,
+                endpoint,
+                way,
+            })
         };
         match tokio::time::timeout(CONNECT_TIMEOUT, connecting).await {
             Ok(done) => done.map_err(|error| explain(self.master, error)),
-            Err(_) => Err(self.unreachable(format!("no answer from {address} ({way}) within {CONNECT_TIMEOUT:?}"))),
+            Err(_) => Err(self.unreachable(format!(
+                "no answer from {address} ({way}) within {CONNECT_TIMEOUT:?}"
+            ))),
         }
     }
 }
 
 /// Any address and port of our own, of the same kind as this one.
 pub(crate) fn any_like(address: SocketAddr) -> SocketAddr {
-    if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() }
+    if address.is_ipv4() {
+        ([0, 0, 0, 0], 0).into()
+    } else {
+        ([0u16; 8], 0).into()
+    }
 }
 
 /// A new endpoint of our own, with which to reach an address.
@@ -299,15 +360,23 @@ async fn endpoint_to(address: SocketAddr, way: Way) -> Result<Endpoint, LinkErro
             bind().map_err(LinkError::file("cannot bind", any.to_string()))
         }
         Way::Tcp => {
-            let dial =
-                async { Endpoint::new_with_abstract_socket(config, None, tunnel::dial(address).await?, runtime()?) };
-            dial.await
-                .map_err(|error: std::io::Error| LinkError::Closed(format!("no answer from {address} (TCP): {error}")))
+            let dial = async {
+                Endpoint::new_with_abstract_socket(
+                    config,
+                    None,
+                    tunnel::dial(address).await?,
+                    runtime()?,
+                )
+            };
+            dial.await.map_err(|error: std::io::Error| {
+                LinkError::Closed(format!("no answer from {address} (TCP): {error}"))
+            })
         }
     }
 }
 
-/// The first that gets through. What UDP says of who answers counts at once; that nobody does is no answer yet.
+/// The first that gets through. What UDP says of who answers counts at once; that nobody does is no
+/// answer yet.
 async fn race(
     udp: impl Future<Output = Result<Connection, LinkError>>,
     tcp: impl Future<Output = Result<Connection, LinkError>>,
@@ -329,7 +398,10 @@ async fn race(
 fn neither(udp: LinkError, tcp: LinkError) -> LinkError {
     match (udp, tcp) {
         (LinkError::Unreachable { master, why }, LinkError::Unreachable { why: other, .. }) => {
-            LinkError::Unreachable { master, why: format!("{why}; {other}") }
+            LinkError::Unreachable {
+                master,
+                why: format!("{why}; {other}"),
+            }
         }
         (LinkError::Unreachable { .. }, tcp) => tcp,
         (udp, _) => udp,
@@ -339,10 +411,14 @@ fn neither(udp: LinkError, tcp: LinkError) -> LinkError {
 /// A handshake that our own side broke off is about who the other is.
 fn explain(master: &str, error: LinkError) -> LinkError {
     match error {
-        LinkError::Closed(why) if why.contains("certificate") => {
-            LinkError::WrongMaster { master: master.to_owned(), why }
-        }
-        LinkError::Closed(why) => LinkError::Unreachable { master: master.to_owned(), why },
+        LinkError::Closed(why) if why.contains("certificate") => LinkError::WrongMaster {
+            master: master.to_owned(),
+            why,
+        },
+        LinkError::Closed(why) => LinkError::Unreachable {
+            master: master.to_owned(),
+            why,
+        },
         other => other,
     }
 }
@@ -378,8 +454,8 @@ impl Connection {
         self.quic.closed().await.into()
     }
 
-    /// Says goodbye and gives that a moment to leave this machine. Does not wait out QUIC's draining period, which is for
-    /// answers that nobody needs.
+    /// Says goodbye and gives that a moment to leave this machine. Does not wait out QUIC's
+    /// draining period, which is for answers that nobody needs.
     pub async fn close(&self, reason: &str) {
         self.quic.close(VarInt::from_u32(0), reason.as_bytes());
         let _ = tokio::time::timeout(GOODBYE, self.endpoint.wait_idle()).await;

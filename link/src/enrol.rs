@@ -1,4 +1,5 @@
-//! The joiner's side of enrolment: check the master, then show the token, then keep the certificate.
+//! The joiner's side of enrolment: check the master, then show the token, then keep the
+//! certificate.
 
 use std::time::Duration;
 
@@ -24,15 +25,23 @@ pub async fn enrol(master: &str, token: &JoinToken, name: &str) -> Result<Identi
     enrol_as(master, token, name, Wanted::Any).await
 }
 
-/// Redeems `token` at `master` (`HOST:PORT`) for an identity called `name`, of the kind that is `wanted`. The key is made here. The token's secret
-/// leaves this machine only after the master has shown a chain to the CA key that the token names.
+/// Redeems `token` at `master` (`HOST:PORT`) for an identity called `name`, of the kind that is
+/// `wanted`. The key is made here. The token's secret leaves this machine only after the master has
+/// shown a chain to the CA key that the token names.
 ///
 /// # Errors
 /// If the master is out of reach, is another one, or refuses the token.
-pub async fn enrol_as(master: &str, token: &JoinToken, name: &str, wanted: Wanted) -> Result<Identity, LinkError> {
+pub async fn enrol_as(
+    master: &str,
+    token: &JoinToken,
+    name: &str,
+    wanted: Wanted,
+) -> Result<Identity, LinkError> {
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
-    let csr = CertificateParams::default().serialize_request(&key).map_err(bad)?;
+    let csr = CertificateParams::default()
+        .serialize_request(&key)
+        .map_err(bad)?;
     let request = Enrol {
         versions: Versions::ours(),
         token: token.id,
@@ -51,17 +60,31 @@ pub async fn enrol_as(master: &str, token: &JoinToken, name: &str, wanted: Wante
     };
     match reply {
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Here { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
-        EnrolReply::Enrolled { certificate, ca, role, name } => {
+        EnrolReply::Here { .. } => Err(LinkError::Protocol(
+            "an answer to another question".to_owned(),
+        )),
+        EnrolReply::Enrolled {
+            certificate,
+            ca,
+            role,
+            name,
+        } => {
             if key_hash(&ca)? != token.ca_key_hash {
                 let why = "it answered with another CA than the one in the token".to_owned();
-                return Err(LinkError::WrongMaster { master: master.to_owned(), why });
+                return Err(LinkError::WrongMaster {
+                    master: master.to_owned(),
+                    why,
+                });
             }
             Ok(Identity {
                 certificate: certificate.into(),
                 key: key.serialize_der().into(),
                 ca: ca.into(),
-                link: LinkInfo { master: master.to_owned(), name, role },
+                link: LinkInfo {
+                    master: master.to_owned(),
+                    name,
+                    role,
+                },
                 home: None,
             })
         }
@@ -70,7 +93,9 @@ pub async fn enrol_as(master: &str, token: &JoinToken, name: &str, wanted: Wante
 
 async fn redeem(master: &str, token: &JoinToken, request: &Enrol) -> Result<EnrolReply, LinkError> {
     let tls = tls::joiner_config(token.ca_key_hash, Purpose::Enrol.alpn())?;
-    let connection = Caller::new(master, &token.ca_key_hash, tls, patient())?.connect_patiently().await?;
+    let connection = Caller::new(master, &token.ca_key_hash, tls, patient())?
+        .connect_patiently()
+        .await?;
     let mut channel = connection.open_bare().await?;
     channel.tx.send(request).await?;
     channel.tx.finish();
@@ -94,17 +119,23 @@ pub struct Probe {
 const OFF_S: f64 = 60.0;
 
 impl Probe {
-    /// By how many seconds this machine's clock, which read `now` when the answer had come, is ahead of the master's. That is
-    /// taken to have been read in the middle of the answer.
+    /// By how many seconds this machine's clock, which read `now` when the answer had come, is
+    /// ahead of the master's. That is taken to have been read in the middle of the answer.
     pub fn off_s(&self, now: Time) -> f64 {
         now.secs() - self.took.as_secs_f64() / 2.0 - self.now.secs()
     }
 
-    /// Says how far this machine's clock and the master's are apart, where that is more than a minute.
+    /// Says how far this machine's clock and the master's are apart, where that is more than a
+    /// minute.
     pub fn clocks(&self, now: Time) -> Option<String> {
         let off_s = self.off_s(now);
         let way = if off_s < 0.0 { "behind" } else { "ahead of" };
-        (off_s.abs() > OFF_S).then(|| format!("this machine's clock is {} {way} the master's", coarse(off_s.abs())))
+        (off_s.abs() > OFF_S).then(|| {
+            format!(
+                "this machine's clock is {} {way} the master's",
+                coarse(off_s.abs())
+            )
+        })
     }
 }
 
@@ -120,8 +151,8 @@ pub fn coarse(seconds: f64) -> String {
     format!("{:.0} {unit}", seconds / of)
 }
 
-/// Asks the master of `identity` by one way who it is, without using the identity: changes nothing there, and is answered
-/// also where the identity would not be.
+/// Asks the master of `identity` by one way who it is, without using the identity: changes nothing
+/// there, and is answered also where the identity would not be.
 ///
 /// # Errors
 /// If the master is out of reach, is another one, or too old to answer.
@@ -142,7 +173,10 @@ impl Asker {
     /// # Errors
     /// If the identity's parts are broken.
     pub fn of(identity: &Identity) -> Result<Self, LinkError> {
-        Ok(Self { master: identity.link.master.clone(), ca_key_hash: key_hash(&identity.ca)? })
+        Ok(Self {
+            master: identity.link.master.clone(),
+            ca_key_hash: key_hash(&identity.ca)?,
+        })
     }
 
     /// Asks by one way.
@@ -151,7 +185,9 @@ impl Asker {
     /// As for [`probe`].
     pub async fn probe(&self, way: Way) -> Result<Probe, LinkError> {
         let tls = tls::joiner_config(self.ca_key_hash, Purpose::Enrol.alpn())?;
-        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, patient())?.connect_by(way).await?;
+        let connection = Caller::new(&self.master, &self.ca_key_hash, tls, patient())?
+            .connect_by(way)
+            .await?;
         ask(connection).await
     }
 }
@@ -173,9 +209,15 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
     let took = asked.elapsed();
     connection.close("that was all").await;
     match reply {
-        EnrolReply::Here { versions, now } => Ok(Probe { versions, now, took }),
+        EnrolReply::Here { versions, now } => Ok(Probe {
+            versions,
+            now,
+            took,
+        }),
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Enrolled { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
+        EnrolReply::Enrolled { .. } => Err(LinkError::Protocol(
+            "an answer to another question".to_owned(),
+        )),
     }
 }
 
@@ -187,12 +229,28 @@ mod tests {
     fn clocks_that_are_apart_are_told_in_words_and_others_are_not_mentioned() {
         let at = |s: f64| Time((s * 1e6) as u64);
         let master = 1e9;
-        let probe = Probe { versions: Versions::ours(), now: at(master), took: Duration::from_secs(2) };
+        let probe = Probe {
+            versions: Versions::ours(),
+            now: at(master),
+            took: Duration::from_secs(2),
+        };
         let told = |off_s: f64| probe.clocks(at(master + 1.0 + off_s));
         assert_eq!(told(59.0), None);
-        assert_eq!(told(-3.0 * 86_400.0).as_deref(), Some("this machine's clock is 3 days behind the master's"));
-        assert_eq!(told(7_200.0).as_deref(), Some("this machine's clock is 2 hours ahead of the master's"));
-        assert_eq!(told(3_650.0 * 86_400.0).as_deref(), Some("this machine's clock is 10 years ahead of the master's"));
-        assert_eq!(told(90.0).as_deref(), Some("this machine's clock is 90 seconds ahead of the master's"));
+        assert_eq!(
+            told(-3.0 * 86_400.0).as_deref(),
+            Some("this machine's clock is 3 days behind the master's")
+        );
+        assert_eq!(
+            told(7_200.0).as_deref(),
+            Some("this machine's clock is 2 hours ahead of the master's")
+        );
+        assert_eq!(
+            told(3_650.0 * 86_400.0).as_deref(),
+            Some("this machine's clock is 10 years ahead of the master's")
+        );
+        assert_eq!(
+            told(90.0).as_deref(),
+            Some("this machine's clock is 90 seconds ahead of the master's")
+        );
     }
 }

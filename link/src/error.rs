@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use common::wire::frame::BadFrame;
 use common::wire::{Refusal, RefusalCode};
 
-/// With this code the master closes the connection of somebody whom it does not let in, with any other that of somebody who
-/// may try again.
+/// With this code the master closes the connection of somebody whom it does not let in, with any
+/// other that of somebody who may try again.
 pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
 
 /// What the master says to somebody whose certificate has expired by its clock, and may be renewed.
@@ -25,7 +25,9 @@ pub enum LinkError {
         why: String,
     },
     /// Something answers there, but it is not the master whose CA we know.
-    #[error("what answers at {master} is not the master that this identity or token belongs to: {why}")]
+    #[error(
+        "what answers at {master} is not the master that this identity or token belongs to: {why}"
+    )]
     WrongMaster {
         /// Its address as configured.
         master: String,
@@ -79,7 +81,11 @@ pub enum LinkError {
 impl LinkError {
     /// Wraps a failed operation on a file.
     pub fn file(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> LinkError {
-        move |source| LinkError::File { what, path: path.as_ref().to_owned(), source }
+        move |source| LinkError::File {
+            what,
+            path: path.as_ref().to_owned(),
+            source,
+        }
     }
 
     /// Whether a disk has no room for a file.
@@ -90,7 +96,9 @@ impl LinkError {
     /// Whether trying again later, with nothing else changed, may work.
     pub fn passing(&self) -> bool {
         match self {
-            LinkError::Unreachable { .. } | LinkError::Closed(_) | LinkError::Damaged { .. } => true,
+            LinkError::Unreachable { .. } | LinkError::Closed(_) | LinkError::Damaged { .. } => {
+                true
+            }
             LinkError::Refused(refusal) => refusal.code == RefusalCode::Unavailable,
             _ => false,
         }
@@ -99,7 +107,10 @@ impl LinkError {
 
 /// Whether this failed since a disk, or somebody's share of it, is full.
 pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 impl From<BadFrame> for LinkError {
@@ -137,7 +148,9 @@ fn tls_alert(code: quinn::TransportErrorCode) -> String {
         45 => "its certificate has expired".to_owned(),
         48 => "its certificate is of another grid".to_owned(),
         116 => "no certificate was shown".to_owned(),
-        120 => "it offers nothing that we ask for (is it an old version, or not deskgrid?)".to_owned(),
+        120 => {
+            "it offers nothing that we ask for (is it an old version, or not deskgrid?)".to_owned()
+        }
         alert => format!("TLS alert {alert}"),
     }
 }

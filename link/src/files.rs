@@ -1,4 +1,5 @@
-//! Files that must be whole and, some of them, secret. What differs between systems is in `rights` below.
+//! Files that must be whole and, some of them, secret. What differs between systems is in `rights`
+//! below.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,18 +17,24 @@ pub use rights::{free_bytes, is_private, private_dir, sync_dir};
 /// # Errors
 /// If it is there already, or cannot be made.
 pub fn create_private(path: &Path) -> io::Result<File> {
-    rights::options(0o600).write(true).create_new(true).open(path)
+    rights::options(0o600)
+        .write(true)
+        .create_new(true)
+        .open(path)
 }
 
-/// Writes a file that is there whole or not at all, also after a power loss. `mode` are its permissions, where the
-/// system has such.
+/// Writes a file that is there whole or not at all, also after a power loss. `mode` are its
+/// permissions, where the system has such.
 ///
 /// # Errors
 /// If the file cannot be written, synced or renamed.
 pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let _ = fs::remove_file(&temporary);
-    let mut file: File = rights::options(mode).write(true).create_new(true).open(&temporary)?;
+    let mut file: File = rights::options(mode)
+        .write(true)
+        .create_new(true)
+        .open(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     drop(file);

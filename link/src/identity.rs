@@ -13,7 +13,8 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 use crate::error::LinkError;
 use crate::files;
 
-/// An identity as it lies in its directory: `certificate.der`, `key.der` (mode 0600), `ca.der`, `link.toml`.
+/// An identity as it lies in its directory: `certificate.der`, `key.der` (mode 0600), `ca.der`,
+/// `link.toml`.
 pub struct Identity {
     /// Issued by the master.
     pub certificate: CertificateDer<'static>,
@@ -23,7 +24,8 @@ pub struct Identity {
     pub ca: CertificateDer<'static>,
     /// Where the master is, and what it calls us.
     pub link: LinkInfo,
-    /// The directory that it was read from, if it was: what is learned of networks on the way to the master is kept there.
+    /// The directory that it was read from, if it was: what is learned of networks on the way to
+    /// the master is kept there.
     pub home: Option<PathBuf>,
 }
 
@@ -66,17 +68,24 @@ impl Identity {
     pub fn load(dir: &Path) -> Result<Self, LinkError> {
         crate::renewal::finish_replacing(dir)?;
         if !Self::exists(dir) {
-            return Err(LinkError::NoIdentity { dir: dir.to_owned() });
+            return Err(LinkError::NoIdentity {
+                dir: dir.to_owned(),
+            });
         }
-        let read = |name: &str| std::fs::read(dir.join(name)).map_err(LinkError::file("cannot read", dir.join(name)));
+        let read = |name: &str| {
+            std::fs::read(dir.join(name)).map_err(LinkError::file("cannot read", dir.join(name)))
+        };
         let key_path = dir.join("key.der");
         if !files::is_private(&key_path).map_err(LinkError::file("cannot read", &key_path))? {
             let shown = key_path.display();
-            return Err(LinkError::BadIdentity(format!("others may read the key {shown}: run `chmod 600 {shown}`")));
+            return Err(LinkError::BadIdentity(format!(
+                "others may read the key {shown}: run `chmod 600 {shown}`"
+            )));
         }
         let text = String::from_utf8_lossy(&read("link.toml")?).into_owned();
-        let link = toml::from_str(&text)
-            .map_err(|e| LinkError::BadIdentity(format!("{}: {e}", dir.join("link.toml").display())))?;
+        let link = toml::from_str(&text).map_err(|e| {
+            LinkError::BadIdentity(format!("{}: {e}", dir.join("link.toml").display()))
+        })?;
         Ok(Self {
             certificate: read("certificate.der")?.into(),
             key: read("key.der")?.into(),
@@ -86,19 +95,22 @@ impl Identity {
         })
     }
 
-    /// Writes the identity into `dir`, which is made where it is missing. Whole or not at all: `link.toml` comes last.
+    /// Writes the identity into `dir`, which is made where it is missing. Whole or not at all:
+    /// `link.toml` comes last.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn save(&self, dir: &Path) -> Result<(), LinkError> {
         files::private_dir(dir).map_err(LinkError::file("cannot make", dir))?;
         let write = |name: &str, bytes: &[u8]| {
-            files::write_whole(&dir.join(name), bytes, 0o600).map_err(LinkError::file("cannot write", dir.join(name)))
+            files::write_whole(&dir.join(name), bytes, 0o600)
+                .map_err(LinkError::file("cannot write", dir.join(name)))
         };
         write("key.der", self.key.secret_pkcs8_der())?;
         write("certificate.der", &self.certificate)?;
         write("ca.der", &self.ca)?;
-        let link = toml::to_string(&self.link).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+        let link =
+            toml::to_string(&self.link).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
         write("link.toml", link.as_bytes())
     }
 
@@ -132,10 +144,16 @@ impl FromStr for PeerName {
             let grid = parts.next()?;
             let role = parts.next()?;
             let id = parts.next()?;
-            let name = PeerName { grid: grid.parse().ok()?, role: role.parse().ok()?, id: id.parse().ok()? };
+            let name = PeerName {
+                grid: grid.parse().ok()?,
+                role: role.parse().ok()?,
+                id: id.parse().ok()?,
+            };
             parts.next().is_none().then_some(name)
         };
-        parse().ok_or_else(|| LinkError::BadIdentity(format!("`{s}` is not deskgrid://GRID/ROLE/UUID")))
+        parse().ok_or_else(|| {
+            LinkError::BadIdentity(format!("`{s}` is not deskgrid://GRID/ROLE/UUID"))
+        })
     }
 }
 
@@ -146,12 +164,21 @@ impl FromStr for PeerName {
 pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
     let bad = |why: &str| LinkError::BadIdentity(why.to_owned());
     let (_, certificate) = X509Certificate::from_der(der).map_err(|_| bad("not a certificate"))?;
-    let names = certificate.subject_alternative_name().map_err(|_| bad("broken names in the certificate"))?;
-    let uri = names.into_iter().flat_map(|san| &san.value.general_names).find_map(|name| match name {
-        GeneralName::URI(uri) => Some(*uri),
-        _ => None,
-    });
-    Ok((uri.ok_or_else(|| bad("the certificate names nobody"))?.parse()?, key_hash_of(&certificate)))
+    let names = certificate
+        .subject_alternative_name()
+        .map_err(|_| bad("broken names in the certificate"))?;
+    let uri = names
+        .into_iter()
+        .flat_map(|san| &san.value.general_names)
+        .find_map(|name| match name {
+            GeneralName::URI(uri) => Some(*uri),
+            _ => None,
+        });
+    Ok((
+        uri.ok_or_else(|| bad("the certificate names nobody"))?
+            .parse()?,
+        key_hash_of(&certificate),
+    ))
 }
 
 /// The common name of a certificate's subject, if it has one.
@@ -159,8 +186,14 @@ pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
 /// # Errors
 /// If it is no certificate.
 pub fn common_name(der: &[u8]) -> Result<Option<String>, LinkError> {
-    let parsed = X509Certificate::from_der(der).map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
-    let name = parsed.1.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    let parsed = X509Certificate::from_der(der)
+        .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+    let name = parsed
+        .1
+        .subject()
+        .iter_common_name()
+        .next()
+        .and_then(|name| name.as_str().ok());
     Ok(name.map(str::to_owned))
 }
 
@@ -173,7 +206,8 @@ pub struct Validity {
     pub until_s: i64,
 }
 
-/// Certificates hold from this long before they are issued on: clocks of office PCs differ. In seconds.
+/// Certificates hold from this long before they are issued on: clocks of office PCs differ. In
+/// seconds.
 pub const EARLIER_S: i64 = 48 * 3_600;
 
 impl Validity {
@@ -184,7 +218,10 @@ impl Validity {
 
     /// From when on a third of the life, or less, is left.
     pub fn due_s(self) -> i64 {
-        let life_s = self.until_s.saturating_sub(self.from_s).saturating_sub(EARLIER_S);
+        let life_s = self
+            .until_s
+            .saturating_sub(self.from_s)
+            .saturating_sub(EARLIER_S);
         self.until_s.saturating_sub(life_s / 3)
     }
 
@@ -193,10 +230,13 @@ impl Validity {
     /// # Errors
     /// If it is no certificate.
     pub fn of(der: &[u8]) -> Result<Self, LinkError> {
-        let parsed =
-            X509Certificate::from_der(der).map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+        let parsed = X509Certificate::from_der(der)
+            .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
         let validity = parsed.1.validity();
-        Ok(Self { from_s: validity.not_before.timestamp(), until_s: validity.not_after.timestamp() })
+        Ok(Self {
+            from_s: validity.not_before.timestamp(),
+            until_s: validity.not_after.timestamp(),
+        })
     }
 }
 
@@ -205,12 +245,14 @@ pub fn draw_run() -> Uuid {
     Uuid::from_u128(rand::random())
 }
 
-/// BLAKE3 of a certificate's public key (SubjectPublicKeyInfo, DER), as join tokens carry that of the CA.
+/// BLAKE3 of a certificate's public key (SubjectPublicKeyInfo, DER), as join tokens carry that of
+/// the CA.
 ///
 /// # Errors
 /// If it is no certificate.
 pub fn key_hash(der: &[u8]) -> Result<[u8; 32], LinkError> {
-    let parsed = X509Certificate::from_der(der).map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+    let parsed = X509Certificate::from_der(der)
+        .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
     Ok(key_hash_of(&parsed.1))
 }
 

@@ -1,6 +1,6 @@
-//! Networks that were seen to let only TCP through on the way to a master, told apart by our own address there: whoever
-//! connects from one of them again loses no time to UDP. Kept beside an identity. What is wrong or lost costs that time and
-//! no more, so nothing here fails.
+//! Networks that were seen to let only TCP through on the way to a master, told apart by our own
+//! address there: whoever connects from one of them again loses no time to UDP. Kept beside an
+//! identity. What is wrong or lost costs that time and no more, so nothing here fails.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -22,7 +22,10 @@ struct Networks {
 }
 
 fn read(dir: &Path) -> Networks {
-    std::fs::read_to_string(dir.join(FILE)).ok().and_then(|text| toml::from_str(&text).ok()).unwrap_or_default()
+    std::fs::read_to_string(dir.join(FILE))
+        .ok()
+        .and_then(|text| toml::from_str(&text).ok())
+        .unwrap_or_default()
 }
 
 /// The network from which a master is reached, with what is known of it.
@@ -43,7 +46,11 @@ impl<'a> Network<'a> {
     }
 
     fn at(here: IpAddr, dir: &'a Path) -> Self {
-        Self { dir, here, only_tcp: read(dir).only_tcp.contains(&here) }
+        Self {
+            dir,
+            here,
+            only_tcp: read(dir).only_tcp.contains(&here),
+        }
     }
 
     /// A master was reached from there in this way.
@@ -60,7 +67,8 @@ impl<'a> Network<'a> {
             known.only_tcp = BTreeSet::from([self.here]);
         }
         let written = toml::to_string(&known).map_err(std::io::Error::other);
-        let written = written.and_then(|text| files::write_whole(&self.dir.join(FILE), text.as_bytes(), 0o600));
+        let written = written
+            .and_then(|text| files::write_whole(&self.dir.join(FILE), text.as_bytes(), 0o600));
         if let Err(error) = written {
             tracing::debug!(%error, "how this network is reached is not remembered");
         }
@@ -94,13 +102,19 @@ mod tests {
         for last in 0..100 {
             Network::at(address(last), dir.path()).note(Way::Tcp);
         }
-        assert!(Network::at(address(99), dir.path()).only_tcp && read(dir.path()).only_tcp.len() <= MOST);
+        assert!(
+            Network::at(address(99), dir.path()).only_tcp
+                && read(dir.path()).only_tcp.len() <= MOST
+        );
     }
 
     #[test]
     fn on_loopback_we_are_where_the_master_is() {
         let master: SocketAddr = "127.0.0.1:9".parse().unwrap();
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Network::to(master, dir.path()).map(|network| network.here), Some(master.ip()));
+        assert_eq!(
+            Network::to(master, dir.path()).map(|network| network.here),
+            Some(master.ip())
+        );
     }
 }

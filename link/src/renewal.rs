@@ -1,8 +1,8 @@
-//! How an identity stays fresh: a new certificate for a new key before the old one expires, kept so that a crash at any
-//! moment leaves one that works.
+//! How an identity stays fresh: a new certificate for a new key before the old one expires, kept so
+//! that a crash at any moment leaves one that works.
 //!
-//! The master takes the old key until the new one is first used. So whoever crashes before the new one is saved goes on
-//! with the old one, and whoever crashes afterwards goes on with the new one.
+//! The master takes the old key until the new one is first used. So whoever crashes before the new
+//! one is saved goes on with the old one, and whoever crashes afterwards goes on with the new one.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -19,26 +19,45 @@ use crate::identity::{Identity, Validity, key_hash};
 /// Now, in seconds since 1970, by this machine's clock.
 pub fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
 }
 
-/// Asks the master for a new certificate over a connection that shows the old one. Nothing is saved.
+/// Asks the master for a new certificate over a connection that shows the old one. Nothing is
+/// saved.
 ///
 /// # Errors
 /// If the master refuses, is too old to know of renewals, or the connection is gone.
 pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Identity, LinkError> {
     let bad = |e: rcgen::Error| LinkError::BadIdentity(e.to_string());
     let key = KeyPair::generate().map_err(bad)?;
-    let csr = CertificateParams::default().serialize_request(&key).map_err(bad)?.der().to_vec();
+    let csr = CertificateParams::default()
+        .serialize_request(&key)
+        .map_err(bad)?
+        .der()
+        .to_vec();
     let mut channel = connection.open(&Open::Renew { csr }).await?;
     channel.tx.finish();
     match channel.rx.expect::<EnrolReply>().await? {
-        EnrolReply::Enrolled { certificate, ca, role, name } => {
-            let ours = *blake3::hash(&rcgen::PublicKeyData::subject_public_key_info(&key)).as_bytes();
+        EnrolReply::Enrolled {
+            certificate,
+            ca,
+            role,
+            name,
+        } => {
+            let ours =
+                *blake3::hash(&rcgen::PublicKeyData::subject_public_key_info(&key)).as_bytes();
             if key_hash(&certificate)? != ours {
-                return Err(LinkError::Protocol("a certificate for another key".to_owned()));
+                return Err(LinkError::Protocol(
+                    "a certificate for another key".to_owned(),
+                ));
             }
-            let link = crate::identity::LinkInfo { master: identity.link.master.clone(), name, role };
+            let link = crate::identity::LinkInfo {
+                master: identity.link.master.clone(),
+                name,
+                role,
+            };
             Ok(Identity {
                 certificate: certificate.into(),
                 key: key.serialize_der().into(),
@@ -48,12 +67,15 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
             })
         }
         EnrolReply::Refused(refusal) => Err(refusal.into()),
-        EnrolReply::Here { .. } => Err(LinkError::Protocol("an answer to another question".to_owned())),
+        EnrolReply::Here { .. } => Err(LinkError::Protocol(
+            "an answer to another question".to_owned(),
+        )),
     }
 }
 
-/// Renews the identity in `dir` if it is time to, over a connection of its own; gives the one that is to be used. Where it
-/// cannot be renewed now but has not expired, that is the old one. One process at a time does this.
+/// Renews the identity in `dir` if it is time to, over a connection of its own; gives the one that
+/// is to be used. Where it cannot be renewed now but has not expired, that is the old one. One
+/// process at a time does this.
 ///
 /// # Errors
 /// If the identity cannot be read, or has expired and is not renewed.
@@ -72,8 +94,8 @@ pub async fn fresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError> 
     renewed(dir, purpose, identity, validity).await
 }
 
-/// Renews the identity in `dir` whatever this machine's clock says, since the master's may say something else; gives the one
-/// that is to be used, as [`fresh`] does.
+/// Renews the identity in `dir` whatever this machine's clock says, since the master's may say
+/// something else; gives the one that is to be used, as [`fresh`] does.
 ///
 /// # Errors
 /// As for [`fresh`].
@@ -85,7 +107,12 @@ pub async fn refresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError
 }
 
 /// Renews an identity over a connection of its own, and puts it into the place of the old one.
-async fn renewed(dir: &Path, purpose: Purpose, identity: Identity, validity: Validity) -> Result<Identity, LinkError> {
+async fn renewed(
+    dir: &Path,
+    purpose: Purpose,
+    identity: Identity,
+    validity: Validity,
+) -> Result<Identity, LinkError> {
     let renewed = async {
         let connection = connect(&identity, purpose).await?;
         let renewed = renew(&connection, &identity).await;
@@ -98,9 +125,14 @@ async fn renewed(dir: &Path, purpose: Purpose, identity: Identity, validity: Val
             tracing::info!(name = renewed.link.name, "the certificate was renewed");
             Ok(renewed)
         }
-        // A master that only wants to be asked less often takes the old one, where it is not expired by the master's clock.
+        // A master that only wants to be asked less often takes the old one, where it is not
+        // expired by the master's clock.
         Err(error) if validity.until_s < now_s() && !error.passing() => Err(error),
-        Err(error @ (LinkError::Unreachable { .. } | LinkError::Closed(_))) if validity.until_s < now_s() => Err(error),
+        Err(error @ (LinkError::Unreachable { .. } | LinkError::Closed(_)))
+            if validity.until_s < now_s() =>
+        {
+            Err(error)
+        }
         Err(error) => {
             tracing::warn!(%error, "the certificate could not be renewed yet");
             Ok(identity)
@@ -112,7 +144,11 @@ async fn renewed(dir: &Path, purpose: Purpose, identity: Identity, validity: Val
 ///
 /// # Errors
 /// As [`renew`], and if the new one cannot be saved.
-pub async fn renew_in_place(dir: &Path, connection: &Connection, identity: &Identity) -> Result<Identity, LinkError> {
+pub async fn renew_in_place(
+    dir: &Path,
+    connection: &Connection,
+    identity: &Identity,
+) -> Result<Identity, LinkError> {
     let _turn = turn(dir.to_owned()).await?;
     let renewed = renew(connection, identity).await?;
     renewed.replace(dir)?;
@@ -124,30 +160,46 @@ async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
     let path = dir.join("renewal.lock");
     let shown = path.clone();
     let locked = tokio::task::spawn_blocking(move || {
-        let file = File::options().write(true).create(true).truncate(false).open(&path)?;
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)?;
         file.lock()?;
         Ok(file)
     });
-    locked.await.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(LinkError::file("cannot lock", shown))
+    locked
+        .await
+        .map_err(|e| LinkError::Closed(e.to_string()))?
+        .map_err(LinkError::file("cannot lock", shown))
 }
 
-/// How long to wait until a certificate is renewed, or until it is looked at again whether it is time to: the master renews a
-/// certificate once a third of its life is left, however short that is.
+/// How long to wait until a certificate is renewed, or until it is looked at again whether it is
+/// time to: the master renews a certificate once a third of its life is left, however short that
+/// is.
 pub fn until_due(validity: Validity, now_s: i64) -> std::time::Duration {
     let left_s = validity.due_s().saturating_sub(now_s);
-    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
+    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0))
+        .clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
-/// How long to wait before a renewal that did not come about is tried again: several times before the certificate expires.
+/// How long to wait before a renewal that did not come about is tried again: several times before
+/// the certificate expires.
 pub fn until_retry(validity: Validity, now_s: i64) -> std::time::Duration {
     let left_s = validity.until_s.saturating_sub(now_s) / 8;
-    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0)).clamp(SHORTEST_LOOK, LONGEST_RETRY)
+    std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0))
+        .clamp(SHORTEST_LOOK, LONGEST_RETRY)
 }
 
-/// How long a new certificate needs no other, by its own life and not by a clock: one that is far ahead finds each of them due.
+/// How long a new certificate needs no other, by its own life and not by a clock: one that is far
+/// ahead finds each of them due.
 pub fn until_next(validity: Validity) -> std::time::Duration {
-    let fresh_s = validity.due_s().saturating_sub(validity.from_s).saturating_sub(crate::identity::EARLIER_S);
-    std::time::Duration::from_secs(u64::try_from(fresh_s).unwrap_or(0)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
+    let fresh_s = validity
+        .due_s()
+        .saturating_sub(validity.from_s)
+        .saturating_sub(crate::identity::EARLIER_S);
+    std::time::Duration::from_secs(u64::try_from(fresh_s).unwrap_or(0))
+        .clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
 const SHORTEST_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
@@ -161,7 +213,8 @@ const NEXT: &str = "next";
 const FILES: [&str; 4] = ["key.der", "certificate.der", "ca.der", "link.toml"];
 
 impl Identity {
-    /// Puts this identity in the place of the one in `dir`. After a crash there is the one or the other, whole.
+    /// Puts this identity in the place of the one in `dir`. After a crash there is the one or the
+    /// other, whole.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -175,7 +228,8 @@ impl Identity {
     }
 }
 
-/// Goes on with a replacement that a crash interrupted, if there is one. Doing so twice, or in two processes, does no harm.
+/// Goes on with a replacement that a crash interrupted, if there is one. Doing so twice, or in two
+/// processes, does no harm.
 pub(crate) fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
     let next = dir.join(NEXT);
     if !next.join(FILES[3]).exists() {
@@ -185,13 +239,17 @@ pub(crate) fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
         let from = next.join(name);
         let bytes = match fs::read(&from) {
             // Another process was quicker.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !next.join(FILES[3]).exists() => {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && !next.join(FILES[3]).exists() =>
+            {
                 return Ok(());
             }
             read => read.map_err(LinkError::file("cannot read", &from))?,
         };
         let to = dir.join(name);
-        crate::files::write_whole(&to, &bytes, 0o600).map_err(LinkError::file("cannot write", to))?;
+        crate::files::write_whole(&to, &bytes, 0o600)
+            .map_err(LinkError::file("cannot write", to))?;
     }
     // The file that says that there is something to do goes first.
     let _ = fs::remove_file(next.join(FILES[3]));
@@ -206,7 +264,11 @@ mod tests {
     use common::token::Role;
 
     fn identity(fill: u8) -> Identity {
-        let link = LinkInfo { master: "h:1".into(), name: format!("n{fill}"), role: Role::Worker };
+        let link = LinkInfo {
+            master: "h:1".into(),
+            name: format!("n{fill}"),
+            role: Role::Worker,
+        };
         Identity {
             certificate: vec![fill; 3].into(),
             key: vec![fill; 4].into(),
@@ -220,13 +282,28 @@ mod tests {
         let first = |bytes: &[u8]| bytes[0];
         let certificate = first(&identity.certificate);
         let ca = first(&identity.ca);
-        (certificate, first(identity.key.secret_pkcs8_der()), ca, identity.link.name.clone())
+        (
+            certificate,
+            first(identity.key.secret_pkcs8_der()),
+            ca,
+            identity.link.name.clone(),
+        )
     }
 
     #[test]
     fn a_crash_at_any_moment_of_a_replacement_leaves_one_whole_identity() {
         // What lies there after each step of `replace`, and which identity must be read then.
-        for (steps, expected) in [(0, 1), (1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 2), (7, 2), (8, 2)] {
+        for (steps, expected) in [
+            (0, 1),
+            (1, 1),
+            (2, 1),
+            (3, 1),
+            (4, 2),
+            (5, 2),
+            (6, 2),
+            (7, 2),
+            (8, 2),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             identity(1).save(dir.path()).unwrap();
             let next = dir.path().join(NEXT);
@@ -240,30 +317,52 @@ mod tests {
                 fs::copy(next.join(name), dir.path().join(name)).unwrap();
             }
             let found = Identity::load(dir.path()).unwrap();
-            assert_eq!(parts(&found), (expected, expected, expected, format!("n{expected}")), "after {steps} steps");
-            assert_eq!(parts(&Identity::load(dir.path()).unwrap()), parts(&found), "read twice");
+            assert_eq!(
+                parts(&found),
+                (expected, expected, expected, format!("n{expected}")),
+                "after {steps} steps"
+            );
+            assert_eq!(
+                parts(&Identity::load(dir.path()).unwrap()),
+                parts(&found),
+                "read twice"
+            );
         }
     }
 
     #[test]
     fn a_certificate_is_due_once_a_third_of_its_life_is_left() {
         let day = 86_400;
-        let validity = Validity { from_s: 0, until_s: 32 * day };
-        assert!(!validity.is_due(22 * day - 1) && validity.is_due(22 * day) && validity.is_due(40 * day));
+        let validity = Validity {
+            from_s: 0,
+            until_s: 32 * day,
+        };
+        assert!(
+            !validity.is_due(22 * day - 1)
+                && validity.is_due(22 * day)
+                && validity.is_due(40 * day)
+        );
     }
 
     #[test]
     fn a_renewal_is_scheduled_from_the_certificates_life_and_not_from_the_hour() {
         let issued_s = 1_000_000;
         for life_s in [600, 3_600, 30 * 86_400] {
-            let validity = Validity { from_s: issued_s - crate::identity::EARLIER_S, until_s: issued_s + life_s };
+            let validity = Validity {
+                from_s: issued_s - crate::identity::EARLIER_S,
+                until_s: issued_s + life_s,
+            };
             let mut now_s = issued_s;
             let mut looks = 0;
             while !validity.is_due(now_s) {
                 now_s += until_due(validity, now_s).as_secs() as i64;
                 looks += 1;
             }
-            assert!(now_s < validity.until_s, "{life_s}: renewed {} s too late", now_s - validity.until_s);
+            assert!(
+                now_s < validity.until_s,
+                "{life_s}: renewed {} s too late",
+                now_s - validity.until_s
+            );
             assert!(looks <= life_s / 3_600 + 2, "{life_s}: {looks} looks");
             let tries = (validity.until_s - now_s) / until_retry(validity, now_s).as_secs() as i64;
             assert!(tries >= 8, "{life_s}: only {tries} tries");

@@ -1,4 +1,5 @@
-//! How long to wait before the next try: full jitter, so that ten thousand workers do not come back at once.
+//! How long to wait before the next try: full jitter, so that ten thousand workers do not come back
+//! at once.
 
 use std::time::Duration;
 
@@ -15,7 +16,11 @@ pub struct Backoff {
 impl Backoff {
     /// From `base` up to `cap`.
     pub fn new(base: Duration, cap: Duration) -> Self {
-        Self { base, cap, bound: base }
+        Self {
+            base,
+            cap,
+            bound: base,
+        }
     }
 
     /// How long to wait now.

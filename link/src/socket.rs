@@ -1,5 +1,6 @@
-//! The socket under a QUIC endpoint where the usual one cannot be had: plain sends and receives, one datagram at a time.
-//! Slower, and without congestion marks; Wine, for one, refuses the socket options that the usual one needs.
+//! The socket under a QUIC endpoint where the usual one cannot be had: plain sends and receives,
+//! one datagram at a time. Slower, and without congestion marks; Wine, for one, refuses the socket
+//! options that the usual one needs.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -51,11 +52,18 @@ struct Plain(UdpSocket);
 
 impl AsyncUdpSocket for Plain {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
-        Box::pin(Writable { socket: self, waiting: None })
+        Box::pin(Writable {
+            socket: self,
+            waiting: None,
+        })
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.0.try_io(Interest::WRITABLE, || self.0.try_send_to(transmit.contents, transmit.destination)).map(|_| ())
+        self.0
+            .try_io(Interest::WRITABLE, || {
+                self.0.try_send_to(transmit.contents, transmit.destination)
+            })
+            .map(|_| ())
     }
 
     fn poll_recv(
@@ -64,11 +72,19 @@ impl AsyncUdpSocket for Plain {
         buffers: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
-        let (Some(buffer), Some(meta)) = (buffers.first_mut(), meta.first_mut()) else { return Poll::Ready(Ok(0)) };
+        let (Some(buffer), Some(meta)) = (buffers.first_mut(), meta.first_mut()) else {
+            return Poll::Ready(Ok(0));
+        };
         let mut space = ReadBuf::new(buffer);
         let addr = ready!(self.0.poll_recv_from(cx, &mut space))?;
         let len = space.filled().len();
-        *meta = RecvMeta { addr, len, stride: len, ecn: None, dst_ip: None };
+        *meta = RecvMeta {
+            addr,
+            len,
+            stride: len,
+            ecn: None,
+            dst_ip: None,
+        };
         Poll::Ready(Ok(1))
     }
 
@@ -88,7 +104,9 @@ struct Writable {
 impl UdpPoller for Writable {
     fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let socket = Arc::clone(&self.socket);
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(async move { socket.0.writable().await }));
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(async move { socket.0.writable().await }));
         let done = ready!(waiting.as_mut().poll(cx));
         self.waiting = None;
         Poll::Ready(done)
@@ -112,15 +130,31 @@ mod tests {
         let there = bind();
         let to = there.local_addr().unwrap();
         let contents = [7; 1_200];
-        let transmit = Transmit { destination: to, ecn: None, contents: &contents, segment_size: None, src_ip: None };
+        let transmit = Transmit {
+            destination: to,
+            ecn: None,
+            contents: &contents,
+            segment_size: None,
+            src_ip: None,
+        };
         let mut poller = Arc::clone(&here).create_io_poller();
-        std::future::poll_fn(|cx| poller.as_mut().poll_writable(cx)).await.unwrap();
+        std::future::poll_fn(|cx| poller.as_mut().poll_writable(cx))
+            .await
+            .unwrap();
         here.try_send(&transmit).unwrap();
         let mut space = vec![0; 2_000];
         let mut meta = [RecvMeta::default()];
-        let receive = std::future::poll_fn(|cx| there.poll_recv(cx, &mut [IoSliceMut::new(&mut space)], &mut meta));
-        let count = tokio::time::timeout(std::time::Duration::from_secs(20), receive).await.unwrap().unwrap();
-        assert_eq!((count, meta[0].addr, meta[0].len), (1, here.local_addr().unwrap(), 1_200));
+        let receive = std::future::poll_fn(|cx| {
+            there.poll_recv(cx, &mut [IoSliceMut::new(&mut space)], &mut meta)
+        });
+        let count = tokio::time::timeout(std::time::Duration::from_secs(20), receive)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (count, meta[0].addr, meta[0].len),
+            (1, here.local_addr().unwrap(), 1_200)
+        );
         assert_eq!(space[..1_200], contents);
     }
 }

@@ -1,4 +1,5 @@
-//! TLS settings of each kind of end: version 1.3 only, the grid's own CA and no other, no tickets, no early data.
+//! TLS settings of each kind of end: version 1.3 only, the grid's own CA and no other, no tickets,
+//! no early data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +13,8 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
-    SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore,
+    ServerConfig, SignatureScheme,
 };
 
 use crate::error::LinkError;
@@ -22,10 +23,13 @@ use crate::identity::{Identity, Validity, key_hash};
 /// The name in every master's certificate: which master it is follows from its CA, not from DNS.
 pub const MASTER_NAME: &str = "master.deskgrid.internal";
 
-/// What an end that trusts the CA with this key hash asks the master for (as the server name in its first message): while
-/// one CA gives way to another, the master has a certificate of each.
+/// What an end that trusts the CA with this key hash asks the master for (as the server name in its
+/// first message): while one CA gives way to another, the master has a certificate of each.
 pub fn wanted_name(ca_key_hash: &[u8; 32]) -> String {
-    format!("ca-{}.deskgrid.internal", common::token::hex(&ca_key_hash[..12]))
+    format!(
+        "ca-{}.deskgrid.internal",
+        common::token::hex(&ca_key_hash[..12])
+    )
 }
 
 fn bad(error: impl std::fmt::Display) -> LinkError {
@@ -36,7 +40,9 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn roots<'a>(cas: impl IntoIterator<Item = &'a CertificateDer<'static>>) -> Result<Arc<RootCertStore>, LinkError> {
+fn roots<'a>(
+    cas: impl IntoIterator<Item = &'a CertificateDer<'static>>,
+) -> Result<Arc<RootCertStore>, LinkError> {
     let mut roots = RootCertStore::empty();
     for ca in cas {
         roots.add(ca.clone()).map_err(bad)?;
@@ -54,7 +60,11 @@ fn master_name() -> Result<ServerName<'static>, rustls::Error> {
 /// If the identity's parts do not fit together.
 pub fn client_config(identity: &Identity, alpn: &[u8]) -> Result<ClientConfig, LinkError> {
     let ca_key_hash = key_hash(&identity.ca)?;
-    let verifier = Arc::new(PinnedCa { ca_key_hash, known: Some(identity.ca.clone()), provider: provider() });
+    let verifier = Arc::new(PinnedCa {
+        ca_key_hash,
+        known: Some(identity.ca.clone()),
+        provider: provider(),
+    });
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
@@ -70,7 +80,11 @@ pub fn client_config(identity: &Identity, alpn: &[u8]) -> Result<ClientConfig, L
 /// # Errors
 /// If the crypto library does not offer what is needed.
 pub fn joiner_config(ca_key_hash: [u8; 32], alpn: &[u8]) -> Result<ClientConfig, LinkError> {
-    let verifier = Arc::new(PinnedCa { ca_key_hash, known: None, provider: provider() });
+    let verifier = Arc::new(PinnedCa {
+        ca_key_hash,
+        known: None,
+        provider: provider(),
+    });
     let config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(bad)?
@@ -87,8 +101,9 @@ fn finish_client(mut config: ClientConfig, alpn: &[u8]) -> ClientConfig {
     config
 }
 
-/// The time nearest to `now` at which a certificate holds. Chains are verified as of then: clocks of office PCs, and now and
-/// then a master's, are wrong by days or years, and who is let in is decided by a table, not by a clock.
+/// The time nearest to `now` at which a certificate holds. Chains are verified as of then: clocks
+/// of office PCs, and now and then a master's, are wrong by days or years, and who is let in is
+/// decided by a table, not by a clock.
 fn within_life(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<UnixTime> {
     let Validity { from_s, until_s } = Validity::of(certificate).ok()?;
     let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -107,10 +122,10 @@ pub struct ServerChain {
     pub ca: CertificateDer<'static>,
 }
 
-/// Settings of the master. The client's certificate is optional in TLS, because a joiner has none; the master asks for
-/// one as soon as it knows that the connection is not for enrolment. `chains` has one for each CA that is trusted, the
-/// oldest last. A peer's certificate that has expired, or does not hold yet, is let through: what its holder may do is the
-/// caller's affair.
+/// Settings of the master. The client's certificate is optional in TLS, because a joiner has none;
+/// the master asks for one as soon as it knows that the connection is not for enrolment. `chains`
+/// has one for each CA that is trusted, the oldest last. A peer's certificate that has expired, or
+/// does not hold yet, is let through: what its holder may do is the caller's affair.
 ///
 /// # Errors
 /// If certificate and key do not fit, or there is no chain.
@@ -144,13 +159,23 @@ impl ByCa {
     fn new(chains: Vec<ServerChain>, provider: &CryptoProvider) -> Result<Self, LinkError> {
         let mut by_name = BTreeMap::new();
         let mut oldest = None;
-        for ServerChain { certificate, key, ca } in chains {
+        for ServerChain {
+            certificate,
+            key,
+            ca,
+        } in chains
+        {
             let name = wanted_name(&key_hash(&ca)?);
-            let certified = Arc::new(CertifiedKey::from_der(vec![certificate, ca], key, provider).map_err(bad)?);
+            let certified = Arc::new(
+                CertifiedKey::from_der(vec![certificate, ca], key, provider).map_err(bad)?,
+            );
             by_name.insert(name, certified.clone());
             oldest = Some(certified);
         }
-        Ok(Self { by_name, oldest: oldest.ok_or_else(|| bad("no chain"))? })
+        Ok(Self {
+            by_name,
+            oldest: oldest.ok_or_else(|| bad("no chain"))?,
+        })
     }
 }
 
@@ -180,7 +205,11 @@ impl ClientCertVerifier for AnyTime {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.0.verify_client_cert(end_entity, intermediates, within_life(end_entity, now).unwrap_or(now))
+        self.0.verify_client_cert(
+            end_entity,
+            intermediates,
+            within_life(end_entity, now).unwrap_or(now),
+        )
     }
 
     fn verify_tls12_signature(
@@ -206,9 +235,10 @@ impl ClientCertVerifier for AnyTime {
     }
 }
 
-/// Accepts a master whose own certificate was issued by the CA with the known key hash: the one that is known, or else the
-/// one in the master's chain. The name that the connection asked for plays no part, and neither does this machine's clock:
-/// the key of that certificate is made anew at each start of the master and is in no file.
+/// Accepts a master whose own certificate was issued by the CA with the known key hash: the one
+/// that is known, or else the one in the master's chain. The name that the connection asked for
+/// plays no part, and neither does this machine's clock: the key of that certificate is made anew
+/// at each start of the master and is in no file.
 #[derive(Debug)]
 struct PinnedCa {
     ca_key_hash: [u8; 32],
@@ -226,13 +256,21 @@ impl ServerCertVerifier for PinnedCa {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let wrong = || rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        let pinned = |der: &&CertificateDer<'_>| key_hash(der).is_ok_and(|hash| hash == self.ca_key_hash);
-        let sent = || intermediates.iter().find(pinned).map(|ca| ca.clone().into_owned());
+        let pinned =
+            |der: &&CertificateDer<'_>| key_hash(der).is_ok_and(|hash| hash == self.ca_key_hash);
+        let sent = || {
+            intermediates
+                .iter()
+                .find(pinned)
+                .map(|ca| ca.clone().into_owned())
+        };
         let ca = self.known.clone().or_else(sent).ok_or_else(wrong)?;
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(roots([&ca]).map_err(|_| wrong())?, self.provider.clone())
-                .build()
-                .map_err(|_| wrong())?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(
+            roots([&ca]).map_err(|_| wrong())?,
+            self.provider.clone(),
+        )
+        .build()
+        .map_err(|_| wrong())?;
         let then = within_life(end_entity, now).unwrap_or(now);
         verifier.verify_server_cert(end_entity, &[], &master_name()?, ocsp, then)
     }
@@ -243,7 +281,9 @@ impl ServerCertVerifier for PinnedCa {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.2 is not spoken here".to_owned()))
+        Err(rustls::Error::General(
+            "TLS 1.2 is not spoken here".to_owned(),
+        ))
     }
 
     fn verify_tls13_signature(
@@ -257,6 +297,8 @@ impl ServerCertVerifier for PinnedCa {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }

@@ -1,8 +1,10 @@
-//! QUIC where UDP does not get through: its datagrams, each behind its length, over a TCP connection to the master's port of
-//! the same number. Everything else is as over UDP: the same handshake, the same certificates, the same streams. What is
-//! not here: when to take this way (`endpoint`).
+//! QUIC where UDP does not get through: its datagrams, each behind its length, over a TCP
+//! connection to the master's port of the same number. Everything else is as over UDP: the same
+//! handshake, the same certificates, the same streams. What is not here: when to take this way
+//! (`endpoint`).
 //!
-//! Datagrams that come faster than TCP takes them are dropped, as a network would do, so that QUIC slows down.
+//! Datagrams that come faster than TCP takes them are dropped, as a network would do, so that QUIC
+//! slows down.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
@@ -27,7 +29,8 @@ const GREETING: [u8; 8] = *b"deskgrd1";
 const GREETED: Duration = Duration::from_secs(5);
 /// A tunnel in which nothing comes for so long is given up; QUIC gives up before.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long whoever opens a tunnel may take to show who it is, and how long an end may be left without a connection.
+/// How long whoever opens a tunnel may take to show who it is, and how long an end may be left
+/// without a connection.
 const UNKNOWN: Duration = Duration::from_secs(10);
 /// So many cut tunnels wait to be told of; of more it is not told.
 const TOLD: usize = 256;
@@ -67,7 +70,8 @@ pub struct Cut {
     pub why: &'static str,
 }
 
-/// Where whoever serves says which tunnels are used by somebody known, and hears of those that were cut.
+/// Where whoever serves says which tunnels are used by somebody known, and hears of those that were
+/// cut.
 #[derive(Debug)]
 pub struct TunnelDoor {
     peers: Arc<Peers>,
@@ -82,10 +86,14 @@ pub struct KnownTunnel {
 }
 
 impl TunnelDoor {
-    /// Whoever comes through this tunnel has shown who it is: the tunnel stays for as long as this is kept.
+    /// Whoever comes through this tunnel has shown who it is: the tunnel stays for as long as this
+    /// is kept.
     pub fn known(&self, peer: SocketAddr) -> KnownTunnel {
         self.peers.count(peer, true);
-        KnownTunnel { peer, peers: Arc::clone(&self.peers) }
+        KnownTunnel {
+            peer,
+            peers: Arc::clone(&self.peers),
+        }
     }
 
     /// The next tunnel that was cut; never resolves where there is no listener any more.
@@ -118,7 +126,13 @@ struct Peers(Mutex<BTreeMap<SocketAddr, Peer>>);
 impl Peers {
     fn count(&self, peer: SocketAddr, more: bool) {
         if let Some(peer) = self.lock().get(&peer) {
-            peer.known.send_modify(|known| *known = if more { *known + 1 } else { known.saturating_sub(1) });
+            peer.known.send_modify(|known| {
+                *known = if more {
+                    *known + 1
+                } else {
+                    known.saturating_sub(1)
+                }
+            });
         }
     }
 
@@ -132,22 +146,54 @@ pub(crate) async fn dial(address: SocketAddr) -> io::Result<Arc<Tunnels>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(&GREETING).await?;
     let (tell, inbox) = channel(INWARD);
-    let tunnels = Tunnels { local: stream.local_addr()?, out: Arc::default(), inbox: Mutex::new(inbox) };
+    let tunnels = Tunnels {
+        local: stream.local_addr()?,
+        out: Arc::default(),
+        inbox: Mutex::new(inbox),
+    };
     let (send, outward) = channel(OUTWARD);
-    tunnels.out.lock().insert(address, Peer { send, known: watch::Sender::default() });
+    tunnels.out.lock().insert(
+        address,
+        Peer {
+            send,
+            known: watch::Sender::default(),
+        },
+    );
     tokio::spawn(carry(stream, address, tell, outward));
     Ok(Arc::new(tunnels))
 }
 
 /// Takes tunnels for as long as the socket is there.
-pub(crate) fn serve(listener: TcpListener, limits: TunnelLimits) -> io::Result<(Arc<Tunnels>, TunnelDoor)> {
+pub(crate) fn serve(
+    listener: TcpListener,
+    limits: TunnelLimits,
+) -> io::Result<(Arc<Tunnels>, TunnelDoor)> {
     let (tell, inbox) = channel(INWARD);
     let (told, cut) = channel(TOLD);
-    let tunnels = Tunnels { local: listener.local_addr()?, out: Arc::default(), inbox: Mutex::new(inbox) };
+    let tunnels = Tunnels {
+        local: listener.local_addr()?,
+        out: Arc::default(),
+        inbox: Mutex::new(inbox),
+    };
     let peers = Arc::clone(&tunnels.out);
-    let strangers = Strangers { crowd: Crowd::new(limits.unknown, limits.unknown_of_one), told };
-    tokio::spawn(accept(listener, limits.most, tell, Arc::clone(&peers), strangers));
-    Ok((Arc::new(tunnels), TunnelDoor { peers, cut: tokio::sync::Mutex::new(cut) }))
+    let strangers = Strangers {
+        crowd: Crowd::new(limits.unknown, limits.unknown_of_one),
+        told,
+    };
+    tokio::spawn(accept(
+        listener,
+        limits.most,
+        tell,
+        Arc::clone(&peers),
+        strangers,
+    ));
+    Ok((
+        Arc::new(tunnels),
+        TunnelDoor {
+            peers,
+            cut: tokio::sync::Mutex::new(cut),
+        },
+    ))
 }
 
 /// Those whose tunnels are used by nobody known.
@@ -159,7 +205,12 @@ struct Strangers {
 
 impl Strangers {
     /// Resolves with why a tunnel is to be cut.
-    async fn cut(&self, from: IpAddr, mut place: Place, mut known: watch::Receiver<usize>) -> &'static str {
+    async fn cut(
+        &self,
+        from: IpAddr,
+        mut place: Place,
+        mut known: watch::Receiver<usize>,
+    ) -> &'static str {
         loop {
             tokio::select! {
                 biased;
@@ -179,7 +230,13 @@ impl Strangers {
     }
 }
 
-async fn accept(listener: TcpListener, most: usize, tell: Sender<Datagram>, peers: Arc<Peers>, strangers: Strangers) {
+async fn accept(
+    listener: TcpListener,
+    most: usize,
+    tell: Sender<Datagram>,
+    peers: Arc<Peers>,
+    strangers: Strangers,
+) {
     let room = Arc::new(Semaphore::new(most));
     loop {
         let accepted = tokio::select! {
@@ -192,7 +249,8 @@ async fn accept(listener: TcpListener, most: usize, tell: Sender<Datagram>, peer
         };
         match accepted {
             Ok((stream, from)) => {
-                // Where there is no room the connection is closed at once, and a stranger makes room for the next.
+                // Where there is no room the connection is closed at once, and a stranger makes
+                // room for the next.
                 let Ok(room) = Arc::clone(&room).try_acquire_owned() else {
                     strangers.crowd.oust();
                     continue;
@@ -213,7 +271,13 @@ async fn accept(listener: TcpListener, most: usize, tell: Sender<Datagram>, peer
     }
 }
 
-async fn admit(mut stream: TcpStream, from: SocketAddr, tell: Sender<Datagram>, peers: &Peers, strangers: &Strangers) {
+async fn admit(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    tell: Sender<Datagram>,
+    peers: &Peers,
+    strangers: &Strangers,
+) {
     let mut place = strangers.crowd.enter(from.ip());
     let mut said = [0; GREETING.len()];
     let greeting = tokio::select! {
@@ -225,7 +289,13 @@ async fn admit(mut stream: TcpStream, from: SocketAddr, tell: Sender<Datagram>, 
     }
     let (send, outward) = channel(OUTWARD);
     let (tell_known, known) = watch::channel(0);
-    peers.lock().insert(from, Peer { send, known: tell_known });
+    peers.lock().insert(
+        from,
+        Peer {
+            send,
+            known: tell_known,
+        },
+    );
     tokio::select! {
         () = carry(stream, from, tell, outward) => {}
         why = strangers.cut(from.ip(), place, known) => {
@@ -237,7 +307,12 @@ async fn admit(mut stream: TcpStream, from: SocketAddr, tell: Sender<Datagram>, 
 }
 
 /// Carries datagrams in both directions until one of them ends.
-async fn carry(stream: TcpStream, peer: SocketAddr, tell: Sender<Datagram>, mut outward: Receiver<Vec<u8>>) {
+async fn carry(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tell: Sender<Datagram>,
+    mut outward: Receiver<Vec<u8>>,
+) {
     // Only makes things slower where it fails.
     let _ = stream.set_nodelay(true);
     let (read, write) = stream.into_split();
@@ -255,7 +330,9 @@ async fn carry(stream: TcpStream, peer: SocketAddr, tell: Sender<Datagram>, mut 
     };
     let outwards = async {
         while let Some(datagram) = outward.recv().await {
-            write.write_u16(u16::try_from(datagram.len()).unwrap_or(0)).await?;
+            write
+                .write_u16(u16::try_from(datagram.len()).unwrap_or(0))
+                .await?;
             write.write_all(&datagram).await?;
             if outward.is_empty() {
                 write.flush().await?;
@@ -297,7 +374,9 @@ impl AsyncUdpSocket for Tunnels {
             let (addr, datagram) = match inbox.poll_recv(cx) {
                 Poll::Ready(Some(datagram)) => datagram,
                 // The only tunnel is gone, and with it everything over it.
-                Poll::Ready(None) if count == 0 => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+                Poll::Ready(None) if count == 0 => {
+                    return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+                }
                 Poll::Pending if count == 0 => return Poll::Pending,
                 Poll::Ready(None) | Poll::Pending => break,
             };
@@ -305,7 +384,13 @@ impl AsyncUdpSocket for Tunnels {
             // One that is too long for the endpoint is lost.
             if let Some(space) = buffers[count].get_mut(..len) {
                 space.copy_from_slice(&datagram);
-                meta[count] = RecvMeta { addr, len, stride: len, ecn: None, dst_ip: None };
+                meta[count] = RecvMeta {
+                    addr,
+                    len,
+                    stride: len,
+                    ecn: None,
+                    dst_ip: None,
+                };
                 count += 1;
             }
         }
@@ -338,30 +423,53 @@ mod tests {
     async fn received(socket: &Tunnels) -> io::Result<Datagram> {
         let mut space = vec![0; 2_000];
         let mut meta = [RecvMeta::default()];
-        let receive = std::future::poll_fn(|cx| socket.poll_recv(cx, &mut [IoSliceMut::new(&mut space)], &mut meta));
-        let count = tokio::time::timeout(Duration::from_secs(20), receive).await.expect("a datagram, or the end")?;
+        let receive = std::future::poll_fn(|cx| {
+            socket.poll_recv(cx, &mut [IoSliceMut::new(&mut space)], &mut meta)
+        });
+        let count = tokio::time::timeout(Duration::from_secs(20), receive)
+            .await
+            .expect("a datagram, or the end")?;
         assert_eq!(count, 1);
         Ok((meta[0].addr, space[..meta[0].len].to_vec()))
     }
 
     fn send(socket: &Tunnels, destination: SocketAddr, contents: &[u8]) {
-        socket.try_send(&Transmit { destination, ecn: None, contents, segment_size: None, src_ip: None }).unwrap();
+        socket
+            .try_send(&Transmit {
+                destination,
+                ecn: None,
+                contents,
+                segment_size: None,
+                src_ip: None,
+            })
+            .unwrap();
     }
 
     async fn listening() -> (Arc<Tunnels>, SocketAddr) {
-        let (socket, _, address) = guarded(TunnelLimits { most: 10, unknown: 10, unknown_of_one: 10 }).await;
+        let (socket, _, address) = guarded(TunnelLimits {
+            most: 10,
+            unknown: 10,
+            unknown_of_one: 10,
+        })
+        .await;
         (socket, address)
     }
 
     async fn guarded(limits: TunnelLimits) -> (Arc<Tunnels>, TunnelDoor, SocketAddr) {
-        let (socket, door) = serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), limits).unwrap();
+        let (socket, door) =
+            serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), limits).unwrap();
         let address = socket.local_addr().unwrap();
         (socket, door, address)
     }
 
     #[tokio::test]
     async fn who_is_known_keeps_a_tunnel_while_strangers_push_each_other_out() {
-        let (master, door, address) = guarded(TunnelLimits { most: 10, unknown: 2, unknown_of_one: 2 }).await;
+        let (master, door, address) = guarded(TunnelLimits {
+            most: 10,
+            unknown: 2,
+            unknown_of_one: 2,
+        })
+        .await;
         let worker = dial(address).await.unwrap();
         send(&worker, address, b"hello");
         let (from, _) = received(&master).await.unwrap();
@@ -374,7 +482,10 @@ mod tests {
             strangers.push(stranger);
         }
         for gone in &strangers[..3] {
-            assert_eq!(received(gone).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+            assert_eq!(
+                received(gone).await.unwrap_err().kind(),
+                io::ErrorKind::BrokenPipe
+            );
         }
         assert_eq!(door.cut().await.from, from.ip());
         send(&master, from, b"still there");
@@ -384,7 +495,10 @@ mod tests {
         let late = dial(address).await.unwrap();
         send(&late, address, b"me too");
         received(&master).await.unwrap();
-        assert_eq!(received(&strangers[3]).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            received(&strangers[3]).await.unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
     }
 
     #[tokio::test]
@@ -395,9 +509,15 @@ mod tests {
         for (worker, length) in [(&one, 1_200), (&other, 1), (&one, 1_999)] {
             send(worker, address, &vec![length as u8; length]);
             let (from, datagram) = received(&master).await.unwrap();
-            assert_eq!((from, datagram), (worker.local_addr().unwrap(), vec![length as u8; length]));
+            assert_eq!(
+                (from, datagram),
+                (worker.local_addr().unwrap(), vec![length as u8; length])
+            );
             send(&master, from, b"answer");
-            assert_eq!(received(worker).await.unwrap(), (address, b"answer".to_vec()));
+            assert_eq!(
+                received(worker).await.unwrap(),
+                (address, b"answer".to_vec())
+            );
         }
         send(&master, address, b"to nobody");
     }
@@ -407,12 +527,19 @@ mod tests {
         let (master, address) = listening().await;
         let mut stranger = TcpStream::connect(address).await.unwrap();
         stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
-        assert_eq!(stranger.read(&mut [0; 16]).await.unwrap_or(0), 0, "the master closes");
+        assert_eq!(
+            stranger.read(&mut [0; 16]).await.unwrap_or(0),
+            0,
+            "the master closes"
+        );
         let worker = dial(address).await.unwrap();
         send(&worker, address, b"hello");
         assert_eq!(received(&master).await.unwrap().1, b"hello");
         drop(master);
-        assert_eq!(received(&worker).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            received(&worker).await.unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
     }
 
     #[tokio::test]

@@ -9,8 +9,9 @@ use link::identity::{EARLIER_S, LinkInfo, key_hash};
 use link::tls::ServerChain;
 use link::{Identity, LinkError, PeerName, files, tls};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData,
+    SanType,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
@@ -65,12 +66,17 @@ impl Ca {
         let read = |path: &Path| std::fs::read(path).map_err(LinkError::file("cannot read", path));
         if !files::is_private(key_path).map_err(LinkError::file("cannot read", key_path))? {
             let shown = key_path.display();
-            return Err(failed(format!("others may read the CA's key {shown}: run `chmod 600 {shown}`")));
+            return Err(failed(format!(
+                "others may read the CA's key {shown}: run `chmod 600 {shown}`"
+            )));
         }
         let certificate = CertificateDer::from(read(certificate_path)?);
         let key = KeyPair::try_from(read(key_path)?).map_err(failed)?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(failed)?;
-        Ok(Self { certificate, issuer })
+        Ok(Self {
+            certificate,
+            issuer,
+        })
     }
 
     fn make(key_path: &Path, certificate_path: &Path, grid: Uuid) -> Result<(), MasterError> {
@@ -80,13 +86,18 @@ impl Ca {
         ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = ca.self_signed(&key).map_err(failed)?;
         // The certificate comes last: where it is, the key is.
-        for (path, bytes) in [(key_path, key.serialized_der()), (certificate_path, &certificate.der()[..])] {
-            files::write_whole(path, bytes, 0o600).map_err(LinkError::file("cannot write", path))?;
+        for (path, bytes) in [
+            (key_path, key.serialized_der()),
+            (certificate_path, &certificate.der()[..]),
+        ] {
+            files::write_whole(path, bytes, 0o600)
+                .map_err(LinkError::file("cannot write", path))?;
         }
         Ok(())
     }
 
-    /// Whether the key is that of the certificate: what it signs must be what the certificate's key verifies.
+    /// Whether the key is that of the certificate: what it signs must be what the certificate's key
+    /// verifies.
     fn fits(&self) -> Result<(), MasterError> {
         let own = public_key_hash(self.issuer.key());
         if own == key_hash(&self.certificate)? {
@@ -100,19 +111,33 @@ impl Ca {
     fn server(&self) -> Result<ServerChain, MasterError> {
         let key = KeyPair::generate().map_err(failed)?;
         let mut server = params("deskgrid master", MASTER_LIFE);
-        server.subject_alt_names = vec![SanType::DnsName(tls::MASTER_NAME.try_into().map_err(failed)?)];
+        server.subject_alt_names = vec![SanType::DnsName(
+            tls::MASTER_NAME.try_into().map_err(failed)?,
+        )];
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        let certificate = server.signed_by(&key, &self.issuer).map_err(failed)?.der().clone();
+        let certificate = server
+            .signed_by(&key, &self.issuer)
+            .map_err(failed)?
+            .der()
+            .clone();
         let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-        Ok(ServerChain { certificate, key, ca: self.certificate.clone() })
+        Ok(ServerChain {
+            certificate,
+            key,
+            ca: self.certificate.clone(),
+        })
     }
 }
 
 impl Authority {
-    /// The CA in `dir`, made at the first start, with the one before it while that is trusted still. Certificates that it
-    /// issues hold for `life`.
-    pub(crate) fn open(dir: &Path, grid: Uuid, life: std::time::Duration) -> Result<Self, MasterError> {
+    /// The CA in `dir`, made at the first start, with the one before it while that is trusted
+    /// still. Certificates that it issues hold for `life`.
+    pub(crate) fn open(
+        dir: &Path,
+        grid: Uuid,
+        life: std::time::Duration,
+    ) -> Result<Self, MasterError> {
         let generations = Generations::read(dir)?;
         let (key_path, certificate_path) = generation_files(dir, generations.current);
         if !certificate_path.exists() {
@@ -131,7 +156,12 @@ impl Authority {
             None => None,
         };
         let life = Duration::try_from(life).map_err(failed)?;
-        Ok(Self { grid, life, current, previous })
+        Ok(Self {
+            grid,
+            life,
+            current,
+            previous,
+        })
     }
 
     /// The CA's certificate.
@@ -141,8 +171,15 @@ impl Authority {
 
     /// The certificate of the CA that an end asked for, or else of the present one.
     pub(crate) fn wanted(&self, name: Option<&str>) -> &CertificateDer<'static> {
-        let asked = |ca: &&Ca| key_hash(&ca.certificate).is_ok_and(|hash| name == Some(&tls::wanted_name(&hash)));
-        &self.previous.as_ref().filter(asked).unwrap_or(&self.current).certificate
+        let asked = |ca: &&Ca| {
+            key_hash(&ca.certificate).is_ok_and(|hash| name == Some(&tls::wanted_name(&hash)))
+        };
+        &self
+            .previous
+            .as_ref()
+            .filter(asked)
+            .unwrap_or(&self.current)
+            .certificate
     }
 
     /// What join tokens carry.
@@ -157,12 +194,20 @@ impl Authority {
 
     /// Until when a certificate holds that is issued now.
     pub(crate) fn expiry(&self) -> Time {
-        Time(u64::try_from((now() + self.life).unix_timestamp()).unwrap_or(0).saturating_mul(1_000_000))
+        Time(
+            u64::try_from((now() + self.life).unix_timestamp())
+                .unwrap_or(0)
+                .saturating_mul(1_000_000),
+        )
     }
 
-    /// Fresh certificates for the master's endpoint, one under each CA that is trusted, the oldest last.
+    /// Fresh certificates for the master's endpoint, one under each CA that is trusted, the oldest
+    /// last.
     pub(crate) fn server(&self) -> Result<Vec<ServerChain>, MasterError> {
-        std::iter::once(&self.current).chain(&self.previous).map(Ca::server).collect()
+        std::iter::once(&self.current)
+            .chain(&self.previous)
+            .map(Ca::server)
+            .collect()
     }
 
     /// A certificate for whoever holds this public key.
@@ -172,15 +217,24 @@ impl Authority {
         role: Role,
         id: Uuid,
     ) -> Result<CertificateDer<'static>, MasterError> {
-        let name = PeerName { grid: self.grid, role, id };
+        let name = PeerName {
+            grid: self.grid,
+            role,
+            id,
+        };
         let mut peer = params(&format!("deskgrid {role}"), self.life);
         peer.subject_alt_names = vec![SanType::URI(name.to_string().try_into().map_err(failed)?)];
         peer.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         peer.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        Ok(peer.signed_by(key, &self.current.issuer).map_err(failed)?.der().clone())
+        Ok(peer
+            .signed_by(key, &self.current.issuer)
+            .map_err(failed)?
+            .der()
+            .clone())
     }
 
-    /// An identity for somebody on this machine, with the number and name that `enter` gives for the hash of its key.
+    /// An identity for somebody on this machine, with the number and name that `enter` gives for
+    /// the hash of its key.
     pub(crate) fn local_identity(
         &self,
         link: LinkInfo,
@@ -190,7 +244,13 @@ impl Authority {
         let (id, name) = enter(public_key_hash(&key))?;
         let link = LinkInfo { name, ..link };
         let certificate = self.issue(&key, link.role, id)?;
-        Ok(Identity { certificate, key: key.serialize_der().into(), ca: self.certificate().clone(), link, home: None })
+        Ok(Identity {
+            certificate,
+            key: key.serialize_der().into(),
+            ca: self.certificate().clone(),
+            link,
+            home: None,
+        })
     }
 }
 
@@ -216,7 +276,10 @@ struct Previous {
 fn generation_files(dir: &Path, number: u32) -> (PathBuf, PathBuf) {
     match number {
         1 => (dir.join("ca.key.der"), dir.join("ca.der")),
-        n => (dir.join(format!("ca-{n}.key.der")), dir.join(format!("ca-{n}.der"))),
+        n => (
+            dir.join(format!("ca-{n}.key.der")),
+            dir.join(format!("ca-{n}.der")),
+        ),
     }
 }
 
@@ -224,8 +287,13 @@ impl Generations {
     fn read(dir: &Path) -> Result<Self, MasterError> {
         let path = dir.join("ca.toml");
         match std::fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text).map_err(|e| failed(format!("{}: {e}", path.display()))),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self { current: 1, previous: None }),
+            Ok(text) => {
+                toml::from_str(&text).map_err(|e| failed(format!("{}: {e}", path.display())))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self {
+                current: 1,
+                previous: None,
+            }),
             Err(error) => Err(LinkError::file("cannot read", path)(error).into()),
         }
     }
@@ -233,14 +301,19 @@ impl Generations {
     fn write(&self, dir: &Path) -> Result<(), MasterError> {
         let path = dir.join("ca.toml");
         let text = toml::to_string(self).map_err(failed)?;
-        Ok(files::write_whole(&path, text.as_bytes(), 0o600).map_err(LinkError::file("cannot write", path))?)
+        Ok(files::write_whole(&path, text.as_bytes(), 0o600)
+            .map_err(LinkError::file("cannot write", path))?)
     }
 }
 
 impl Previous {
     /// Nobody is to sign with it any more.
     fn remove(self, dir: &Path) -> Result<(), MasterError> {
-        Generations { previous: None, ..Generations::read(dir)? }.write(dir)?;
+        Generations {
+            previous: None,
+            ..Generations::read(dir)?
+        }
+        .write(dir)?;
         let (key, certificate) = generation_files(dir, self.number);
         for path in [key, certificate] {
             match std::fs::remove_file(&path) {
@@ -260,7 +333,8 @@ pub(crate) fn exists(dir: &Path) -> Result<bool, MasterError> {
     Ok(certificate.exists())
 }
 
-/// The grid that the CA in `dir` was made for; none where there is no CA, or its certificate does not say.
+/// The grid that the CA in `dir` was made for; none where there is no CA, or its certificate does
+/// not say.
 pub(crate) fn grid_of(dir: &Path) -> Result<Option<Uuid>, MasterError> {
     let (_, certificate) = generation_files(dir, Generations::read(dir)?.current);
     let bytes = match std::fs::read(&certificate) {
@@ -268,10 +342,12 @@ pub(crate) fn grid_of(dir: &Path) -> Result<Option<Uuid>, MasterError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(LinkError::file("cannot read", certificate)(error).into()),
     };
-    Ok(link::identity::common_name(&bytes)?.and_then(|name| name.strip_prefix(CA_NAME)?.parse().ok()))
+    Ok(link::identity::common_name(&bytes)?
+        .and_then(|name| name.strip_prefix(CA_NAME)?.parse().ok()))
 }
 
-/// Whether the CAs in `dir` can be used: the present one, and the one before it while that is kept. Changes nothing.
+/// Whether the CAs in `dir` can be used: the present one, and the one before it while that is kept.
+/// Changes nothing.
 pub(crate) fn check(dir: &Path) -> Result<(), MasterError> {
     let generations = Generations::read(dir)?;
     let previous = generations.previous.map(|previous| previous.number);
@@ -282,16 +358,24 @@ pub(crate) fn check(dir: &Path) -> Result<(), MasterError> {
     Ok(())
 }
 
-/// Makes a new CA for the grid in `dir`. The present one is trusted for `overlap` longer, and is removed then.
-pub(crate) fn rotate(dir: &Path, grid: Uuid, overlap: std::time::Duration) -> Result<(), MasterError> {
+/// Makes a new CA for the grid in `dir`. The present one is trusted for `overlap` longer, and is
+/// removed then.
+pub(crate) fn rotate(
+    dir: &Path,
+    grid: Uuid,
+    overlap: std::time::Duration,
+) -> Result<(), MasterError> {
     let before = Generations::read(dir)?;
     let now_s = now().unix_timestamp();
     if let Some(previous) = before.previous {
         if now_s < previous.until_s {
             let until = humantime::format_rfc3339_seconds(
-                SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(previous.until_s.unsigned_abs()),
+                SystemTime::UNIX_EPOCH
+                    + std::time::Duration::from_secs(previous.until_s.unsigned_abs()),
             );
-            return Err(failed(format!("the CA was rotated before, and the one before that is trusted until {until}")));
+            return Err(failed(format!(
+                "the CA was rotated before, and the one before that is trusted until {until}"
+            )));
         }
         previous.remove(dir)?;
     }
@@ -300,7 +384,14 @@ pub(crate) fn rotate(dir: &Path, grid: Uuid, overlap: std::time::Duration) -> Re
     Ca::make(&key, &certificate, grid)?;
     let until_s = now_s.saturating_add(i64::try_from(overlap.as_secs()).unwrap_or(i64::MAX));
     // The word that it counts comes last: before it there is the old CA alone, after it both.
-    Generations { current: number, previous: Some(Previous { number: before.current, until_s }) }.write(dir)
+    Generations {
+        current: number,
+        previous: Some(Previous {
+            number: before.current,
+            until_s,
+        }),
+    }
+    .write(dir)
 }
 
 /// BLAKE3 of a public key as it will stand in a certificate (SubjectPublicKeyInfo, DER).
@@ -308,9 +399,11 @@ fn public_key_hash(key: &impl PublicKeyData) -> [u8; 32] {
     *blake3::hash(&key.subject_public_key_info()).as_bytes()
 }
 
-/// Reads a certificate signing request whose signature shows that its sender holds the key. Gives the request, of which
-/// nothing but the public key may be used, and that key's hash.
-pub(crate) fn read_request(csr: &[u8]) -> Result<(CertificateSigningRequestParams, [u8; 32]), MasterError> {
+/// Reads a certificate signing request whose signature shows that its sender holds the key. Gives
+/// the request, of which nothing but the public key may be used, and that key's hash.
+pub(crate) fn read_request(
+    csr: &[u8],
+) -> Result<(CertificateSigningRequestParams, [u8; 32]), MasterError> {
     let request = CertificateSigningRequestParams::from_der(&csr.into()).map_err(failed)?;
     let hash = public_key_hash(&request.public_key);
     Ok((request, hash))

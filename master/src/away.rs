@@ -1,5 +1,5 @@
-//! Which users may renew a certificate that expired while the master was away: nobody could have renewed it then. Hosts may
-//! renew theirs in any case.
+//! Which users may renew a certificate that expired while the master was away: nobody could have
+//! renewed it then. Hosts may renew theirs in any case.
 
 use common::{Span, Time};
 
@@ -7,7 +7,8 @@ use crate::clock::Clock;
 use crate::core::note_of;
 use crate::store::{StoreError, Writer};
 
-/// It is written down that often, at least, that the master is up. Twice as much, for who was asleep just then.
+/// It is written down that often, at least, that the master is up. Twice as much, for who was
+/// asleep just then.
 const COARSE: Span = Span::from_secs(1_200);
 
 /// When the master was away last.
@@ -25,15 +26,21 @@ impl Away {
     /// Reads when the master was up last.
     pub(crate) fn read(store: &Writer, clock: Clock, grace: Span) -> Result<Self, StoreError> {
         let since = store.note("up")?.and_then(note_of);
-        Ok(Self { since, back: clock.now(), grace })
+        Ok(Self {
+            since,
+            back: clock.now(),
+            grace,
+        })
     }
 
-    /// Whether a certificate that expired at `until_s` can be renewed at `now_s` (both in seconds since 1970).
+    /// Whether a certificate that expired at `until_s` can be renewed at `now_s` (both in seconds
+    /// since 1970).
     pub(crate) fn excuses(&self, until_s: i64, now_s: i64) -> bool {
         let at = |s: i64| Time(u64::try_from(s).unwrap_or(0).saturating_mul(1_000_000));
         let until = at(until_s);
         let now = at(now_s);
-        let expired_while_away = self.since.is_some_and(|since| until + COARSE >= since) && until <= self.back;
+        let expired_while_away =
+            self.since.is_some_and(|since| until + COARSE >= since) && until <= self.back;
         // Certificates know no parts of a second.
         expired_while_away && self.grace > Span::ZERO && now <= self.back + self.grace
     }
@@ -46,11 +53,22 @@ mod tests {
     #[test]
     fn only_what_expired_while_the_master_was_away_is_excused_and_only_for_the_grace() {
         let at = |s| Time(0) + Span::from_secs(s);
-        let away = Away { since: Some(at(100_000)), back: at(200_000), grace: Span::from_secs(1_000) };
+        let away = Away {
+            since: Some(at(100_000)),
+            back: at(200_000),
+            grace: Span::from_secs(1_000),
+        };
         assert!(away.excuses(150_000, 200_500));
         assert!(!away.excuses(150_000, 201_001), "too late");
         assert!(!away.excuses(90_000, 200_500), "it could have been renewed");
         assert!(!away.excuses(200_100, 200_500), "the master was there");
-        assert!(!Away { since: None, ..away }.excuses(150_000, 200_500), "never up before");
+        assert!(
+            !Away {
+                since: None,
+                ..away
+            }
+            .excuses(150_000, 200_500),
+            "never up before"
+        );
     }
 }

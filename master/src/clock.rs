@@ -1,4 +1,5 @@
-//! The master's only clock: it counts suspension, never steps, and reads like the wall clock at the process's start.
+//! The master's only clock: it counts suspension, never steps, and reads like the wall clock at the
+//! process's start.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,9 +21,13 @@ fn micros(clock: ClockId) -> u64 {
 impl Clock {
     /// Looks at the wall clock, for the only time.
     pub(crate) fn start() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         let wall = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
-        Self { boot_at: wall.saturating_sub(micros(ClockId::Boottime)) }
+        Self {
+            boot_at: wall.saturating_sub(micros(ClockId::Boottime)),
+        }
     }
 
     /// Now.

@@ -1,5 +1,6 @@
-//! Compares results whose numbers need only be close to each other, one pair at a time beside the core: both are read word by
-//! word, whatever their length. What is not here: programs of users, and what follows from a comparison.
+//! Compares results whose numbers need only be close to each other, one pair at a time beside the
+//! core: both are read word by word, whatever their length. What is not here: programs of users,
+//! and what follows from a comparison.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -36,27 +37,53 @@ pub(crate) async fn serve(state: Arc<State>, mut wanted: UnboundedReceiver<Compa
     while let Some(comparison) = wanted.recv().await {
         let blobs = state.blobs.clone();
         let attempt = comparison.attempt;
-        let Ok(agrees) = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await else { continue };
-        if state.core.ask(move |core| core.on_compared(attempt, agrees)).await.is_err() {
+        let Ok(agrees) = tokio::task::spawn_blocking(move || agreeing(&blobs, &comparison)).await
+        else {
+            continue;
+        };
+        if state
+            .core
+            .ask(move |core| core.on_compared(attempt, agrees))
+            .await
+            .is_err()
+        {
             return;
         }
     }
 }
 
 fn agreeing(blobs: &BlobStore, comparison: &Comparison) -> Vec<u32> {
-    let Comparison { attempt, mine, others, tolerance } = comparison;
+    let Comparison {
+        attempt,
+        mine,
+        others,
+        tolerance,
+    } = comparison;
     let agrees = |other: &AttemptResult| {
         agree(blobs, mine, other, tolerance.part()).unwrap_or_else(|error| {
             tracing::warn!(%attempt, %error, "a result cannot be read, and so agrees with none");
             false
         })
     };
-    others.iter().filter(|(_, other)| agrees(other)).map(|(number, _)| *number).collect()
+    others
+        .iter()
+        .filter(|(_, other)| agrees(other))
+        .map(|(number, _)| *number)
+        .collect()
 }
 
-fn agree(blobs: &BlobStore, one: &AttemptResult, two: &AttemptResult, part: f64) -> io::Result<bool> {
+fn agree(
+    blobs: &BlobStore,
+    one: &AttemptResult,
+    two: &AttemptResult,
+    part: f64,
+) -> io::Result<bool> {
     let streams = one.stdout.dropped == two.stdout.dropped
-        && close(open(blobs, &one.stdout.content)?, open(blobs, &two.stdout.content)?, part)?;
+        && close(
+            open(blobs, &one.stdout.content)?,
+            open(blobs, &two.stdout.content)?,
+            part,
+        )?;
     let sorted = |result: &AttemptResult| {
         let mut files = result.files.clone();
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -64,7 +91,12 @@ fn agree(blobs: &BlobStore, one: &AttemptResult, two: &AttemptResult, part: f64)
     };
     let ones = sorted(one);
     let twos = sorted(two);
-    let names = |files: &[OutputFile]| -> Vec<_> { files.iter().map(|f| (f.path.clone(), f.executable)).collect() };
+    let names = |files: &[OutputFile]| -> Vec<_> {
+        files
+            .iter()
+            .map(|f| (f.path.clone(), f.executable))
+            .collect()
+    };
     if !streams || names(&ones) != names(&twos) {
         return Ok(false);
     }
@@ -84,15 +116,18 @@ fn open(blobs: &BlobStore, content: &Content) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// Whether two texts have the same words, numbers among them taken as the same if they are close. How words are set apart
-/// does not matter.
+/// Whether two texts have the same words, numbers among them taken as the same if they are close.
+/// How words are set apart does not matter.
 fn close(one: impl Read, two: impl Read, part: f64) -> io::Result<bool> {
     let mut one = BufReader::new(one);
     let mut two = BufReader::new(two);
     let mut left = Vec::new();
     let mut right = Vec::new();
     loop {
-        let more = (next_word(&mut one, &mut left)?, next_word(&mut two, &mut right)?);
+        let more = (
+            next_word(&mut one, &mut left)?,
+            next_word(&mut two, &mut right)?,
+        );
         match more {
             (false, false) => return Ok(true),
             (true, true) if left == right || numbers_close(&left, &right, part) => {}
@@ -102,7 +137,8 @@ fn close(one: impl Read, two: impl Read, part: f64) -> io::Result<bool> {
 }
 
 fn separates(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'[' | b']' | b'(' | b')' | b'{' | b'}')
+    byte.is_ascii_whitespace()
+        || matches!(byte, b',' | b';' | b'[' | b']' | b'(' | b')' | b'{' | b'}')
 }
 
 /// Reads the next word, or the next piece of a long one; false at the end.
@@ -110,7 +146,9 @@ fn next_word(from: &mut impl BufRead, word: &mut Vec<u8>) -> io::Result<bool> {
     word.clear();
     loop {
         let piece = from.fill_buf()?;
-        let Some(first) = piece.first().copied() else { return Ok(!word.is_empty()) };
+        let Some(first) = piece.first().copied() else {
+            return Ok(!word.is_empty());
+        };
         if separates(first) {
             if !word.is_empty() {
                 return Ok(true);
@@ -120,7 +158,11 @@ fn next_word(from: &mut impl BufRead, word: &mut Vec<u8>) -> io::Result<bool> {
             continue;
         }
         let room = LONGEST_WORD - word.len();
-        let taken = piece.iter().take(room).take_while(|byte| !separates(**byte)).count();
+        let taken = piece
+            .iter()
+            .take(room)
+            .take_while(|byte| !separates(**byte))
+            .count();
         word.extend_from_slice(&piece[..taken]);
         from.consume(taken);
         if word.len() == LONGEST_WORD {
@@ -131,9 +173,14 @@ fn next_word(from: &mut impl BufRead, word: &mut Vec<u8>) -> io::Result<bool> {
 
 fn numbers_close(one: &[u8], two: &[u8], part: f64) -> bool {
     let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<f64>().ok();
-    let (Some(one), Some(two)) = (number(one), number(two)) else { return false };
+    let (Some(one), Some(two)) = (number(one), number(two)) else {
+        return false;
+    };
     let most = one.abs().max(two.abs());
-    one == two || one.is_nan() && two.is_nan() || most < part || most.is_finite() && (one - two).abs() <= part * most
+    one == two
+        || one.is_nan() && two.is_nan()
+        || most < part
+        || most.is_finite() && (one - two).abs() <= part * most
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What can be set of a master, and the defaults. `configs/master.toml` says the same with words beside each key.
+//! What can be set of a master, and the defaults. `configs/master.toml` says the same with words
+//! beside each key.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,10 +22,11 @@ pub struct Config {
     /// Where `/healthz` and `/metrics` are served (TCP); `none` for nowhere.
     #[serde(with = "optional_address")]
     pub http: Option<SocketAddr>,
-    /// What else `/healthz` and `/metrics` are asked for by: names in a request's `Host`, besides addresses and localhost.
+    /// What else `/healthz` and `/metrics` are asked for by: names in a request's `Host`, besides
+    /// addresses and localhost.
     pub http_hosts: Vec<String>,
-    /// What people reach this master by, `HOST:PORT`; where none is given, the address that it listens on (loopback
-    /// where that is every address).
+    /// What people reach this master by, `HOST:PORT`; where none is given, the address that it
+    /// listens on (loopback where that is every address).
     pub advertise: Option<String>,
     /// How often workers report.
     pub heartbeat: Interval,
@@ -32,34 +34,42 @@ pub struct Config {
     pub suspect_after: Interval,
     /// Without a word for this long a host's attempts are lost.
     pub lease: Interval,
-    /// A host that begins none of its tasks for so long, while others have nothing to do, loses them and gets no more.
+    /// A host that begins none of its tasks for so long, while others have nothing to do, loses
+    /// them and gets no more.
     pub begin_within: Interval,
-    /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than this.
+    /// How much work a host may hold beyond its slots, as time: matters only for tasks shorter than
+    /// this.
     pub prefetch: Interval,
-    /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody waits for has the slots.
+    /// How many attempts a host holds frozen for each of its slots, at most, so that what somebody
+    /// waits for has the slots.
     pub frozen_per_slot: u32,
-    /// Which attempts beyond their estimates may be killed for a bag with a deadline; where nothing is said, what the policy
-    /// of each job says.
+    /// Which attempts beyond their estimates may be killed for a bag with a deadline; where nothing
+    /// is said, what the policy of each job says.
     pub policing: Option<Policing>,
-    /// Whether hosts on which tasks fail that succeed elsewhere get fewer of them, or none for a while.
+    /// Whether hosts on which tasks fail that succeed elsewhere get fewer of them, or none for a
+    /// while.
     pub benching: bool,
     /// Content that no job needs is removed once it is this old.
     pub content_grace: Interval,
-    /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when somebody says so.
+    /// Jobs are forgotten, with their results, so many days after they were settled; 0: only when
+    /// somebody says so.
     pub job_days: u32,
     /// For so many days it is kept how hosts were available; 0: it is not kept at all.
     pub availability_days: u32,
     /// The largest file that is taken, in bytes.
     pub max_blob_bytes: u64,
-    /// How long a certificate of a worker or user holds; it is renewed by itself once a third of that is left.
+    /// How long a certificate of a worker or user holds; it is renewed by itself once a third of
+    /// that is left.
     pub certificate_life: Interval,
-    /// A certificate that expired while the master was away can be renewed for so long after it is back.
+    /// A certificate that expired while the master was away can be renewed for so long after it is
+    /// back.
     pub renewal_grace: Interval,
     /// How slots are divided among users.
     pub sharing: Sharing,
     /// What one peer may take of the master.
     pub limits: Limits,
-    /// So many bytes of the master's disk are never given to new work; a quarter of them is held by a file.
+    /// So many bytes of the master's disk are never given to new work; a quarter of them is held by
+    /// a file.
     pub reserve_bytes: u64,
     /// Where the scheduler's events and effects are written down, if anywhere.
     pub record: Option<PathBuf>,
@@ -74,7 +84,8 @@ pub struct Config {
 pub struct Sharing {
     /// After this time past use counts half.
     pub half_life: Interval,
-    /// The most tasks of a user that run at a time, for who is not named in `most_running`; none: any number.
+    /// The most tasks of a user that run at a time, for who is not named in `most_running`; none:
+    /// any number.
     pub most_running_each: Option<u32>,
     /// The same, by the user's name.
     pub most_running: BTreeMap<String, u32>,
@@ -84,8 +95,18 @@ pub struct Sharing {
 
 impl Default for Sharing {
     fn default() -> Self {
-        let scheduler::Sharing { half_life, weights, most_running, most_running_each } = scheduler::Sharing::default();
-        Self { half_life: Interval(half_life.into()), most_running_each, most_running, weights }
+        let scheduler::Sharing {
+            half_life,
+            weights,
+            most_running,
+            most_running_each,
+        } = scheduler::Sharing::default();
+        Self {
+            half_life: Interval(half_life.into()),
+            most_running_each,
+            most_running,
+            weights,
+        }
     }
 }
 
@@ -102,12 +123,19 @@ impl Sharing {
 
     fn check(&self) -> Result<(), MasterError> {
         if self.half_life.0.is_zero() {
-            return Err(MasterError::Config("sharing.half_life must be longer than 0s".to_owned()));
+            return Err(MasterError::Config(
+                "sharing.half_life must be longer than 0s".to_owned(),
+            ));
         }
-        let odd = self.weights.iter().find(|(_, weight)| !(weight.is_finite() && **weight > 0.0));
+        let odd = self
+            .weights
+            .iter()
+            .find(|(_, weight)| !(weight.is_finite() && **weight > 0.0));
         match odd {
             Some((user, weight)) => {
-                let why = format!("sharing.weights: the weight of {user} is {weight}, and must be above 0");
+                let why = format!(
+                    "sharing.weights: the weight of {user} is {weight}, and must be above 0"
+                );
                 Err(MasterError::Config(why))
             }
             None => Ok(()),
@@ -124,7 +152,8 @@ pub struct Accept {
     pub clock: bool,
 }
 
-/// The shortest life of certificates, in seconds: each is renewed several times within it, even where the first tries fail.
+/// The shortest life of certificates, in seconds: each is renewed several times within it, even
+/// where the first tries fail.
 const LEAST_LIFE_S: u64 = 600;
 
 /// A duration in a configuration file.
@@ -147,7 +176,9 @@ impl Serialize for Interval {
 impl<'de> Deserialize<'de> for Interval {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        humantime::parse_duration(&text).map(Interval).map_err(serde::de::Error::custom)
+        humantime::parse_duration(&text)
+            .map(Interval)
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -156,14 +187,19 @@ mod optional_address {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(address: &Option<SocketAddr>, s: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        address: &Option<SocketAddr>,
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
         match address {
             Some(address) => s.collect_str(address),
             None => s.serialize_str("none"),
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<SocketAddr>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Option<SocketAddr>, D::Error> {
         match String::deserialize(d)?.as_str() {
             "none" => Ok(None),
             text => text.parse().map(Some).map_err(D::Error::custom),
@@ -222,7 +258,9 @@ impl Config {
             let least = Duration::from_secs(LEAST_LIFE_S);
             let said = humantime::format_duration(said);
             let least = humantime::format_duration(least);
-            let why = format!("certificate_life is {said}, and the least is {least}: workers could not renew in time");
+            let why = format!(
+                "certificate_life is {said}, and the least is {least}: workers could not renew in time"
+            );
             return Err(MasterError::Config(why));
         }
         Ok(config)

@@ -1,7 +1,9 @@
-//! The master without sockets, threads and clock: the same core, store and session logic that [`crate::run`] drives, for
-//! a driver that decides itself what happens when. What it sends and answers is handed out as messages.
+//! The master without sockets, threads and clock: the same core, store and session logic that
+//! [`crate::run`] drives, for a driver that decides itself what happens when. What it sends and
+//! answers is handed out as messages.
 //!
-//! What is not here: any rule. Each method says what a connection's task says to the core in the running program.
+//! What is not here: any rule. Each method says what a connection's task says to the core in the
+//! running program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +15,9 @@ use common::view::{AttemptState, JobState};
 use common::wire::Refusal;
 use common::wire::enrol::Wanted;
 use common::wire::worker::{ToMaster, ToWorker};
-use common::{Asked, AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
+use common::{
+    Asked, AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time,
+};
 use link::Contents;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -56,7 +60,8 @@ pub struct Admitted {
 pub enum Answered {
     /// To a submission: its number, and whether the request had been seen before.
     Submitted(Result<(JobId, bool), Refusal>),
-    /// To a request, a cancellation, a retry or a wish to forget: how many tasks or jobs were affected.
+    /// To a request, a cancellation, a retry or a wish to forget: how many tasks or jobs were
+    /// affected.
     Changed(u64),
     /// To a request for a token.
     Token(JoinToken),
@@ -117,11 +122,24 @@ impl Engine {
     ) -> Result<Self, MasterError> {
         // Nobody compares here beside the core: jobs of quorums compare their results byte by byte.
         let (compare, _) = unbounded_channel();
-        let around = Around { blobs: Box::new(contents.clone()), room: None, compare };
+        let around = Around {
+            blobs: Box::new(contents.clone()),
+            room: None,
+            compare,
+        };
         let core = Core::begin(now, Writer::open_beside(dir, logs)?, config, around, laws)?;
         let ((tell, told), reader) = (unbounded_channel(), Reader::new(dir));
         let heartbeat = config.heartbeat.span();
-        Ok(Self { core, laws, contents, heartbeat, reader, outboxes: BTreeMap::new(), tell, told })
+        Ok(Self {
+            core,
+            laws,
+            contents,
+            heartbeat,
+            reader,
+            outboxes: BTreeMap::new(),
+            tell,
+            told,
+        })
     }
 
     /// It is now this late: what is due happens.
@@ -164,7 +182,8 @@ impl Engine {
         letters
     }
 
-    /// What has been answered since the last call, each with the number that came with the question.
+    /// What has been answered since the last call, each with the number that came with the
+    /// question.
     pub fn answers(&mut self) -> Vec<(u64, Answered)> {
         std::iter::from_fn(|| self.told.try_recv().ok()).collect()
     }
@@ -173,9 +192,17 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn authenticate(&mut self, id: Uuid, key_hash: &[u8; 32]) -> Result<Option<Admitted>, StoreError> {
+    pub fn authenticate(
+        &mut self,
+        id: Uuid,
+        key_hash: &[u8; 32],
+    ) -> Result<Option<Admitted>, StoreError> {
         Ok(match self.core.authenticate(id, *key_hash)? {
-            Standing::In(peer) => Some(Admitted { id, host: peer.host, name: peer.name }),
+            Standing::In(peer) => Some(Admitted {
+                id,
+                host: peer.host,
+                name: peer.name,
+            }),
             _ => None,
         })
     }
@@ -192,7 +219,13 @@ impl Engine {
         hello: ToMaster,
     ) -> Result<Result<(), Refusal>, StoreError> {
         let (outbox, inbox) = Outbox::loose();
-        let connected = match greeted(hello, (host, name.to_owned()), SessionId(session), outbox, self.heartbeat) {
+        let connected = match greeted(
+            hello,
+            (host, name.to_owned()),
+            SessionId(session),
+            outbox,
+            self.heartbeat,
+        ) {
             Ok(connected) => connected,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -204,7 +237,12 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn hear(&mut self, host: HostId, session: u64, message: ToMaster) -> Result<Result<(), String>, StoreError> {
+    pub fn hear(
+        &mut self,
+        host: HostId,
+        session: u64,
+        message: ToMaster,
+    ) -> Result<Result<(), String>, StoreError> {
         match content_is_here(&*self.contents, &message) {
             Ok(()) => self.core.on_said(host, SessionId(session), message).map(Ok),
             Err(what) => Ok(Err(what)),
@@ -232,7 +270,10 @@ impl Engine {
         (spec, disclosed): (JobSpec, bool),
     ) -> Result<(), StoreError> {
         let taken = match check_spec(&spec, &Asked::default()) {
-            Ok(()) => self.core.submit(request, user, (spec, Asked::default()), (disclosed, false))?,
+            Ok(()) => {
+                self.core
+                    .submit(request, user, (spec, Asked::default()), (disclosed, false))?
+            }
             Err(refusal) => Err(refusal),
         };
         let answer = taken.map(|submitted| (submitted.job.unwrap_or(JobId(0)), submitted.again));
@@ -295,7 +336,9 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub fn create_token(&mut self, ticket: u64, uses: u32, ttl: Span) -> Result<(), StoreError> {
-        let (token, _) = self.core.create_token("admin", (Role::Worker, ttl, uses), "token", false, [0; 32])?;
+        let (token, _) =
+            self.core
+                .create_token("admin", (Role::Worker, ttl, uses), "token", false, [0; 32])?;
         self.answer(ticket, Answered::Token(token));
         Ok(())
     }
@@ -304,15 +347,28 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub fn enrol(&mut self, ticket: u64, token: &JoinToken, name: &str, key_hash: [u8; 32]) -> Result<(), StoreError> {
-        let answer =
-            match self.core.redeem("somewhere", (token.id, &token.secret), name, (key_hash, Wanted::Any), NEVER)? {
-                Redeemed::Peer(peer) | Redeemed::Again(peer) => {
-                    Ok(Admitted { id: peer.id, host: peer.host, name: peer.name })
-                }
-                Redeemed::Wrong | Redeemed::Unfit(_) => Err("there is no such token"),
-                Redeemed::Refused(why) => Err(why),
-            };
+    pub fn enrol(
+        &mut self,
+        ticket: u64,
+        token: &JoinToken,
+        name: &str,
+        key_hash: [u8; 32],
+    ) -> Result<(), StoreError> {
+        let answer = match self.core.redeem(
+            "somewhere",
+            (token.id, &token.secret),
+            name,
+            (key_hash, Wanted::Any),
+            NEVER,
+        )? {
+            Redeemed::Peer(peer) | Redeemed::Again(peer) => Ok(Admitted {
+                id: peer.id,
+                host: peer.host,
+                name: peer.name,
+            }),
+            Redeemed::Wrong | Redeemed::Unfit(_) => Err("there is no such token"),
+            Redeemed::Refused(why) => Err(why),
+        };
         if self.laws.token_before_certificate {
             self.answer(ticket, Answered::Enrolled(answer));
         } else {
@@ -363,17 +419,25 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub fn record_of(&self, job: JobId) -> Result<Option<JobRecord>, StoreError> {
-        let Some(restored) = self.core.stored(job)? else { return Ok(None) };
+        let Some(restored) = self.core.stored(job)? else {
+            return Ok(None);
+        };
         let mut results = Vec::new();
         self.reader.attempts(job, (0, u32::MAX), |row| {
             if row.view.state == AttemptState::Finished {
                 results.push((row.view.attempt, row.host, row.result));
             }
         })?;
-        let record = |(attempt, host, result): (AttemptId, HostId, Result<Option<_>, StoreError>)| {
-            let AttemptResult { stdout, files, .. } = result?.unwrap_or_default();
-            Ok::<_, StoreError>(ResultRecord { attempt, host, stdout, files })
-        };
+        let record =
+            |(attempt, host, result): (AttemptId, HostId, Result<Option<_>, StoreError>)| {
+                let AttemptResult { stdout, files, .. } = result?.unwrap_or_default();
+                Ok::<_, StoreError>(ResultRecord {
+                    attempt,
+                    host,
+                    stdout,
+                    files,
+                })
+            };
         let results = results.into_iter().map(record).collect::<Result<_, _>>()?;
         let progress = restored.progress;
         Ok(Some(JobRecord {

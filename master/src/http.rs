@@ -1,4 +1,5 @@
-//! `/healthz` and `/metrics`, for one request on each connection. The REST API and the dashboard are not here yet.
+//! `/healthz` and `/metrics`, for one request on each connection. The REST API and the dashboard
+//! are not here yet.
 
 mod door;
 
@@ -17,7 +18,8 @@ use tokio::net::TcpListener;
 use crate::limits::Files;
 use crate::run::State;
 
-/// Makes the metrics recorder, once for the process; a second master in one process records into the first's.
+/// Makes the metrics recorder, once for the process; a second master in one process records into
+/// the first's.
 pub(crate) fn recorder() -> PrometheusHandle {
     static HANDLE: std::sync::OnceLock<PrometheusHandle> = std::sync::OnceLock::new();
     let install = || {
@@ -32,23 +34,36 @@ pub(crate) fn recorder() -> PrometheusHandle {
 
 /// Binds the address.
 pub(crate) async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, LinkError> {
-    TcpListener::bind(address).await.map_err(LinkError::file("cannot listen on", address.to_string()))
+    TcpListener::bind(address)
+        .await
+        .map_err(LinkError::file("cannot listen on", address.to_string()))
 }
 
 /// Serves until the listener fails.
 pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, files: Files) {
     let guarded = from_fn_with_state(state.clone(), guard);
-    let routes = Router::new().route("/healthz", get(healthz)).route("/metrics", get(show_metrics));
+    let routes = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/metrics", get(show_metrics));
     let routes = routes.layer(guarded).with_state(state);
-    if let Err(error) = axum::serve(door::Door::new(listener, files.http, files.http_of_one), routes).await {
+    if let Err(error) = axum::serve(
+        door::Door::new(listener, files.http, files.http_of_one),
+        routes,
+    )
+    .await
+    {
         tracing::error!(%error, "HTTP ended");
     }
 }
 
-/// Answers only who means this master, and once on each connection. A page of somebody else's whose name leads here would
-/// let the browser of whoever looks at it read the numbers: it says its own name.
+/// Answers only who means this master, and once on each connection. A page of somebody else's whose
+/// name leads here would let the browser of whoever looks at it read the numbers: it says its own
+/// name.
 async fn guard(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
-    let named = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default().to_owned());
+    let named = request
+        .headers()
+        .get(header::HOST)
+        .map(|host| host.to_str().unwrap_or_default().to_owned());
     let mut response = match named {
         Some(host) if !is_ours(&host, &state) => {
             let what = "this master is not called so: use its address, localhost, or a name of http_hosts\n";
@@ -56,15 +71,21 @@ async fn guard(Shared(state): Shared<Arc<State>>, request: Request, next: Next) 
         }
         _ => next.run(request).await,
     };
-    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+        .headers_mut()
+        .insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// Whether a host that was named is this one: an address (no page of another can have one for its name), this machine, or
-/// a name that is configured.
+/// Whether a host that was named is this one: an address (no page of another can have one for its
+/// name), this machine, or a name that is configured.
 fn is_ours(named: &str, state: &State) -> bool {
     let host = without_port(named);
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_ok();
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<std::net::IpAddr>()
+        .is_ok();
     let same = |name: &str| name.eq_ignore_ascii_case(host);
     let advertised = state.config.advertise.as_deref().map(without_port);
     address
@@ -90,7 +111,11 @@ async fn healthz(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str
 
 async fn show_metrics(Shared(state): Shared<Arc<State>>) -> Result<String, StatusCode> {
     let look = |core: &mut crate::core::Core| Ok((core.host_states(), core.open_jobs()));
-    let (hosts, jobs) = state.core.ask(look).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let (hosts, jobs) = state
+        .core
+        .ask(look)
+        .await
+        .map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     for (name, count) in hosts {
         metrics::gauge!("deskgrid_hosts", "state" => name.to_string()).set(count as f64);
     }

@@ -1,5 +1,6 @@
-//! The rules of the master that make crashes harmless, by name. The program keeps them all and has no way not to; a
-//! simulated world that drives [`crate::engine`] can break one, to show that its absence would be noticed.
+//! The rules of the master that make crashes harmless, by name. The program keeps them all and has
+//! no way not to; a simulated world that drives [`crate::engine`] can break one, to show that its
+//! absence would be noticed.
 
 /// Which rules are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,13 +9,16 @@ pub struct Laws {
     pub acknowledge_after_commit: bool,
     /// A token's use is durable before the certificate that it buys is returned.
     pub token_before_certificate: bool,
-    /// Each start of the master gives its attempts a number of its own, so that nothing from before it is taken for
-    /// something newer.
+    /// Each start of the master gives its attempts a number of its own, so that nothing from before
+    /// it is taken for something newer.
     pub fence_by_incarnation: bool,
 }
 
 impl Laws {
     /// All of them.
-    pub const KEPT: Self =
-        Self { acknowledge_after_commit: true, token_before_certificate: true, fence_by_incarnation: true };
+    pub const KEPT: Self = Self {
+        acknowledge_after_commit: true,
+        token_before_certificate: true,
+        fence_by_incarnation: true,
+    };
 }

@@ -1,7 +1,8 @@
-//! The live shell around the scheduler: QUIC sessions, the durable store, staging, HTTP, metrics, the only clock, and
-//! one thread that owns the scheduler.
+//! The live shell around the scheduler: QUIC sessions, the durable store, staging, HTTP, metrics,
+//! the only clock, and one thread that owns the scheduler.
 //!
-//! What is not here: any rule of scheduling (that is `scheduler`), and anything that runs tasks (that is `worker`).
+//! What is not here: any rule of scheduling (that is `scheduler`), and anything that runs tasks
+//! (that is `worker`).
 
 mod authority;
 mod away;
@@ -56,7 +57,9 @@ pub enum MasterError {
     #[error("{0}. Nothing was changed")]
     Lost(Lost),
     /// The clock lies before what has happened already.
-    #[error("this machine's clock reads {now}, but the master was up at {up} already: the clock is {behind} behind")]
+    #[error(
+        "this machine's clock reads {now}, but the master was up at {up} already: the clock is {behind} behind"
+    )]
     Clock {
         /// What the clock reads.
         now: String,

@@ -1,6 +1,7 @@
-//! Room on the master's disk: how much is left, who may still have some of it, and a file that holds a part of it, so that
-//! results of running tasks can be written even after others have filled the disk. New work goes without first. The store's
-//! files have room of their own behind their ends.
+//! Room on the master's disk: how much is left, who may still have some of it, and a file that
+//! holds a part of it, so that results of running tasks can be written even after others have
+//! filled the disk. New work goes without first. The store's files have room of their own behind
+//! their ends.
 //!
 //! Not here: what is written, or what becomes of it.
 
@@ -48,11 +49,24 @@ impl Room {
     pub(crate) fn open(home: &Path, reserve: u64) -> Result<Self, LinkError> {
         let path = home.join("reserve");
         let failed = |e| LinkError::file("cannot make", &path)(e);
-        let open = File::options().create(true).truncate(false).write(true).open(&path);
+        let open = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
         let file = open.map_err(failed)?;
         let bytes = file.metadata().map_err(failed)?.len();
-        let held = Held { file, bytes, able: true };
-        let room = Self { home: home.to_owned(), reserve, held: Mutex::new(held), store: Mutex::default() };
+        let held = Held {
+            file,
+            bytes,
+            able: true,
+        };
+        let room = Self {
+            home: home.to_owned(),
+            reserve,
+            held: Mutex::new(held),
+            store: Mutex::default(),
+        };
         if !room.make_way(0) {
             tracing::warn!(left = room.left(), "the master's disk is full");
         }
@@ -65,7 +79,8 @@ impl Room {
         self.free().saturating_add(self.lock().bytes)
     }
 
-    /// Why new work that takes so many bytes gets no room, if so. What is going on gets what is left.
+    /// Why new work that takes so many bytes gets no room, if so. What is going on gets what is
+    /// left.
     pub(crate) fn refuse_new(&self, bytes: u64) -> Option<Refusal> {
         let left = self.left();
         (left.saturating_sub(bytes) < self.reserve).then(|| {
@@ -77,8 +92,9 @@ impl Room {
         })
     }
 
-    /// How many bytes one user's content that no job needs may take, those that it takes now included: as many as the master's
-    /// settings say, and never more than a part of the room, so that others can still submit.
+    /// How many bytes one user's content that no job needs may take, those that it takes now
+    /// included: as many as the master's settings say, and never more than a part of the room, so
+    /// that others can still submit.
     pub(crate) fn for_unused(&self, now: u64, most: u64) -> u64 {
         let room = self.left().saturating_sub(self.reserve).saturating_add(now);
         most.min(room / UNUSED_PART)
@@ -88,11 +104,16 @@ impl Room {
     pub(crate) fn refuse_result(&self, bytes: u64) -> Option<Refusal> {
         (!self.make_way(bytes)).then(|| {
             let what = format!("the master's disk is full: {} bytes are left", self.left());
-            Refusal::new(RefusalCode::Unavailable, what, "it is tried again; the admin has to make room")
+            Refusal::new(
+                RefusalCode::Unavailable,
+                what,
+                "it is tried again; the admin has to make room",
+            )
         })
     }
 
-    /// Sees to it that so many bytes can be written beside what the store needs, and says whether that is so.
+    /// Sees to it that so many bytes can be written beside what the store needs, and says whether
+    /// that is so.
     pub(crate) fn make_way(&self, bytes: u64) -> bool {
         let needed = bytes.saturating_add(STORE_NEEDS);
         let missing = needed.saturating_sub(self.free());
@@ -102,7 +123,10 @@ impl Room {
         let mut held = self.lock();
         let less = held.bytes.saturating_sub(missing.div_ceil(PIECE) * PIECE);
         if held.bytes > 0 && held.file.set_len(less).is_ok() {
-            tracing::warn!(held = less, "the master's disk is full: room that was held for results is given away");
+            tracing::warn!(
+                held = less,
+                "the master's disk is full: room that was held for results is given away"
+            );
             held.bytes = less;
         }
         drop(held);
@@ -113,11 +137,18 @@ impl Room {
     pub(crate) fn tend(&self) {
         let whole = self.reserve / HELD_PART;
         let mut held = self.lock();
-        if !held.able || held.bytes == whole || self.free().saturating_add(held.bytes) < self.reserve + whole {
+        if !held.able
+            || held.bytes == whole
+            || self.free().saturating_add(held.bytes) < self.reserve + whole
+        {
             return;
         }
         let filled = held.file.set_len(whole.min(held.bytes)).and_then(|()| {
-            if whole > 0 { Ok(fallocate(&held.file, FallocateFlags::empty(), 0, whole)?) } else { Ok(()) }
+            if whole > 0 {
+                Ok(fallocate(&held.file, FallocateFlags::empty(), 0, whole)?)
+            } else {
+                Ok(())
+            }
         });
         match filled {
             Ok(()) => held.bytes = whole,
@@ -128,7 +159,8 @@ impl Room {
         }
     }
 
-    /// Sees to it that the store's files can grow. Where the disk is full already, or cannot do that, they go without.
+    /// Sees to it that the store's files can grow. Where the disk is full already, or cannot do
+    /// that, they go without.
     pub(crate) fn extend_store(&self) {
         let mut files = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, slot) in STORE.iter().zip(files.iter_mut()) {
@@ -173,7 +205,11 @@ mod tests {
         Room::open(dir.path(), 8 << 20).unwrap();
         assert_eq!(length(), 2 << 20);
         Room::open(dir.path(), 0).unwrap();
-        assert_eq!(length(), 0, "a master that is told to keep nothing gives back what it held");
+        assert_eq!(
+            length(),
+            0,
+            "a master that is told to keep nothing gives back what it held"
+        );
     }
 
     #[test]
@@ -185,9 +221,14 @@ mod tests {
         let scarce = Room::open(dir.path(), u64::MAX / 4).unwrap();
         let refusal = scarce.refuse_new(0).expect("refused");
         assert_eq!(refusal.code, RefusalCode::Unavailable);
-        assert!(refusal.message.contains("nearly full") && refusal.hint.contains("forget"), "{refusal:?}");
+        assert!(
+            refusal.message.contains("nearly full") && refusal.hint.contains("forget"),
+            "{refusal:?}"
+        );
         assert_eq!(scarce.refuse_result(1 << 20), None);
-        let refusal = scarce.refuse_result(free(dir.path()) * 2).expect("that much is not there");
+        let refusal = scarce
+            .refuse_result(free(dir.path()) * 2)
+            .expect("that much is not there");
         assert_eq!(refusal.code, RefusalCode::Unavailable);
     }
 
@@ -212,6 +253,10 @@ mod tests {
         assert!(!room.make_way(free(dir.path()) * 2));
         assert_eq!(room.lock().bytes, 0);
         room.tend();
-        assert_eq!(room.lock().bytes, 8 << 20, "and it is held again once there is enough");
+        assert_eq!(
+            room.lock().bytes,
+            8 << 20,
+            "and it is held again once there is enough"
+        );
     }
 }

@@ -58,19 +58,32 @@ impl State {
         let who = who.to_owned();
         let subject = subject.to_owned();
         let why = why.to_owned();
-        let entries = self.counters.note(self.clock.now(), Attempted { who, what, subject, why });
+        let entries = self.counters.note(
+            self.clock.now(),
+            Attempted {
+                who,
+                what,
+                subject,
+                why,
+            },
+        );
         if !entries.is_empty() {
             self.core.tell(move |core| core.audit_all(&entries));
         }
     }
 }
 
-/// Runs a master in `dir/master` until `shutdown` resolves. At the first start it makes the grid's CA; whenever there is
-/// no identity in `dir/client` it puts an admin's there. The address that it is reached by lies in `dir/master/address`.
+/// Runs a master in `dir/master` until `shutdown` resolves. At the first start it makes the grid's
+/// CA; whenever there is no identity in `dir/client` it puts an admin's there. The address that it
+/// is reached by lies in `dir/master/address`.
 ///
 /// # Errors
 /// If another master runs there, the store or a port cannot be opened, or the store fails later.
-pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()>) -> Result<(), MasterError> {
+pub async fn run(
+    dir: PathBuf,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), MasterError> {
     let home = dir.join("master");
     link::files::private_dir(&home).map_err(LinkError::file("cannot make", &home))?;
     let _lock = lock(&home)?;
@@ -87,16 +100,26 @@ pub async fn run(dir: PathBuf, config: Config, shutdown: impl Future<Output = ()
         Some(address) => Some(http::bind(address).await?),
         None => None,
     };
-    let bound = endpoint.local_addr().map_err(LinkError::file("cannot listen on", config.listen.to_string()))?;
-    let mut entrances = vec![Entrance { endpoint, tunnels: None }];
+    let bound = endpoint.local_addr().map_err(LinkError::file(
+        "cannot listen on",
+        config.listen.to_string(),
+    ))?;
+    let mut entrances = vec![Entrance {
+        endpoint,
+        tunnels: None,
+    }];
     entrances.extend(fallback(bound, tls, seed, files.tunnels).await);
-    let address = config.advertise.clone().unwrap_or_else(|| reachable(bound).to_string());
+    let address = config
+        .advertise
+        .clone()
+        .unwrap_or_else(|| reachable(bound).to_string());
     let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
     let blobs = BlobStore::open(&home.join("content"))?;
     let metrics = http::recorder();
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
-    let (core, incarnation, thread) = core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
+    let (core, incarnation, thread) =
+        core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
     let ca_key_hash = authority.key_hash()?;
     let reader = Reader::new(&home);
     let counters = Counters::new(&config.limits, &files);
@@ -155,8 +178,8 @@ fn receive(state: &Arc<State>, entrances: &[Entrance]) -> JoinSet<()> {
     tasks
 }
 
-/// The grid's number, and the seed of its connections; made at the first start. Where there is a CA, there is a store that knows
-/// its grid, also after a crash.
+/// The grid's number, and the seed of its connections; made at the first start. Where there is a
+/// CA, there is a store that knows its grid, also after a crash.
 fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError> {
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
     let seed = store.meta("quic seed", rand::random)?;
@@ -165,16 +188,20 @@ fn name(home: &Path, store: &mut Writer) -> Result<(Uuid, [u8; 32]), MasterError
     Ok((grid, seed))
 }
 
-/// Ends in order: what is known is written down, whoever is connected is told, and the core closes its store.
+/// Ends in order: what is known is written down, whoever is connected is told, and the core closes
+/// its store.
 async fn end(state: &State, entrances: &[Entrance], mut tasks: JoinSet<()>) {
     tracing::info!("shutting down");
     write_the_last(state).await;
     for entrance in entrances {
-        entrance.endpoint.close(quinn::VarInt::from_u32(0), b"the master shuts down");
+        entrance
+            .endpoint
+            .close(quinn::VarInt::from_u32(0), b"the master shuts down");
     }
     tasks.shutdown().await;
     farewell(entrances).await;
-    // Sessions that have not heard of it yet would keep it. A core that has failed meanwhile needs no word.
+    // Sessions that have not heard of it yet would keep it. A core that has failed meanwhile needs
+    // no word.
     let _ = state.core.ask(crate::core::Core::stop).await;
 }
 
@@ -194,7 +221,8 @@ async fn farewell(entrances: &[Entrance]) {
     }
 }
 
-/// The same port on TCP, for those whom UDP does not reach. Most do without, so that it cannot be had ends nothing.
+/// The same port on TCP, for those whom UDP does not reach. Most do without, so that it cannot be
+/// had ends nothing.
 async fn fallback(
     bound: SocketAddr,
     tls: rustls::ServerConfig,
@@ -202,7 +230,10 @@ async fn fallback(
     limits: TunnelLimits,
 ) -> Option<Entrance> {
     match endpoint::listen_tcp(bound, tls, seed, limits).await {
-        Ok((endpoint, tunnels)) => Some(Entrance { endpoint, tunnels: Some(Arc::new(tunnels)) }),
+        Ok((endpoint, tunnels)) => Some(Entrance {
+            endpoint,
+            tunnels: Some(Arc::new(tunnels)),
+        }),
         Err(error) => {
             tracing::warn!(%error, "whoever cannot use UDP cannot reach this master");
             None
@@ -229,7 +260,9 @@ async fn minutely(state: Arc<State>) {
 /// Looks now and then for hosts that take work and do not begin it.
 async fn take_back(state: Arc<State>) {
     let within = state.config.begin_within;
-    let mut looks = tokio::time::interval((within.0 / 4).clamp(Duration::from_millis(100), Duration::from_secs(60)));
+    let mut looks = tokio::time::interval(
+        (within.0 / 4).clamp(Duration::from_millis(100), Duration::from_secs(60)),
+    );
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
@@ -242,7 +275,9 @@ fn core_result(
 ) -> Result<(), MasterError> {
     match ended {
         Ok(Ok(result)) => result.map_err(MasterError::from),
-        _ => Err(MasterError::Core("it panicked; the log says where. Nothing acknowledged is lost".to_owned())),
+        _ => Err(MasterError::Core(
+            "it panicked; the log says where. Nothing acknowledged is lost".to_owned(),
+        )),
     }
 }
 
@@ -252,18 +287,25 @@ fn lock(home: &Path) -> Result<File, MasterError> {
     let file = File::create(&path).map_err(LinkError::file("cannot make", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(MasterError::Running { dir: home.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(MasterError::Running {
+            dir: home.to_owned(),
+        }),
         Err(TryLockError::Error(e)) => Err(LinkError::file("cannot lock", &path)(e).into()),
     }
 }
 
 /// Where somebody on this machine reaches a socket that is bound there.
 fn reachable(bound: SocketAddr) -> SocketAddr {
-    let ip = if bound.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bound.ip() };
+    let ip = if bound.ip().is_unspecified() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    } else {
+        bound.ip()
+    };
     SocketAddr::new(ip, bound.port())
 }
 
-/// What others reach this machine by: its address on the way out, or its name where there is no way out.
+/// What others reach this machine by: its address on the way out, or its name where there is no way
+/// out.
 fn known_as(bound: SocketAddr) -> String {
     if !bound.ip().is_unspecified() {
         return bound.to_string();
@@ -274,15 +316,31 @@ fn known_as(bound: SocketAddr) -> String {
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), bound.port()))?;
         socket.local_addr()
     };
-    let own = way_out().ok().map(|own| own.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
-    let name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    own.map_or_else(|| format!("{}:{}", name(), bound.port()), |ip| SocketAddr::new(ip, bound.port()).to_string())
+    let own = way_out()
+        .ok()
+        .map(|own| own.ip())
+        .filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
+    let name = || {
+        rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned()
+    };
+    own.map_or_else(
+        || format!("{}:{}", name(), bound.port()),
+        |ip| SocketAddr::new(ip, bound.port()).to_string(),
+    )
 }
 
-fn write_addresses(home: &Path, address: &str, http: Option<&tokio::net::TcpListener>) -> Result<(), MasterError> {
+fn write_addresses(
+    home: &Path,
+    address: &str,
+    http: Option<&tokio::net::TcpListener>,
+) -> Result<(), MasterError> {
     let write = |name: &str, text: String| {
         let path = home.join(name);
-        link::files::write_whole(&path, text.as_bytes(), 0o644).map_err(LinkError::file("cannot write", path))
+        link::files::write_whole(&path, text.as_bytes(), 0o644)
+            .map_err(LinkError::file("cannot write", path))
     };
     match http.and_then(|listener| listener.local_addr().ok()) {
         Some(http) => write("http-address", format!("{http}\n"))?,
@@ -292,9 +350,9 @@ fn write_addresses(home: &Path, address: &str, http: Option<&tokio::net::TcpList
     Ok(write("address", format!("{address}\n"))?)
 }
 
-/// Sees to it that whoever may read the master's directory can administer it: also where that identity was not used for so
-/// long that it has expired, or comes from a CA that gives way to another. An identity of another grid is left alone, and
-/// so is one that was revoked.
+/// Sees to it that whoever may read the master's directory can administer it: also where that
+/// identity was not used for so long that it has expired, or comes from a CA that gives way to
+/// another. An identity of another grid is left alone, and so is one that was revoked.
 fn admit_local_admin(
     dir: &Path,
     authority: &Authority,
@@ -311,7 +369,11 @@ fn admit_local_admin(
                 store.commit()?;
                 Ok((peer.id, peer.name))
             };
-            let link = LinkInfo { master: address.to_owned(), name: "admin".to_owned(), role: Role::Admin };
+            let link = LinkInfo {
+                master: address.to_owned(),
+                name: "admin".to_owned(),
+                role: Role::Admin,
+            };
             return Ok(authority.local_identity(link, enter)?.save(dir)?);
         }
         Err(other) => return Err(other.into()),
@@ -320,12 +382,17 @@ fn admit_local_admin(
     if name.grid != authority.grid() || known.link.role != Role::Admin {
         return Ok(());
     }
-    let link = LinkInfo { master: address.to_owned(), ..known.link.clone() };
+    let link = LinkInfo {
+        master: address.to_owned(),
+        ..known.link.clone()
+    };
     let validity = Validity::of(&known.certificate)?;
     let now_s = link::renewal::now_s();
     // One of the future was made while the clock was wrong.
     let due = validity.is_due(now_s) || now_s < validity.from_s;
-    if (due || known.ca != *authority.certificate()) && matches!(store.standing(name.id, key_hash)?, Standing::In(_)) {
+    if (due || known.ca != *authority.certificate())
+        && matches!(store.standing(name.id, key_hash)?, Standing::In(_))
+    {
         let enter = |key_hash| {
             store.renew_peer(name.id, key_hash, authority.expiry())?;
             store.commit()?;
@@ -339,15 +406,19 @@ fn admit_local_admin(
     Ok(())
 }
 
-/// Makes a new CA for the grid in `dir/master`, whose master must not run. It issues every certificate from the next start
-/// on; the present one stays trusted for `overlap`.
+/// Makes a new CA for the grid in `dir/master`, whose master must not run. It issues every
+/// certificate from the next start on; the present one stays trusted for `overlap`.
 ///
 /// # Errors
-/// If a master runs there, there is no grid, or the CA was rotated before and the one before that is still trusted.
+/// If a master runs there, there is no grid, or the CA was rotated before and the one before that
+/// is still trusted.
 pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
     let home = dir.join("master");
     if !home.join("ca.der").exists() && !home.join("ca.toml").exists() {
-        return Err(MasterError::Authority(format!("there is no CA in {}", home.display())));
+        return Err(MasterError::Authority(format!(
+            "there is no CA in {}",
+            home.display()
+        )));
     }
     let _lock = lock(&home)?;
     let clock = Clock::start();
@@ -362,7 +433,10 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
         what: "rotate-ca",
         subject: "the CA".to_owned(),
         allowed: true,
-        why: format!("the one before is trusted for {} more", humantime::format_duration(overlap)),
+        why: format!(
+            "the one before is trusted for {} more",
+            humantime::format_duration(overlap)
+        ),
         count: 1,
     })?;
     store.commit()?;

@@ -1,5 +1,6 @@
-//! Removes what nobody needs any more: jobs that were settled long ago where the admin wants that, content of forgotten jobs
-//! or of submissions that never came, and what was recorded of hosts long ago.
+//! Removes what nobody needs any more: jobs that were settled long ago where the admin wants that,
+//! content of forgotten jobs or of submissions that never came, and what was recorded of hosts long
+//! ago.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,7 +15,8 @@ use crate::run::State;
 /// So many blobs are looked up in one turn of the core, so that nobody waits long.
 const PORTION: usize = 1_000;
 
-/// Sweeps as often as content may become old, from a while after the start until the core has ended.
+/// Sweeps as often as content may become old, from a while after the start until the core has
+/// ended.
 pub(crate) async fn serve(state: Arc<State>) {
     let grace = state.config.content_grace.0.max(Duration::from_secs(1));
     let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + grace, grace);
@@ -22,9 +24,16 @@ pub(crate) async fn serve(state: Arc<State>) {
     loop {
         turns.tick().await;
         // One host at a time, so that nobody waits long.
-        let Ok(hosts) = state.core.ask(|core| Ok(core.host_names())).await else { return };
+        let Ok(hosts) = state.core.ask(|core| Ok(core.host_names())).await else {
+            return;
+        };
         for (host, _) in hosts {
-            if state.core.ask(move |core| core.trim_availability(host)).await.is_err() {
+            if state
+                .core
+                .ask(move |core| core.trim_availability(host))
+                .await
+                .is_err()
+            {
                 return;
             }
         }
@@ -62,7 +71,12 @@ pub(crate) async fn serve(state: Arc<State>) {
                 Err(_) => return,
             }
         }
-        if state.core.ask(move |core| core.trim_content_of(grace.into())).await.is_err() {
+        if state
+            .core
+            .ask(move |core| core.trim_content_of(grace.into()))
+            .await
+            .is_err()
+        {
             return;
         }
         if bytes > 0 {
@@ -74,10 +88,15 @@ pub(crate) async fn serve(state: Arc<State>) {
 /// A blob with when somebody last counted on it.
 type Old = (BlobRef, SystemTime);
 
-/// Blobs that nobody has brought in, or counted on, for that long. Uploads that broke off that long ago go at once.
+/// Blobs that nobody has brought in, or counted on, for that long. Uploads that broke off that long
+/// ago go at once.
 fn old(blobs: &link::BlobStore, grace: Duration) -> std::io::Result<Vec<Old>> {
     let now = SystemTime::now();
     let is_old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age >= grace);
     blobs.drop_parts(grace)?;
-    Ok(blobs.list()?.into_iter().filter(|(_, at)| is_old(at)).collect())
+    Ok(blobs
+        .list()?
+        .into_iter()
+        .filter(|(_, at)| is_old(at))
+        .collect())
 }

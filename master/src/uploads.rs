@@ -1,5 +1,5 @@
-//! Who is bringing content, and which host has brought what. What is not here: what users have brought, which is in the store
-//! (`store::uploads`), and the bytes.
+//! Who is bringing content, and which host has brought what. What is not here: what users have
+//! brought, which is in the store (`store::uploads`), and the bytes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -60,12 +60,21 @@ impl Uploads {
     /// Whether this host has brought this content.
     pub(crate) fn brought(&self, host: HostId, blob: &BlobRef) -> bool {
         let by_host = lock(&self.by_host);
-        by_host.get(&host).and_then(|of| of.blobs.get(&blob.hash)).is_some_and(|(size, _)| *size == blob.size)
+        by_host
+            .get(&host)
+            .and_then(|of| of.blobs.get(&blob.hash))
+            .is_some_and(|(size, _)| *size == blob.size)
     }
 
-    /// Begins an upload of so many bytes, if they fit beside what of this user's is there and is not needed, and what is under
-    /// way, into the `room` for such.
-    pub(crate) fn begin(&self, user: Uuid, bytes: u64, unused: u64, room: u64) -> Result<Begun<'_>, Refusal> {
+    /// Begins an upload of so many bytes, if they fit beside what of this user's is there and is
+    /// not needed, and what is under way, into the `room` for such.
+    pub(crate) fn begin(
+        &self,
+        user: Uuid,
+        bytes: u64,
+        unused: u64,
+        room: u64,
+    ) -> Result<Begun<'_>, Refusal> {
         let mut under_way = lock(&self.under_way);
         let sum = under_way.entry(user).or_default();
         let all = sum.saturating_add(unused).saturating_add(bytes);
@@ -81,7 +90,11 @@ impl Uploads {
             return Err(Refusal::new(RefusalCode::Conflict, what, hint));
         }
         *sum += bytes;
-        Ok(Begun { uploads: self, user, bytes })
+        Ok(Begun {
+            uploads: self,
+            user,
+            bytes,
+        })
     }
 }
 
@@ -111,9 +124,18 @@ mod tests {
         let ann = Uuid::from_u128(1);
         let bob = Uuid::from_u128(2);
         let first = uploads.begin(ann, 60, 0, 100).expect("there is room");
-        let refusal = uploads.begin(ann, 60, 0, 100).expect_err("beside the first there is none");
-        assert!(refusal.message.contains("room for 100") && refusal.hint.contains("unused_bytes_per_user"));
-        drop(uploads.begin(bob, 60, 0, 100).expect("bob has sent nothing"));
+        let refusal = uploads
+            .begin(ann, 60, 0, 100)
+            .expect_err("beside the first there is none");
+        assert!(
+            refusal.message.contains("room for 100")
+                && refusal.hint.contains("unused_bytes_per_user")
+        );
+        drop(
+            uploads
+                .begin(bob, 60, 0, 100)
+                .expect("bob has sent nothing"),
+        );
         drop(first);
         drop(uploads.begin(ann, 60, 40, 100).expect("the first is over"));
         assert!(uploads.begin(ann, 60, 41, 100).is_err() && lock(&uploads.under_way).is_empty());
@@ -128,6 +150,9 @@ mod tests {
         }
         let brought = |n| uploads.brought(HostId(1), &blob(n));
         assert!(brought(0) && !brought(1) && brought(2) && brought(REMEMBERED));
-        assert!(!uploads.brought(HostId(2), &blob(0)) && !uploads.brought(HostId(1), &BlobRef { size: 1, ..blob(0) }));
+        assert!(
+            !uploads.brought(HostId(2), &blob(0))
+                && !uploads.brought(HostId(1), &BlobRef { size: 1, ..blob(0) })
+        );
     }
 }

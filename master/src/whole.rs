@@ -1,7 +1,9 @@
-//! Whether the store is the one that the master left: it is looked at before anything is changed. A grid whose store is lost
-//! would turn everybody away, so a master that finds such a thing does not start, and says how to go on.
+//! Whether the store is the one that the master left: it is looked at before anything is changed. A
+//! grid whose store is lost would turn everybody away, so a master that finds such a thing does not
+//! start, and says how to go on.
 //!
-//! What is not here: whether what the store holds makes sense ([`crate::store`], [`crate::operations`]).
+//! What is not here: whether what the store holds makes sense ([`crate::store`],
+//! [`crate::operations`]).
 
 use std::fmt;
 use std::fs::{self, File};
@@ -20,8 +22,8 @@ use crate::{Accept, MasterError, authority};
 
 const STORE: &str = "store.sqlite";
 const LOG: &str = "store.sqlite-wal";
-/// Clocks that are set by the network at each start may lie behind by so much, and it is noted now and then only that the
-/// master is up.
+/// Clocks that are set by the network at each start may lie behind by so much, and it is noted now
+/// and then only that the master is up.
 const SLACK: Span = Span::from_secs(600);
 
 /// How a store is not the one that the master left.
@@ -44,18 +46,24 @@ pub enum Lost {
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Lost::Missing => f.write_str("the store is missing, though the keys of a grid are there"),
-            Lost::Empty => f.write_str("the store is empty, or its log has gone, though the keys of a grid are there"),
+            Lost::Missing => {
+                f.write_str("the store is missing, though the keys of a grid are there")
+            }
+            Lost::Empty => f.write_str(
+                "the store is empty, or its log has gone, though the keys of a grid are there",
+            ),
             Lost::OtherGrid => f.write_str("the store is that of another grid than the keys"),
             Lost::Older(missing) => write!(
                 f,
                 "the store lacks the last {missing} groups of changes that the master made durable: it is an older one, or its \
                  log (store.sqlite-wal) has gone or was cut"
             ),
-            Lost::Changed => f.write_str("the store was changed, or damaged, since the master ended in order"),
-            Lost::NoKeys => {
-                f.write_str("the CA's certificate is missing, though the store knows who belongs to the grid")
+            Lost::Changed => {
+                f.write_str("the store was changed, or damaged, since the master ended in order")
             }
+            Lost::NoKeys => f.write_str(
+                "the CA's certificate is missing, though the store knows who belongs to the grid",
+            ),
         }
     }
 }
@@ -82,8 +90,8 @@ impl Lost {
     }
 }
 
-/// Looks how the store in `home` is not the one that the master left, if so. Changes nothing. A store that cannot be read is
-/// somebody else's affair.
+/// Looks how the store in `home` is not the one that the master left, if so. Changes nothing. A
+/// store that cannot be read is somebody else's affair.
 pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
     let ca = authority::exists(home)?;
     let mark = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
@@ -96,21 +104,34 @@ pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
     }
     let closed = log_bytes(home) == 0;
     let changed = match mark.and_then(|mark| mark.whole) {
-        Some(whole) if closed => hash(home).map_err(LinkError::file("cannot read", &path))? != whole,
+        Some(whole) if closed => {
+            hash(home).map_err(LinkError::file("cannot read", &path))? != whole
+        }
         _ => false,
     };
     Ok(known(&path, home, ca, mark)?.unwrap_or(changed.then_some(Lost::Changed)))
 }
 
-/// What the store itself says; nothing where it says nothing, or agrees with what is around it. One that is a copy is older on
-/// purpose, and changed.
-fn known(path: &Path, home: &Path, ca: bool, mark: Option<Marked>) -> Result<Option<Option<Lost>>, MasterError> {
-    let Ok((db, version)) = store::open_to_look(path) else { return Ok(None) };
+/// What the store itself says; nothing where it says nothing, or agrees with what is around it. One
+/// that is a copy is older on purpose, and changed.
+fn known(
+    path: &Path,
+    home: &Path,
+    ca: bool,
+    mark: Option<Marked>,
+) -> Result<Option<Option<Lost>>, MasterError> {
+    let Ok((db, version)) = store::open_to_look(path) else {
+        return Ok(None);
+    };
     if version == 0 {
         return Ok((ca || mark.is_some()).then_some(Some(Lost::Empty)));
     }
-    let Ok(found) = Known::of(&db) else { return Ok(None) };
-    let Some(grid) = found.grid else { return Ok(ca.then_some(Some(Lost::Empty))) };
+    let Ok(found) = Known::of(&db) else {
+        return Ok(None);
+    };
+    let Some(grid) = found.grid else {
+        return Ok(ca.then_some(Some(Lost::Empty)));
+    };
     if !ca {
         return Ok(found.peers.then_some(Some(Lost::NoKeys)));
     }
@@ -120,7 +141,9 @@ fn known(path: &Path, home: &Path, ca: bool, mark: Option<Marked>) -> Result<Opt
     if found.copied {
         return Ok(Some(None));
     }
-    let had = mark.filter(|mark| mark.grid == grid).map_or(0, |mark| mark.commits);
+    let had = mark
+        .filter(|mark| mark.grid == grid)
+        .map_or(0, |mark| mark.commits);
     Ok((found.commits < had).then(|| Some(Lost::Older(had - found.commits))))
 }
 
@@ -128,14 +151,16 @@ fn log_bytes(home: &Path) -> u64 {
     fs::metadata(home.join(LOG)).map_or(0, |log| log.len())
 }
 
-/// What the store's file hashes to. Nobody in this process may have the store open: closing the file would let go of its locks.
+/// What the store's file hashes to. Nobody in this process may have the store open: closing the
+/// file would let go of its locks.
 fn hash(home: &Path) -> io::Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     io::copy(&mut File::open(home.join(STORE))?, &mut hasher)?;
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// Opens the store in `home` to write, if it is the one that the master left, or an admin takes it as it is.
+/// Opens the store in `home` to write, if it is the one that the master left, or an admin takes it
+/// as it is.
 pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, MasterError> {
     let lost = look(home)?;
     match lost {
@@ -146,20 +171,27 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
     let before = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
     if let Some(mark) = before.filter(|mark| mark.whole.is_some()) {
         // From now on the file changes.
-        let open = Marked { whole: None, ..mark };
+        let open = Marked {
+            whole: None,
+            ..mark
+        };
         Mark::write(home, open).map_err(LinkError::file("cannot write", home.join("mark")))?;
     }
     let mut store = Writer::open(home)?;
     look_at_clock(&store, clock, accept)?;
     if let Some(Lost::Older(missing)) = lost {
-        tracing::warn!(missing, "the store is older than its master: it is taken as a copy");
+        tracing::warn!(
+            missing,
+            "the store is older than its master: it is taken as a copy"
+        );
         store.is_a_copy(clock.now())?;
         store.commit()?;
     }
     Ok(store)
 }
 
-/// A clock that lies before what has happened already would make certificates that hold for nobody, and count leases anew.
+/// A clock that lies before what has happened already would make certificates that hold for nobody,
+/// and count leases anew.
 fn look_at_clock(store: &Writer, clock: Clock, accept: Accept) -> Result<(), MasterError> {
     let now = clock.now();
     let up = store.note("up")?.and_then(note_of).unwrap_or_default();
@@ -167,30 +199,54 @@ fn look_at_clock(store: &Writer, clock: Clock, accept: Accept) -> Result<(), Mas
     if behind <= SLACK {
         return Ok(());
     }
-    let shown = |time: Time| humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_micros(time.0)).to_string();
+    let shown = |time: Time| {
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_micros(time.0)).to_string()
+    };
     if accept.clock {
-        tracing::warn!(up = shown(up), "the master was up at a later time than the clock shows now");
+        tracing::warn!(
+            up = shown(up),
+            "the master was up at a later time than the clock shows now"
+        );
         return Ok(());
     }
-    Err(MasterError::Clock { now: shown(now), up: shown(up), behind: link::coarse(behind.secs()) })
+    Err(MasterError::Clock {
+        now: shown(now),
+        up: shown(up),
+        behind: link::coarse(behind.secs()),
+    })
 }
 
 /// Notes beside the store from now on how far it gets.
 pub(crate) fn watch(home: &Path, store: &mut Writer, grid: Uuid) -> Result<(), MasterError> {
-    let marked = Marked { grid, commits: store.commits(), whole: None };
-    store.keep(Mark::write(home, marked).map_err(LinkError::file("cannot write", home.join("mark")))?);
+    let marked = Marked {
+        grid,
+        commits: store.commits(),
+        whole: None,
+    };
+    store.keep(
+        Mark::write(home, marked).map_err(LinkError::file("cannot write", home.join("mark")))?,
+    );
     Ok(())
 }
 
-/// Notes what the store's file hashes to, now that nobody writes to it. Where it has a log still, or this fails, it is only
-/// known how far it got.
+/// Notes what the store's file hashes to, now that nobody writes to it. Where it has a log still,
+/// or this fails, it is only known how far it got.
 pub(crate) fn note_end(home: &Path, grid: Uuid) {
     let note = || -> io::Result<()> {
-        let Some(mark) = Mark::read(home)?.filter(|mark| mark.grid == grid) else { return Ok(()) };
+        let Some(mark) = Mark::read(home)?.filter(|mark| mark.grid == grid) else {
+            return Ok(());
+        };
         if log_bytes(home) > 0 {
             return Ok(());
         }
-        Mark::write(home, Marked { whole: Some(hash(home)?), ..mark }).map(drop)
+        Mark::write(
+            home,
+            Marked {
+                whole: Some(hash(home)?),
+                ..mark
+            },
+        )
+        .map(drop)
     };
     if let Err(error) = note() {
         tracing::warn!(%error, "it cannot be noted how the store was left");
@@ -213,7 +269,12 @@ mod tests {
     }
 
     /// One start of a master, some changes, and its end: in order, or not.
-    fn run(home: &Path, accept: Accept, orderly: bool, change: fn(&mut Writer)) -> Result<u32, MasterError> {
+    fn run(
+        home: &Path,
+        accept: Accept,
+        orderly: bool,
+        change: fn(&mut Writer),
+    ) -> Result<u32, MasterError> {
         let mut store = open(home, clock(), accept)?;
         let grid = Uuid::from_bytes(store.meta("grid", || *Uuid::from_u128(5).as_bytes())?);
         store.commit()?;
@@ -234,12 +295,14 @@ mod tests {
         Ok(incarnation.0)
     }
 
-    /// Leaves behind what there is when a master is killed: what is in its files before it closes them.
+    /// Leaves behind what there is when a master is killed: what is in its files before it closes
+    /// them.
     fn killed(home: &Path, store: Writer) {
         let files = [STORE, LOG, "mark"];
         let left = files.map(|name| (home.join(name), fs::read(home.join(name)).unwrap()));
         drop(store);
-        left.into_iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+        left.into_iter()
+            .for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
     }
 
     fn refused(home: &Path) -> Lost {
@@ -253,15 +316,23 @@ mod tests {
     #[test]
     fn a_master_starts_again_after_an_orderly_end_and_after_a_kill() {
         let dir = grid();
-        assert_eq!(fs::metadata(dir.path().join(LOG)).map_or(0, |log| log.len()), 0, "the file alone is whole");
+        assert_eq!(
+            fs::metadata(dir.path().join(LOG)).map_or(0, |log| log.len()),
+            0,
+            "the file alone is whole"
+        );
         for orderly in [true, false, false, true, false] {
-            run(dir.path(), Accept::default(), orderly, |store| store.set_meta("x", &[1]).unwrap()).unwrap();
+            run(dir.path(), Accept::default(), orderly, |store| {
+                store.set_meta("x", &[1]).unwrap()
+            })
+            .unwrap();
             assert_eq!(look(dir.path()).unwrap(), None);
         }
     }
 
     #[test]
-    fn a_master_with_keys_and_a_store_that_is_missing_or_empty_does_not_start_and_changes_nothing() {
+    fn a_master_with_keys_and_a_store_that_is_missing_or_empty_does_not_start_and_changes_nothing()
+    {
         let dir = grid();
         let store = dir.path().join(STORE);
         let whole = fs::read(&store).unwrap();
@@ -271,7 +342,18 @@ mod tests {
         fs::write(&store, "").unwrap();
         assert_eq!(refused(dir.path()), Lost::Empty);
         assert_eq!(fs::read(&store).unwrap(), b"");
-        assert!(open(dir.path(), clock(), Accept { store: true, clock: true }).is_err(), "nobody accepts that");
+        assert!(
+            open(
+                dir.path(),
+                clock(),
+                Accept {
+                    store: true,
+                    clock: true
+                }
+            )
+            .is_err(),
+            "nobody accepts that"
+        );
         fs::write(&store, whole).unwrap();
         run(dir.path(), Accept::default(), true, |_| ()).unwrap();
     }
@@ -288,8 +370,13 @@ mod tests {
         assert_eq!(refused(dir.path()), Lost::OtherGrid);
 
         let dir = grid();
-        let add =
-            |store: &mut Writer| drop(store.add_peer(common::token::Role::Client, "ann", [1; 32], Time(1)).unwrap());
+        let add = |store: &mut Writer| {
+            drop(
+                store
+                    .add_peer(common::token::Role::Client, "ann", [1; 32], Time(1))
+                    .unwrap(),
+            )
+        };
         run(dir.path(), Accept::default(), true, add).unwrap();
         fs::remove_file(dir.path().join("ca.der")).unwrap();
         assert_eq!(refused(dir.path()), Lost::NoKeys);
@@ -302,18 +389,29 @@ mod tests {
             let store = dir.path().join(STORE);
             let log = dir.path().join(LOG);
             let before = fs::read(&store).unwrap();
-            let last =
-                run(dir.path(), Accept::default(), !lose_log, |store| store.set_meta("x", &[1]).unwrap()).unwrap();
+            let last = run(dir.path(), Accept::default(), !lose_log, |store| {
+                store.set_meta("x", &[1]).unwrap()
+            })
+            .unwrap();
             let _ = fs::remove_file(dir.path().join("store.sqlite-shm"));
             if lose_log {
                 fs::remove_file(&log).unwrap();
             } else {
                 fs::write(&store, before).unwrap();
             }
-            assert!(matches!(refused(dir.path()), Lost::Older(1..)), "log: {lose_log}");
-            let accept = Accept { store: true, clock: false };
+            assert!(
+                matches!(refused(dir.path()), Lost::Older(1..)),
+                "log: {lose_log}"
+            );
+            let accept = Accept {
+                store: true,
+                clock: false,
+            };
             let next = run(dir.path(), accept, true, |_| ()).unwrap();
-            assert!(next > last, "numbers are not given twice: {next} after {last}");
+            assert!(
+                next > last,
+                "numbers are not given twice: {next} after {last}"
+            );
             run(dir.path(), Accept::default(), true, |_| ()).unwrap();
         }
     }
@@ -344,11 +442,22 @@ mod tests {
         };
         run(dir.path(), Accept::default(), true, ahead).unwrap();
         match open(dir.path(), clock(), Accept::default()) {
-            Err(error @ MasterError::Clock { .. }) => assert!(error.to_string().contains("40 days behind"), "{error}"),
+            Err(error @ MasterError::Clock { .. }) => {
+                assert!(error.to_string().contains("40 days behind"), "{error}")
+            }
             _ => panic!("it was opened"),
         }
         assert_eq!(look(dir.path()).unwrap(), None, "nothing is lost by that");
-        run(dir.path(), Accept { store: false, clock: true }, true, |_| ()).unwrap();
+        run(
+            dir.path(),
+            Accept {
+                store: false,
+                clock: true,
+            },
+            true,
+            |_| (),
+        )
+        .unwrap();
         run(dir.path(), Accept::default(), true, |_| ()).unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! A real master on loopback, spoken to by scripted workers and clients over real QUIC: who is let in, what is kept over
-//! a restart, and what is answered to those who misbehave.
+//! A real master on loopback, spoken to by scripted workers and clients over real QUIC: who is let
+//! in, what is kept over a restart, and what is answered to those who misbehave.
 
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
@@ -51,7 +51,10 @@ struct Master {
     running: Option<Running>,
 }
 
-type Running = (oneshot::Sender<()>, JoinHandle<Result<(), master::MasterError>>);
+type Running = (
+    oneshot::Sender<()>,
+    JoinHandle<Result<(), master::MasterError>>,
+);
 
 impl Master {
     async fn start() -> Self {
@@ -97,7 +100,10 @@ impl Master {
         let _ = std::fs::remove_file(&address);
         let (stop, stopped) = oneshot::channel::<()>();
         let dir = self.dir.path().to_owned();
-        let run = tokio::spawn(async move { master::run(dir, config, async { drop(stopped.await) }).await });
+        let run =
+            tokio::spawn(
+                async move { master::run(dir, config, async { drop(stopped.await) }).await },
+            );
         self.running = Some((stop, run));
         within(async {
             while !address.exists() && !self.running.as_ref().unwrap().1.is_finished() {
@@ -118,15 +124,26 @@ impl Master {
     }
 
     fn address(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("master/address")).unwrap().trim().to_owned()
+        std::fs::read_to_string(self.dir.path().join("master/address"))
+            .unwrap()
+            .trim()
+            .to_owned()
     }
 
     async fn admin(&self) -> Client {
-        Client::connect(&Identity::load(&self.dir.path().join("client")).unwrap()).await.unwrap()
+        Client::connect(&Identity::load(&self.dir.path().join("client")).unwrap())
+            .await
+            .unwrap()
     }
 
     async fn token(&self, role: Role, uses: u32) -> JoinToken {
-        let request = Request::TokenCreate { role, ttl: Span::from_secs(60), uses, name: "t".into(), approval: false };
+        let request = Request::TokenCreate {
+            role,
+            ttl: Span::from_secs(60),
+            uses,
+            name: "t".into(),
+            approval: false,
+        };
         match self.admin().await.ask(&request).await.unwrap().remove(0) {
             Reply::Token(token, ..) => token,
             other => panic!("{other:?}"),
@@ -134,7 +151,9 @@ impl Master {
     }
 
     async fn enrol(&self, role: Role, name: &str) -> Identity {
-        link::enrol(&self.address(), &self.token(role, 1).await, name).await.unwrap()
+        link::enrol(&self.address(), &self.token(role, 1).await, name)
+            .await
+            .unwrap()
     }
 
     /// A worker of two slots, welcome.
@@ -152,12 +171,20 @@ impl Master {
         control.tx.send(&hello(held)).await.unwrap();
         let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
         assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
-        Worker { connection, control, welcome, waiting: Vec::new(), stdout: Content::default() }
+        Worker {
+            connection,
+            control,
+            welcome,
+            waiting: Vec::new(),
+            stdout: Content::default(),
+        }
     }
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for twenty seconds")
+    tokio::time::timeout(PATIENCE, what)
+        .await
+        .expect("nothing happened for twenty seconds")
 }
 
 fn hello(held: Vec<Held>) -> ToMaster {
@@ -173,7 +200,12 @@ fn hello(held: Vec<Held>) -> ToMaster {
         confinement_most: Confinement::Process,
         network: true,
     };
-    ToMaster::Hello { versions: Versions::ours(), facts, status: OwnerState::Away.into(), held }
+    ToMaster::Hello {
+        versions: Versions::ours(),
+        facts,
+        status: OwnerState::Away.into(),
+        held,
+    }
 }
 
 struct Worker {
@@ -212,11 +244,21 @@ impl Worker {
             ran: Span::from_millis(5),
             suspended: Span::ZERO,
             cpu: Span::from_millis(4),
-            stdout: Stream { content: self.stdout.clone(), dropped: 0 },
+            stdout: Stream {
+                content: self.stdout.clone(),
+                dropped: 0,
+            },
             stderr: Stream::default(),
             outputs: Vec::new(),
         };
-        self.control.tx.send(&ToMaster::Delivered(vec![Delivery { completion, ago: Span::ZERO }])).await.unwrap();
+        self.control
+            .tx
+            .send(&ToMaster::Delivered(vec![Delivery {
+                completion,
+                ago: Span::ZERO,
+            }]))
+            .await
+            .unwrap();
     }
 
     async fn acknowledged(&mut self, attempt: AttemptId) {
@@ -231,25 +273,49 @@ impl Worker {
 }
 
 fn noops(count: u32) -> JobSpec {
-    let tasks = TaskSet { ids: IdSet::from_range(1, count), items: Vec::new() };
-    JobSpec { name: "bag".into(), tasks, work: Work::Noop, rules: Rules::default() }
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, count),
+        items: Vec::new(),
+    };
+    JobSpec {
+        name: "bag".into(),
+        tasks,
+        work: Work::Noop,
+        rules: Rules::default(),
+    }
 }
 
 fn submission(id: u128, spec: &JobSpec) -> Request {
     let id = RequestId(uuid::Uuid::from_u128(id));
-    Request::Submit { id, spec: spec.clone().into(), disclosed: false, dry_run: false }
+    Request::Submit {
+        id,
+        spec: spec.clone().into(),
+        disclosed: false,
+        dry_run: false,
+    }
 }
 
 async fn submit(client: &Client, id: u128, spec: &JobSpec) -> Result<(JobId, bool), LinkError> {
     match client.ask(&submission(id, spec)).await?.remove(0) {
-        Reply::Submitted { job: Some(job), again, .. } => Ok((job, again)),
+        Reply::Submitted {
+            job: Some(job),
+            again,
+            ..
+        } => Ok((job, again)),
         other => panic!("{other:?}"),
     }
 }
 
 async fn state(client: &Client, job: JobId) -> JobState {
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    match within(client.ask(&Request::Jobs { jobs, states: Vec::new() })).await.unwrap().remove(0) {
+    match within(client.ask(&Request::Jobs {
+        jobs,
+        states: Vec::new(),
+    }))
+    .await
+    .unwrap()
+    .remove(0)
+    {
         Reply::Jobs(views) => views[0].state,
         other => panic!("{other:?}"),
     }
@@ -263,55 +329,133 @@ fn code(error: &LinkError) -> RefusalCode {
 }
 
 fn held(attempt: AttemptId) -> Held {
-    Held { attempt, phase: Phase::Running, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None }
+    Held {
+        attempt,
+        phase: Phase::Running,
+        ran: Span::ZERO,
+        frozen_for: Span::ZERO,
+        progress: None,
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bag_is_computed_and_each_completion_is_acknowledged() {
     let master = Master::start().await;
-    let client = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let client = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
     assert_eq!((client.user(), client.role()), ("ann", Role::Client));
     let (job, _) = submit(&client, 1, &noops(3)).await.unwrap();
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     for _ in 0..3 {
         let assignment = worker.assignments(1).await.remove(0);
         worker.deliver(assignment.attempt).await;
     }
-    let watch = Request::Watch { jobs: Selector::Last, quiet: true, timeout: None };
+    let watch = Request::Watch {
+        jobs: Selector::Last,
+        quiet: true,
+        timeout: None,
+    };
     let last = within(client.ask(&watch)).await.unwrap().pop();
-    assert!(matches!(last, Some(Reply::Jobs(views)) if views[0].job == job && views[0].state == JobState::Finished));
+    assert!(
+        matches!(last, Some(Reply::Jobs(views)) if views[0].job == job && views[0].state == JobState::Finished)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
     let (cancelled, _) = submit(&ann, 1, &noops(1)).await.unwrap();
     let (open, _) = submit(&ann, 2, &noops(1)).await.unwrap();
     submit(&master.admin().await, 3, &noops(1)).await.unwrap();
     let only = Selector::Ids(IdSet::from_range(cancelled.0, cancelled.0));
-    ann.ask(&Request::Cancel { jobs: only, tasks: None }).await.unwrap();
-    let listed = ann.ask(&Request::Jobs { jobs: Selector::Ids(IdSet::new()), states: Vec::new() }).await.unwrap();
-    let [Reply::Jobs(views)] = &listed[..] else { panic!("{listed:?}") };
-    assert_eq!(views.iter().map(|view| view.job).collect::<Vec<_>>(), [open]);
+    ann.ask(&Request::Cancel {
+        jobs: only,
+        tasks: None,
+    })
+    .await
+    .unwrap();
+    let listed = ann
+        .ask(&Request::Jobs {
+            jobs: Selector::Ids(IdSet::new()),
+            states: Vec::new(),
+        })
+        .await
+        .unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(
+        views.iter().map(|view| view.job).collect::<Vec<_>>(),
+        [open]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_ca() {
     let master = Master::start().await;
     let token = master.token(Role::Worker, 1).await;
-    let guessed = JoinToken { secret: [1; 16], ..token.clone() };
-    assert_eq!(code(&link::enrol(&master.address(), &guessed, "pc").await.err().unwrap()), RefusalCode::NotAuthorised);
-    let elsewhere = JoinToken { ca_key_hash: [9; 32], ..token.clone() };
-    assert!(matches!(link::enrol(&master.address(), &elsewhere, "pc").await, Err(LinkError::WrongMaster { .. })));
-    let bad_name = link::enrol(&master.address(), &token, "../x").await.err().unwrap();
+    let guessed = JoinToken {
+        secret: [1; 16],
+        ..token.clone()
+    };
+    assert_eq!(
+        code(
+            &link::enrol(&master.address(), &guessed, "pc")
+                .await
+                .err()
+                .unwrap()
+        ),
+        RefusalCode::NotAuthorised
+    );
+    let elsewhere = JoinToken {
+        ca_key_hash: [9; 32],
+        ..token.clone()
+    };
+    assert!(matches!(
+        link::enrol(&master.address(), &elsewhere, "pc").await,
+        Err(LinkError::WrongMaster { .. })
+    ));
+    let bad_name = link::enrol(&master.address(), &token, "../x")
+        .await
+        .err()
+        .unwrap();
     assert_eq!(code(&bad_name), RefusalCode::Invalid);
     let first = link::enrol(&master.address(), &token, "pc").await.unwrap();
-    assert_eq!((first.link.name.as_str(), first.link.role), ("pc", Role::Worker));
-    assert_eq!(code(&link::enrol(&master.address(), &token, "pc").await.err().unwrap()), RefusalCode::NotAuthorised);
+    assert_eq!(
+        (first.link.name.as_str(), first.link.role),
+        ("pc", Role::Worker)
+    );
+    assert_eq!(
+        code(
+            &link::enrol(&master.address(), &token, "pc")
+                .await
+                .err()
+                .unwrap()
+        ),
+        RefusalCode::NotAuthorised
+    );
     let revoked = master.token(Role::Worker, 5).await;
-    master.admin().await.ask(&Request::TokenRevoke { id: revoked.id }).await.unwrap();
-    assert_eq!(code(&link::enrol(&master.address(), &revoked, "pc").await.err().unwrap()), RefusalCode::NotAuthorised);
+    master
+        .admin()
+        .await
+        .ask(&Request::TokenRevoke { id: revoked.id })
+        .await
+        .unwrap();
+    assert_eq!(
+        code(
+            &link::enrol(&master.address(), &revoked, "pc")
+                .await
+                .err()
+                .unwrap()
+        ),
+        RefusalCode::NotAuthorised
+    );
     assert_eq!(master.enrol(Role::Worker, "pc").await.link.name, "pc-2");
 }
 
@@ -321,7 +465,10 @@ async fn of_two_racing_redeemers_exactly_one_wins() {
     for _ in 0..5 {
         let token = master.token(Role::Worker, 1).await;
         let address = master.address();
-        let (a, b) = tokio::join!(link::enrol(&address, &token, "a"), link::enrol(&address, &token, "b"));
+        let (a, b) = tokio::join!(
+            link::enrol(&address, &token, "a"),
+            link::enrol(&address, &token, "b")
+        );
         assert_eq!(u32::from(a.is_ok()) + u32::from(b.is_ok()), 1);
     }
 }
@@ -331,7 +478,10 @@ async fn each_role_gets_only_what_is_its_own() {
     let master = Master::start().await;
     let worker = master.enrol(Role::Worker, "pc").await;
     let ann = master.enrol(Role::Client, "ann").await;
-    assert!(Client::connect(&worker).await.is_err(), "a worker asked as a client");
+    assert!(
+        Client::connect(&worker).await.is_err(),
+        "a worker asked as a client"
+    );
     let connection = link::connect(&ann, Purpose::Worker).await.unwrap();
     let error = within(connection.closed()).await.to_string();
     assert!(error.contains("role client may not"), "{error}");
@@ -347,14 +497,32 @@ async fn each_role_gets_only_what_is_its_own() {
         },
         Request::Drain { host: "pc".into() },
     ] {
-        assert_eq!(code(&ann.ask(&forbidden).await.err().unwrap()), RefusalCode::NotAuthorised, "{forbidden:?}");
+        assert_eq!(
+            code(&ann.ask(&forbidden).await.err().unwrap()),
+            RefusalCode::NotAuthorised,
+            "{forbidden:?}"
+        );
     }
     let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let others = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let look = Request::Jobs { jobs: others.clone(), states: Vec::new() };
-    assert_eq!(code(&ann.ask(&look).await.err().unwrap()), RefusalCode::NotFound);
+    let look = Request::Jobs {
+        jobs: others.clone(),
+        states: Vec::new(),
+    };
     assert_eq!(
-        code(&ann.ask(&Request::Cancel { jobs: others, tasks: None }).await.err().unwrap()),
+        code(&ann.ask(&look).await.err().unwrap()),
+        RefusalCode::NotFound
+    );
+    assert_eq!(
+        code(
+            &ann.ask(&Request::Cancel {
+                jobs: others,
+                tasks: None
+            })
+            .await
+            .err()
+            .unwrap()
+        ),
         RefusalCode::NotFound
     );
 }
@@ -365,7 +533,10 @@ async fn an_identity_of_another_grid_is_refused() {
     let there = Master::start().await;
     let mut stranger = there.enrol(Role::Client, "eve").await;
     stranger.link.master = here.address();
-    assert!(matches!(Client::connect(&stranger).await, Err(LinkError::WrongMaster { .. })));
+    assert!(matches!(
+        Client::connect(&stranger).await,
+        Err(LinkError::WrongMaster { .. })
+    ));
     // Even one that trusts this master's CA, but has its certificate from the other.
     stranger.ca = here.enrol(Role::Client, "ann").await.ca;
     assert!(Client::connect(&stranger).await.is_err());
@@ -376,12 +547,29 @@ async fn the_same_request_gives_the_same_job_also_after_a_restart() {
     let mut master = Master::start().await;
     let first = submit(&master.admin().await, 7, &noops(2)).await.unwrap();
     assert!(!first.1);
-    assert_eq!(submit(&master.admin().await, 7, &noops(2)).await.unwrap(), (first.0, true));
-    assert_eq!(code(&submit(&master.admin().await, 7, &noops(3)).await.err().unwrap()), RefusalCode::Conflict);
+    assert_eq!(
+        submit(&master.admin().await, 7, &noops(2)).await.unwrap(),
+        (first.0, true)
+    );
+    assert_eq!(
+        code(
+            &submit(&master.admin().await, 7, &noops(3))
+                .await
+                .err()
+                .unwrap()
+        ),
+        RefusalCode::Conflict
+    );
     master.stop().await;
     master.again().await;
-    assert_eq!(submit(&master.admin().await, 7, &noops(2)).await.unwrap(), (first.0, true));
-    assert_eq!(submit(&master.admin().await, 8, &noops(2)).await.unwrap().0, JobId(first.0.0 + 1));
+    assert_eq!(
+        submit(&master.admin().await, 7, &noops(2)).await.unwrap(),
+        (first.0, true)
+    );
+    assert_eq!(
+        submit(&master.admin().await, 8, &noops(2)).await.unwrap().0,
+        JobId(first.0.0 + 1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -394,15 +582,21 @@ async fn a_restarted_master_knows_what_its_workers_hold_and_takes_what_they_fini
     worker.deliver(given[0].attempt).await;
     worker.acknowledged(given[0].attempt).await;
     master.stop().await;
-    assert!(matches!(within(worker.connection.closed()).await, LinkError::Closed(_)));
+    assert!(matches!(
+        within(worker.connection.closed()).await,
+        LinkError::Closed(_)
+    ));
     master.again().await;
     let rest: Vec<Assignment> = given[1..].to_vec();
-    let mut worker = master.worker(&pc, rest.iter().map(|a| held(a.attempt)).collect()).await;
+    let mut worker = master
+        .worker(&pc, rest.iter().map(|a| held(a.attempt)).collect())
+        .await;
     assert!(
         matches!(&worker.welcome, ToWorker::Welcome { abandon, incarnation, .. } if abandon.is_empty() && *incarnation > given[0].attempt.incarnation)
     );
     worker.deliver(rest[0].attempt).await;
-    // The third task is all that is left to be given out, unless it was given out before the restart.
+    // The third task is all that is left to be given out, unless it was given out before the
+    // restart.
     let third = worker.assignments(1).await.remove(0);
     assert_eq!(third.attempt.task.index, 3);
     worker.deliver(third.attempt).await;
@@ -413,15 +607,26 @@ async fn a_restarted_master_knows_what_its_workers_hold_and_takes_what_they_fini
 #[tokio::test(flavor = "multi_thread")]
 async fn completions_that_were_never_asked_for_change_nothing_and_are_answered() {
     let master = Master::start().await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
-    let mut other = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let mut other = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let (given, thief) = tokio::select! {
         given = worker.assignments(1) => (given[0].attempt, false),
         given = other.assignments(1) => (given[0].attempt, true),
     };
-    let (owner, thief) = if thief { (&mut other, &mut worker) } else { (&mut worker, &mut other) };
-    let never = AttemptId { number: 99, ..given };
+    let (owner, thief) = if thief {
+        (&mut other, &mut worker)
+    } else {
+        (&mut worker, &mut other)
+    };
+    let never = AttemptId {
+        number: 99,
+        ..given
+    };
     for wrong in [given, never] {
         thief.deliver(wrong).await;
         thief.acknowledged(wrong).await;
@@ -438,13 +643,22 @@ async fn completions_that_were_never_asked_for_change_nothing_and_are_answered()
 async fn a_failed_task_that_is_retried_gets_a_new_attempt_number() {
     let master = Master::start().await;
     let client = master.admin().await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     let (job, _) = submit(&client, 1, &noops(1)).await.unwrap();
     let first = worker.assignments(1).await.remove(0).attempt;
     worker.deliver_as(first, Outcome::Exited(1)).await;
     worker.acknowledged(first).await;
     assert_eq!(state(&client, job).await, JobState::Failed);
-    client.ask(&Request::Retry { job, tasks: Selector::All, only_failed: true }).await.unwrap();
+    client
+        .ask(&Request::Retry {
+            job,
+            tasks: Selector::All,
+            only_failed: true,
+        })
+        .await
+        .unwrap();
     let second = worker.assignments(1).await.remove(0).attempt;
     assert_eq!((second.task, second.number), (first.task, 2));
     worker.deliver(second).await;
@@ -466,7 +680,13 @@ async fn a_completion_without_its_content_is_not_taken_until_it_comes_with_it() 
     assert_eq!(state(&master.admin().await, job).await, JobState::Running);
     let stdout = worker.stdout;
     let mut worker = master.worker(&pc, vec![held(attempt)]).await;
-    link::content::put_bytes(&worker.connection, &bytes, link::content::hash_bytes(&bytes)).await.unwrap();
+    link::content::put_bytes(
+        &worker.connection,
+        &bytes,
+        link::content::hash_bytes(&bytes),
+    )
+    .await
+    .unwrap();
     worker.stdout = stdout;
     worker.deliver(attempt).await;
     worker.acknowledged(attempt).await;
@@ -484,7 +704,11 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     let useless = client.put_bytes(b"useless").await.unwrap();
     let mut spec = noops(1);
     let mut command = CommandSpec::new(vec!["true".parse().unwrap()]);
-    command.inputs.push(Input { name: "in".parse().unwrap(), executable: false, source: Source::Shared(needed) });
+    command.inputs.push(Input {
+        name: "in".parse().unwrap(),
+        executable: false,
+        source: Source::Shared(needed),
+    });
     spec.work = Work::Command(command);
     submit(&client, 1, &spec).await.unwrap();
     let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
@@ -500,7 +724,9 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_has_ended_has_closed_its_store() {
     let mut master = Master::start().await;
-    let _worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let _worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let log = master.dir.path().join("master/store.sqlite-wal");
     assert!(log.exists());
@@ -512,16 +738,35 @@ async fn a_master_that_has_ended_has_closed_its_store() {
 async fn a_drained_host_stays_drained_over_a_restart() {
     let mut master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
-    master.admin().await.ask(&Request::Drain { host: "pc".into() }).await.unwrap();
+    master
+        .admin()
+        .await
+        .ask(&Request::Drain { host: "pc".into() })
+        .await
+        .unwrap();
     master.stop().await;
     master.again().await;
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
-    // The answer to a heartbeat comes after whatever the join led to: so nothing was assigned before it.
-    worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held: Vec::new() }).await.unwrap();
+    // The answer to a heartbeat comes after whatever the join led to: so nothing was assigned
+    // before it.
+    worker
+        .control
+        .tx
+        .send(&ToMaster::Heartbeat {
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        })
+        .await
+        .unwrap();
     assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
     assert!(worker.waiting.is_empty());
-    master.admin().await.ask(&Request::Undrain { host: "pc".into() }).await.unwrap();
+    master
+        .admin()
+        .await
+        .ask(&Request::Undrain { host: "pc".into() })
+        .await
+        .unwrap();
     assert_eq!(worker.assignments(1).await.len(), 1);
 }
 
@@ -536,21 +781,35 @@ async fn a_newer_session_of_a_host_takes_over_from_the_older_one() {
     within(older.connection.closed()).await;
     newer.deliver(attempt).await;
     newer.acknowledged(attempt).await;
-    let hosts = master.admin().await.ask(&Request::Hosts { names: Vec::new() }).await.unwrap();
-    let [Reply::Hosts(hosts)] = &hosts[..] else { panic!("{hosts:?}") };
-    assert_eq!((hosts.len(), hosts[0].state, hosts[0].finished), (1, HostState::Ready, 1));
+    let hosts = master
+        .admin()
+        .await
+        .ask(&Request::Hosts { names: Vec::new() })
+        .await
+        .unwrap();
+    let [Reply::Hosts(hosts)] = &hosts[..] else {
+        panic!("{hosts:?}")
+    };
+    assert_eq!(
+        (hosts.len(), hosts[0].state, hosts[0].finished),
+        (1, HostState::Ready, 1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_says_nothing_or_ends_early_holds_up_no_other() {
     let master = Master::start().await;
-    let worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     let mut empty = worker.connection.open_bare().await.unwrap();
     empty.tx.finish();
     let mut silent = worker.connection.open_bare().await.unwrap();
     silent.tx.raw().write_all(&[9]).await.unwrap();
     let blob = link::content::hash_bytes(b"x");
-    within(link::content::put_bytes(&worker.connection, b"x", blob)).await.unwrap();
+    within(link::content::put_bytes(&worker.connection, b"x", blob))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -566,15 +825,42 @@ async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
         let only = Selector::Ids(IdSet::from_range(job.0, job.0));
         if over_hello {
             worker.connection.close("away").await;
-            admin.ask(&Request::Cancel { jobs: only, tasks: None }).await.unwrap();
+            admin
+                .ask(&Request::Cancel {
+                    jobs: only,
+                    tasks: None,
+                })
+                .await
+                .unwrap();
             let worker = master.worker(&pc, held).await;
-            assert!(matches!(&worker.welcome, ToWorker::Welcome { abandon, .. } if *abandon == [attempt]));
+            assert!(
+                matches!(&worker.welcome, ToWorker::Welcome { abandon, .. } if *abandon == [attempt])
+            );
         } else {
-            admin.ask(&Request::Cancel { jobs: only, tasks: None }).await.unwrap();
-            assert!(matches!(worker.next().await, ToWorker::Stop { attempts, .. } if attempts == [attempt]), "at once");
+            admin
+                .ask(&Request::Cancel {
+                    jobs: only,
+                    tasks: None,
+                })
+                .await
+                .unwrap();
+            assert!(
+                matches!(worker.next().await, ToWorker::Stop { attempts, .. } if attempts == [attempt]),
+                "at once"
+            );
             // As if it had not arrived.
-            worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held }).await.unwrap();
-            assert!(matches!(worker.next().await, ToWorker::Beat { abandon } if abandon == [attempt]));
+            worker
+                .control
+                .tx
+                .send(&ToMaster::Heartbeat {
+                    status: OwnerState::Away.into(),
+                    held,
+                })
+                .await
+                .unwrap();
+            assert!(
+                matches!(worker.next().await, ToWorker::Beat { abandon } if abandon == [attempt])
+            );
         }
     }
 }
@@ -582,14 +868,21 @@ async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
     let master = Master::start().await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     for (id, row) in (1..).zip(scheduler::catalogue()) {
         // Others of the catalogue wait for more hosts first.
         if !matches!(row.name, "deskgrid" | "FCFS" | "PRI-CR") {
             continue;
         }
-        let rules = Rules { policy: row.name.to_owned(), ..Rules::default() };
-        submit(&master.admin().await, id, &JobSpec { rules, ..noops(1) }).await.unwrap();
+        let rules = Rules {
+            policy: row.name.to_owned(),
+            ..Rules::default()
+        };
+        submit(&master.admin().await, id, &JobSpec { rules, ..noops(1) })
+            .await
+            .unwrap();
         let assignment = worker.assignments(1).await.remove(0);
         assert_eq!(assignment.report_every, row.reports(), "{}", row.name);
         worker.deliver(assignment.attempt).await;
@@ -601,8 +894,15 @@ async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
 fn saving_job() -> JobSpec {
     let mut command = CommandSpec::new(vec!["work".parse().unwrap()]);
     command.checkpoint = Some(Span::from_secs(30));
-    let rules = Rules { checkpoint: true, ..Rules::default() };
-    JobSpec { work: Work::Command(command), rules, ..noops(1) }
+    let rules = Rules {
+        checkpoint: true,
+        ..Rules::default()
+    };
+    JobSpec {
+        work: Work::Command(command),
+        rules,
+        ..noops(1)
+    }
 }
 
 /// From which state the assignment starts.
@@ -615,18 +915,35 @@ fn from(assignment: &Assignment) -> Option<Saved> {
 
 impl Worker {
     async fn saved(&mut self, attempt: AttemptId, sequence: u32, saving: Saving) {
-        self.control.tx.send(&ToMaster::Checkpoint { attempt, sequence, saving }).await.unwrap();
+        self.control
+            .tx
+            .send(&ToMaster::Checkpoint {
+                attempt,
+                sequence,
+                saving,
+            })
+            .await
+            .unwrap();
     }
 
     async fn put(&self, bytes: &[u8]) -> BlobRef {
         let blob = link::content::hash_bytes(bytes);
-        within(link::content::put_bytes(&self.connection, bytes, blob)).await.unwrap();
+        within(link::content::put_bytes(&self.connection, bytes, blob))
+            .await
+            .unwrap();
         blob
     }
 
     /// Gives the attempt back, and takes the next one of its task.
     async fn again(&mut self, attempt: AttemptId) -> Assignment {
-        self.control.tx.send(&ToMaster::Returned { attempts: vec![attempt], why: "test".into() }).await.unwrap();
+        self.control
+            .tx
+            .send(&ToMaster::Returned {
+                attempts: vec![attempt],
+                why: "test".into(),
+            })
+            .await
+            .unwrap();
         self.assignments(1).await.remove(0)
     }
 }
@@ -635,31 +952,76 @@ impl Worker {
 async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     let mut master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
-    let (job, _) = submit(&master.admin().await, 1, &saving_job()).await.unwrap();
+    let (job, _) = submit(&master.admin().await, 1, &saving_job())
+        .await
+        .unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
-    let list = |blob| Manifest { files: vec![SavedFile { path: "step".parse().unwrap(), blob }] }.to_bytes().unwrap();
+    let list = |blob| {
+        Manifest {
+            files: vec![SavedFile {
+                path: "step".parse().unwrap(),
+                blob,
+            }],
+        }
+        .to_bytes()
+        .unwrap()
+    };
     let first = worker.assignments(1).await.remove(0);
     assert_eq!(from(&first), None);
 
     // A list without its file, a list that is none, and one that is not there count for nothing.
-    let partial = worker.put(&list(link::content::hash_bytes(b"never sent"))).await;
+    let partial = worker
+        .put(&list(link::content::hash_bytes(b"never sent")))
+        .await;
     let broken = worker.put(b"\x05").await;
-    for (sequence, manifest) in [(1, partial), (2, broken), (3, link::content::hash_bytes(b"nor this"))] {
-        worker.saved(first.attempt, sequence, Saving::Complete(manifest)).await;
+    for (sequence, manifest) in [
+        (1, partial),
+        (2, broken),
+        (3, link::content::hash_bytes(b"nor this")),
+    ] {
+        worker
+            .saved(first.attempt, sequence, Saving::Complete(manifest))
+            .await;
     }
     let second = worker.again(first.attempt).await;
     assert_eq!(from(&second), None);
 
     let content = worker.put(b"half way").await;
     let whole = worker.put(&list(content)).await;
-    worker.saved(second.attempt, 4, Saving::Complete(whole)).await;
+    worker
+        .saved(second.attempt, 4, Saving::Complete(whole))
+        .await;
     // Late words of an earlier attempt, and of one that was never given out, change nothing.
-    worker.saved(first.attempt, 9, Saving::Complete(worker.put(&list(worker.put(b"older").await)).await)).await;
-    let stranger = AttemptId { number: 9, ..first.attempt };
-    worker.saved(stranger, 1, Saving::Complete(worker.put(&list(worker.put(b"strange").await)).await)).await;
+    worker
+        .saved(
+            first.attempt,
+            9,
+            Saving::Complete(worker.put(&list(worker.put(b"older").await)).await),
+        )
+        .await;
+    let stranger = AttemptId {
+        number: 9,
+        ..first.attempt
+    };
+    worker
+        .saved(
+            stranger,
+            1,
+            Saving::Complete(worker.put(&list(worker.put(b"strange").await)).await),
+        )
+        .await;
     let third = worker.again(second.attempt).await;
     let saved = from(&third).expect("a whole state");
-    assert_eq!((saved.number, saved.sequence, saved.files, saved.bytes, saved.manifest), (2, 4, 1, 8, whole));
+    assert_eq!(
+        (
+            saved.number,
+            saved.sequence,
+            saved.files,
+            saved.bytes,
+            saved.manifest
+        ),
+        (2, 4, 1, 8, whole)
+    );
 
     // Also after a restart; and with the end of the task it goes.
     master.stop().await;
@@ -667,23 +1029,41 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     let mut worker = master.worker(&pc, vec![held(third.attempt)]).await;
     let fourth = worker.again(third.attempt).await;
     assert_eq!(from(&fourth), Some(saved));
-    worker.saved(fourth.attempt, 0, Saving::FromScratch("test".into())).await;
+    worker
+        .saved(fourth.attempt, 0, Saving::FromScratch("test".into()))
+        .await;
     worker.deliver(fourth.attempt).await;
     worker.acknowledged(fourth.attempt).await;
     let view = task(&master.admin().await, job).await;
     let last = &view.attempts[3];
     assert!(
-        last.started_from.is_none() && last.reason.as_ref().is_some_and(|r| r.contains("from scratch")),
+        last.started_from.is_none()
+            && last
+                .reason
+                .as_ref()
+                .is_some_and(|r| r.contains("from scratch")),
         "{last:?}"
     );
-    assert_eq!((view.attempts[2].started_from, view.attempts[1].saved), (Some(saved), Some(saved)));
+    assert_eq!(
+        (view.attempts[2].started_from, view.attempts[1].saved),
+        (Some(saved), Some(saved))
+    );
     let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
     let left = "SELECT (SELECT COUNT(*) FROM checkpoint) + (SELECT COUNT(*) FROM checkpoint_blob)";
-    assert_eq!(store.query_row(left, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+    assert_eq!(
+        store
+            .query_row(left, [], |row| row.get::<_, i64>(0))
+            .unwrap(),
+        0
+    );
 }
 
 async fn task(client: &Client, job: JobId) -> TaskView {
-    let request = Request::Tasks { job, tasks: Selector::All, states: Vec::new() };
+    let request = Request::Tasks {
+        job,
+        tasks: Selector::All,
+        states: Vec::new(),
+    };
     match within(client.ask(&request)).await.unwrap().remove(0) {
         Reply::Tasks(mut tasks) => tasks.remove(0),
         other => panic!("{other:?}"),
@@ -693,7 +1073,9 @@ async fn task(client: &Client, job: JobId) -> TaskView {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_read() {
     let mut master = Master::start().await;
-    let worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     worker.connection.close("away").await;
     let store = master.dir.path().join("master/store.sqlite");
     let begins = |master: &Master| {
@@ -705,13 +1087,24 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
             Event::HostOffers { .. } => "offers",
             _ => "other",
         };
-        run.steps.iter().map(|step| kind(&step.event)).collect::<Vec<_>>()
+        run.steps
+            .iter()
+            .map(|step| kind(&step.event))
+            .collect::<Vec<_>>()
     };
-    for (name, expected) in [("first", vec!["learned", "known", "offers"]), ("second", vec!["known", "offers"])] {
+    for (name, expected) in [
+        ("first", vec!["learned", "known", "offers"]),
+        ("second", vec!["known", "offers"]),
+    ] {
         master.stop().await;
         if name == "second" {
             let store = rusqlite::Connection::open(&store).unwrap();
-            assert_eq!(store.execute("UPDATE meta SET value = x'FF' WHERE key = 'experience'", []).unwrap(), 1);
+            assert_eq!(
+                store
+                    .execute("UPDATE meta SET value = x'FF' WHERE key = 'experience'", [])
+                    .unwrap(),
+                1
+            );
             // The master would notice that somebody has changed it.
             master.settings = |config| config.accept.store = true;
         }
@@ -724,11 +1117,34 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_program_is_told_what_to_upgrade() {
     let master = Master::start().await;
-    let connection = link::connect(&master.enrol(Role::Worker, "pc").await, Purpose::Worker).await.unwrap();
+    let connection = link::connect(&master.enrol(Role::Worker, "pc").await, Purpose::Worker)
+        .await
+        .unwrap();
     let mut control = connection.open(&Open::Control).await.unwrap();
-    let ToMaster::Hello { facts, status, held, .. } = hello(Vec::new()) else { unreachable!() };
-    let versions = Versions { min: 0, max: 0, program: "0.0.9".into() };
-    control.tx.send(&ToMaster::Hello { versions, facts, status, held }).await.unwrap();
+    let ToMaster::Hello {
+        facts,
+        status,
+        held,
+        ..
+    } = hello(Vec::new())
+    else {
+        unreachable!()
+    };
+    let versions = Versions {
+        min: 0,
+        max: 0,
+        program: "0.0.9".into(),
+    };
+    control
+        .tx
+        .send(&ToMaster::Hello {
+            versions,
+            facts,
+            status,
+            held,
+        })
+        .await
+        .unwrap();
     let answer = within(control.rx.expect::<ToWorker>()).await.unwrap();
     assert!(
         matches!(&answer, ToWorker::Refused(r) if r.code == RefusalCode::Version && r.hint.contains("0.0.9")),
@@ -749,10 +1165,19 @@ async fn content_is_verified_kept_once_and_given_back() {
     assert_eq!(std::fs::read(&target).unwrap(), bytes);
     // A transfer that broke off goes on where it was.
     let other = dir.path().join("other");
-    std::fs::write(dir.path().join(format!("other.{}.part", blob.hash)), &bytes[..1_000_000]).unwrap();
+    std::fs::write(
+        dir.path().join(format!("other.{}.part", blob.hash)),
+        &bytes[..1_000_000],
+    )
+    .unwrap();
     client.fetch(blob, &other).await.unwrap();
     assert_eq!(std::fs::read(&other).unwrap(), bytes);
-    let lie = link::content::put_bytes(client.connection(), b"other", common::BlobRef { size: 5, ..blob }).await;
+    let lie = link::content::put_bytes(
+        client.connection(),
+        b"other",
+        common::BlobRef { size: 5, ..blob },
+    )
+    .await;
     // Not for good: the sender may send it again.
     assert_eq!(code(&lie.err().unwrap()), RefusalCode::Conflict);
 }
@@ -760,31 +1185,61 @@ async fn content_is_verified_kept_once_and_given_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_master_on_the_same_directory_is_refused() {
     let master = Master::start().await;
-    let config = Config { listen: "127.0.0.1:0".parse().unwrap(), http: None, ..Config::default() };
-    let second = within(master::run(master.dir.path().to_owned(), config, std::future::pending())).await;
+    let config = Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        http: None,
+        ..Config::default()
+    };
+    let second = within(master::run(
+        master.dir.path().to_owned(),
+        config,
+        std::future::pending(),
+    ))
+    .await;
     assert!(matches!(second, Err(master::MasterError::Running { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_single_job_always() {
     let master = Master::start().await;
-    let _worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let _worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     let admin = master.admin().await;
     for id in 1..=34 {
-        let rules = Rules { estimate: Some(Span::from_secs(60)), ..Rules::default() };
-        submit(&admin, id, &JobSpec { rules, ..noops(1) }).await.unwrap();
+        let rules = Rules {
+            estimate: Some(Span::from_secs(60)),
+            ..Rules::default()
+        };
+        submit(&admin, id, &JobSpec { rules, ..noops(1) })
+            .await
+            .unwrap();
     }
     let predicted = async |jobs: Selector, states: Vec<JobState>| {
-        let Reply::Jobs(views) = within(admin.ask(&Request::Jobs { jobs, states })).await.unwrap().remove(0) else {
+        let Reply::Jobs(views) = within(admin.ask(&Request::Jobs { jobs, states }))
+            .await
+            .unwrap()
+            .remove(0)
+        else {
             panic!("no jobs")
         };
-        views.iter().filter(|view| view.predicted.is_some()).map(|view| view.job.0).collect::<Vec<_>>()
+        views
+            .iter()
+            .filter(|view| view.predicted.is_some())
+            .map(|view| view.job.0)
+            .collect::<Vec<_>>()
     };
     let numbers = |first, last| (first..=last).collect::<Vec<_>>();
     for all in [Selector::Ids(IdSet::new()), Selector::All] {
         assert_eq!(predicted(all, Vec::new()).await, numbers(1, 32));
     }
     // The two that run are not among them.
-    assert_eq!(predicted(Selector::All, vec![JobState::Waiting]).await, numbers(3, 34));
-    assert_eq!(predicted(Selector::Ids(IdSet::from_range(34, 34)), Vec::new()).await, [34]);
+    assert_eq!(
+        predicted(Selector::All, vec![JobState::Waiting]).await,
+        numbers(3, 34)
+    );
+    assert_eq!(
+        predicted(Selector::Ids(IdSet::from_range(34, 34)), Vec::new()).await,
+        [34]
+    );
 }

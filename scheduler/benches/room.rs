@@ -1,5 +1,6 @@
-//! What it costs that somebody has to make room: a grid whose hosts are full of disclosed work, more of which waits. Prints the
-//! processor time of a request, which takes somebody's slot, and of a heartbeat, by the number of hosts.
+//! What it costs that somebody has to make room: a grid whose hosts are full of disclosed work,
+//! more of which waits. Prints the processor time of a request, which takes somebody's slot, and of
+//! a heartbeat, by the number of hosts.
 //!
 //! Run with `cargo bench -p scheduler --bench room`. Of several rounds the best one counts.
 
@@ -20,14 +21,28 @@ const ROUNDS: usize = 3;
 fn main() {
     // `cargo test --benches` runs this too: it should only be seen to work then.
     let bench = std::env::args().any(|arg| arg == "--bench");
-    let (sizes, events) = if bench { (&[100, 1_000, 10_000][..], 1_000) } else { (&[100][..], 20) };
-    println!("{JOBS} disclosed jobs on full hosts, {events} requests and as many heartbeats, best of {ROUNDS} rounds");
+    let (sizes, events) = if bench {
+        (&[100, 1_000, 10_000][..], 1_000)
+    } else {
+        (&[100][..], 20)
+    };
+    println!(
+        "{JOBS} disclosed jobs on full hosts, {events} requests and as many heartbeats, best of {ROUNDS} rounds"
+    );
     for keeps in [false, true] {
         for hosts in sizes {
-            let best = (0..ROUNDS).map(|_| round(*hosts, keeps, events)).min_by_key(|(request, beat)| *request + *beat);
+            let best = (0..ROUNDS)
+                .map(|_| round(*hosts, keeps, events))
+                .min_by_key(|(request, beat)| *request + *beat);
             let (request, beat) = best.unwrap_or_default();
-            let what = if keeps { "keeping their states" } else { "beginning anew" };
-            println!("{hosts:6} hosts, tasks {what:20}  request {request:>10.1?}  heartbeat {beat:>10.1?}");
+            let what = if keeps {
+                "keeping their states"
+            } else {
+                "beginning anew"
+            };
+            println!(
+                "{hosts:6} hosts, tasks {what:20}  request {request:>10.1?}  heartbeat {beat:>10.1?}"
+            );
         }
     }
 }
@@ -37,14 +52,43 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
     let mut scheduler = grid::of_hosts(hosts);
     let mut fx = Vec::new();
     for job in 1..=JOBS {
-        let rules = Rules { policy: "FCFSxNEED".to_owned(), checkpoint: keeps, ..Rules::default() };
-        let estimator = Estimator { user: format!("user {job}"), program: "search".to_owned() };
-        let terms = Terms { estimator, ..Terms::default() };
-        let bag = Bag { terms, disclosed: true, ..Bag::new(IdSet::from_range(1, 100_000), rules) };
-        scheduler.step(Time(u64::from(job)), Event::JobSubmitted { job: JobId(job), bag: Box::new(bag) }, &mut fx);
+        let rules = Rules {
+            policy: "FCFSxNEED".to_owned(),
+            checkpoint: keeps,
+            ..Rules::default()
+        };
+        let estimator = Estimator {
+            user: format!("user {job}"),
+            program: "search".to_owned(),
+        };
+        let terms = Terms {
+            estimator,
+            ..Terms::default()
+        };
+        let bag = Bag {
+            terms,
+            disclosed: true,
+            ..Bag::new(IdSet::from_range(1, 100_000), rules)
+        };
+        scheduler.step(
+            Time(u64::from(job)),
+            Event::JobSubmitted {
+                job: JobId(job),
+                bag: Box::new(bag),
+            },
+            &mut fx,
+        );
     }
-    let held = |host| scheduler.host(HostId(host)).map_or(0, |host| host.attempts.len());
-    assert_eq!((1..=hosts).map(held).sum::<usize>(), hosts as usize, "the grid is full");
+    let held = |host| {
+        scheduler
+            .host(HostId(host))
+            .map_or(0, |host| host.attempts.len())
+    };
+    assert_eq!(
+        (1..=hosts).map(held).sum::<usize>(),
+        hosts as usize,
+        "the grid is full"
+    );
     let mut request = Duration::ZERO;
     let mut beat = Duration::ZERO;
     for event in 0..events {
@@ -57,7 +101,11 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
         scheduler.step(now, Event::TasksRequested { job, tasks }, &mut fx);
         request += began.elapsed();
         let host = HostId(event * 6_151 % hosts + 1);
-        let heard = Event::HostHeard { host, status: OwnerState::Away.into(), held: Vec::new() };
+        let heard = Event::HostHeard {
+            host,
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        };
         let began = Instant::now();
         scheduler.step(now, heard, &mut fx);
         beat += began.elapsed();

@@ -1,7 +1,9 @@
-//! What a step costs: completions and heartbeats, half and half, at 10,000 hosts, with a thousand and with a million
-//! tasks in the books; and what a no-op task costs from start to settlement. Prints rates and ratios.
+//! What a step costs: completions and heartbeats, half and half, at 10,000 hosts, with a thousand
+//! and with a million tasks in the books; and what a no-op task costs from start to settlement.
+//! Prints rates and ratios.
 //!
-//! Run with `cargo bench -p scheduler`. It counts processor time, not wall time, and of several rounds the best one.
+//! Run with `cargo bench -p scheduler`. It counts processor time, not wall time, and of several
+//! rounds the best one.
 
 use std::time::Duration;
 
@@ -18,8 +20,14 @@ const ROUNDS: usize = 3;
 
 fn main() {
     // `cargo test --benches` runs this too: it should only be seen to work then.
-    let events = if std::env::args().any(|arg| arg == "--bench") { EVENTS } else { 2_000 };
-    println!("{HOSTS} hosts, {events} events (completion, heartbeat, ...), best of {ROUNDS} rounds");
+    let events = if std::env::args().any(|arg| arg == "--bench") {
+        EVENTS
+    } else {
+        2_000
+    };
+    println!(
+        "{HOSTS} hosts, {events} events (completion, heartbeat, ...), best of {ROUNDS} rounds"
+    );
     for policy in ["FCFS", "PRI-CR", "deskgrid"] {
         let few = best(policy, 1_000, events);
         let many = best(policy, 1_000_000, events);
@@ -39,7 +47,10 @@ fn main() {
 #[cfg(unix)]
 fn clock() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+    Duration::new(
+        now.tv_sec.unsigned_abs(),
+        u32::try_from(now.tv_nsec).unwrap_or_default(),
+    )
 }
 
 /// Wall time, where there is nothing better.
@@ -52,11 +63,15 @@ fn clock() -> Duration {
 
 /// Cost of one event, the best of the rounds.
 fn best(policy: &str, tasks: u32, events: u64) -> Duration {
-    (0..ROUNDS).map(|_| round(policy, tasks, events)).min().unwrap_or_default()
+    (0..ROUNDS)
+        .map(|_| round(policy, tasks, events))
+        .min()
+        .unwrap_or_default()
 }
 
-/// Hosts of mixed speeds with two slots each work on jobs of `tasks` tasks; whenever a job is through, the next of the
-/// same size is there. Hosts report in a scattered order, so that completions come out of order as well.
+/// Hosts of mixed speeds with two slots each work on jobs of `tasks` tasks; whenever a job is
+/// through, the next of the same size is there. Hosts report in a scattered order, so that
+/// completions come out of order as well.
 fn round(policy: &str, tasks: u32, events: u64) -> Duration {
     let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
     let mut fx = Vec::new();
@@ -65,7 +80,8 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
     let mut waiting = 0_u64;
     let mut live: Vec<Vec<AttemptId>> = vec![Vec::new(); HOSTS as usize];
     for host in 0..HOSTS {
-        let speed = Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
+        let speed =
+            Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
         let joined = Event::HostJoined {
             host: HostId(host),
             slots: 2,
@@ -81,9 +97,19 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
     while done < events {
         while waiting < u64::from(tasks).max(2 * u64::from(HOSTS)) {
             next_job += 1;
-            let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
+            let rules = Rules {
+                policy: policy.to_owned(),
+                ..Rules::default()
+            };
             let bag = Bag::new(IdSet::from_range(1, tasks), rules);
-            scheduler.step(now, Event::JobSubmitted { job: JobId(next_job), bag: Box::new(bag) }, &mut fx);
+            scheduler.step(
+                now,
+                Event::JobSubmitted {
+                    job: JobId(next_job),
+                    bag: Box::new(bag),
+                },
+                &mut fx,
+            );
             waiting += u64::from(tasks);
         }
         waiting -= collect(&mut fx, &mut live);
@@ -120,7 +146,12 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
         if let Some(attempt) = live[host as usize].pop() {
             let outcome = Outcome::Succeeded;
             let ran = Span::from_secs(60);
-            events.push(Event::AttemptEnded { host: HostId(host), attempt, outcome, ran });
+            events.push(Event::AttemptEnded {
+                host: HostId(host),
+                attempt,
+                outcome,
+                ran,
+            });
         }
         let host = (*turn * 3_571 % u64::from(HOSTS)) as u32;
         let running = |attempt: &AttemptId| Held {
@@ -131,12 +162,17 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
             progress: None,
         };
         let held = live[host as usize].iter().map(running).collect();
-        events.push(Event::HostHeard { host: HostId(host), status: OwnerState::Away.into(), held });
+        events.push(Event::HostHeard {
+            host: HostId(host),
+            status: OwnerState::Away.into(),
+            held,
+        });
     }
     events
 }
 
-/// One host of two slots works off tasks that take no time, in batches as they would come over a connection.
+/// One host of two slots works off tasks that take no time, in batches as they would come over a
+/// connection.
 fn noops(events: u64) {
     let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
     let mut fx = Vec::new();
@@ -149,7 +185,14 @@ fn noops(events: u64) {
     };
     scheduler.step(Time(0), joined, &mut fx);
     let bag = Bag::new(IdSet::from_range(1, 10_000_000), Rules::default());
-    scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag: Box::new(bag) }, &mut fx);
+    scheduler.step(
+        Time(0),
+        Event::JobSubmitted {
+            job: JobId(1),
+            bag: Box::new(bag),
+        },
+        &mut fx,
+    );
     let mut live = vec![Vec::new(); 2];
     let mut done = 0;
     let mut longest = 0;
@@ -160,7 +203,16 @@ fn noops(events: u64) {
         for attempt in std::mem::take(&mut live[1]) {
             let outcome = Outcome::Succeeded;
             let ran = Span::ZERO;
-            scheduler.step(Time(done), Event::AttemptEnded { host: HostId(1), attempt, outcome, ran }, &mut fx);
+            scheduler.step(
+                Time(done),
+                Event::AttemptEnded {
+                    host: HostId(1),
+                    attempt,
+                    outcome,
+                    ran,
+                },
+                &mut fx,
+            );
             done += 1;
         }
     }
@@ -174,6 +226,13 @@ fn submit() {
     let mut fx = Vec::new();
     let bag = Bag::new(IdSet::from_range(1, 1_000_000), Rules::default());
     let began = clock();
-    scheduler.step(Time(0), Event::JobSubmitted { job: JobId(1), bag: Box::new(bag) }, &mut fx);
+    scheduler.step(
+        Time(0),
+        Event::JobSubmitted {
+            job: JobId(1),
+            bag: Box::new(bag),
+        },
+        &mut fx,
+    );
     println!("submit of 1,000,000 tasks: {:?}", clock() - began);
 }

@@ -1,6 +1,7 @@
-//! Whose fault is a failure: the task's, or the host's? A retry goes to another host while one could take it; a host on
-//! which a job's tasks fail while they succeed elsewhere gets no more of that job, and after several jobs nothing but one
-//! task at a time, until one succeeds. What is not here: what is charged to a task (`crate::attempts`).
+//! Whose fault is a failure: the task's, or the host's? A retry goes to another host while one
+//! could take it; a host on which a job's tasks fail while they succeed elsewhere gets no more of
+//! that job, and after several jobs nothing but one task at a time, until one succeeds. What is not
+//! here: what is charged to a task (`crate::attempts`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +15,21 @@ use crate::scheduler::Scheduler;
 
 /// So many failures of a job in a row are the least that says something of a host.
 const ROW: u32 = 3;
-/// A host is blamed if so many failures in a row would be no likelier than this were it like the others.
+/// A host is blamed if so many failures in a row would be no likelier than this were it like the
+/// others.
 const CHANCE: f64 = 0.01;
 /// A host that is blamed by so many jobs, with no success in between, is benched.
 const STRIKES: usize = 3;
 /// A task that so many hosts could not start has failed.
 pub(crate) const UNSTARTED: u32 = 3;
-/// How long a benched host gets nothing at first; doubled with each task that fails there, up to [`LONGEST`].
+/// How long a benched host gets nothing at first; doubled with each task that fails there, up to
+/// [`LONGEST`].
 const PAUSE: Span = Span::from_secs(60);
 /// The same of a host without room on its disk.
 const NO_ROOM_PAUSE: Span = Span::from_secs(15);
 const LONGEST: Span = Span::from_secs(15 * 60);
-/// A task is kept from the hosts on which it failed for so long at most: those that are left may be ones that its policy
-/// never takes, or be busy for days.
+/// A task is kept from the hosts on which it failed for so long at most: those that are left may be
+/// ones that its policy never takes, or be busy for days.
 const PATIENCE: Span = Span::from_secs(600);
 /// So many of the waiting tasks of a job are looked at for one that may go to a host.
 const LOOKED_AT: usize = 64;
@@ -88,10 +91,12 @@ impl Blame {
     fn note(&mut self, host: HostId, success: bool) {
         let tally = self.hosts.entry(host).or_default();
         if success {
-            (tally.row, tally.succeeded, self.succeeded) = (0, tally.succeeded + 1, self.succeeded + 1);
+            (tally.row, tally.succeeded, self.succeeded) =
+                (0, tally.succeeded + 1, self.succeeded + 1);
             self.suspects.remove(&host);
         } else {
-            (tally.row, tally.failed, self.failed) = (tally.row + 1, tally.failed + 1, self.failed + 1);
+            (tally.row, tally.failed, self.failed) =
+                (tally.row + 1, tally.failed + 1, self.failed + 1);
             if tally.row >= ROW {
                 self.suspects.insert(host);
             }
@@ -123,10 +128,13 @@ impl Blame {
 }
 
 impl Job {
-    /// Whether the last that this host ended of the job failed: then it gets nothing of it ahead of its slots. What fails at
-    /// once looks short, and would be handed out by the hundred.
+    /// Whether the last that this host ended of the job failed: then it gets nothing of it ahead of
+    /// its slots. What fails at once looks short, and would be handed out by the hundred.
     pub(crate) fn failed_last(&self, host: HostId) -> bool {
-        self.blame.hosts.get(&host).is_some_and(|tally| tally.row > 0)
+        self.blame
+            .hosts
+            .get(&host)
+            .is_some_and(|tally| tally.row > 0)
     }
 
     /// Why this host gets no more of the job, if it does not.
@@ -139,7 +147,12 @@ impl Job {
         let failed = blame.failed - tally.failed;
         let succeeded = blame.succeeded - tally.succeeded;
         if succeeded == 0 {
-            let live = |record: &Record| record.live.iter().any(|copy| copy.host != host && copy.hold_up.is_none());
+            let live = |record: &Record| {
+                record
+                    .live
+                    .iter()
+                    .any(|copy| copy.host != host && copy.hold_up.is_none())
+            };
             let undecided = failed == 0 && self.records.values().any(live);
             return undecided.then_some(Bar::Undecided(tally.row));
         }
@@ -150,21 +163,32 @@ impl Job {
         (chance <= CHANCE).then_some(Bar::Blamed(tally.row, succeeded))
     }
 
-    /// Whether a task of the job is kept from this host, since it failed there and another host is to try it. Another one
-    /// counts while it takes work, busy or not; of a task that could not even be started here, also while its owner
-    /// is there or it is silent.
+    /// Whether a task of the job is kept from this host, since it failed there and another host is
+    /// to try it. Another one counts while it takes work, busy or not; of a task that could not
+    /// even be started here, also while its owner is there or it is silent.
     pub(crate) fn shuns(&self, index: u32, host: HostId, hosts: &Hosts) -> bool {
-        let Some(record) = self.records.get(&index).filter(|_| self.blame.patience_ends.is_some()) else {
+        let Some(record) = self
+            .records
+            .get(&index)
+            .filter(|_| self.blame.patience_ends.is_some())
+        else {
             return false;
         };
-        let Some((_, unstarted)) = record.failed_on.iter().find(|(on, _)| *on == host) else { return false };
+        let Some((_, unstarted)) = record.failed_on.iter().find(|(on, _)| *on == host) else {
+            return false;
+        };
         self.another(record, hosts, *unstarted)
     }
 
-    /// Whether a host on which this task has not failed could run it: now, or (`known`) at some time.
+    /// Whether a host on which this task has not failed could run it: now, or (`known`) at some
+    /// time.
     fn another(&self, record: &Record, hosts: &Hosts, known: bool) -> bool {
         hosts.table.values().any(|host| {
-            let there = if known { host.may_come_back() } else { host.takes_work() };
+            let there = if known {
+                host.may_come_back()
+            } else {
+                host.takes_work()
+            };
             there
                 && !record.failed_on.iter().any(|(on, _)| *on == host.id)
                 && self.rules.needs.missing(host.offers).is_none()
@@ -174,7 +198,9 @@ impl Job {
 
     /// Whether a task that could not be started on so many hosts has no other host to go to.
     pub(crate) fn nowhere_to_start(&self, index: u32, hosts: &Hosts) -> bool {
-        let Some(record) = self.records.get(&index) else { return false };
+        let Some(record) = self.records.get(&index) else {
+            return false;
+        };
         record.unstarted >= UNSTARTED || !self.another(record, hosts, true)
     }
 
@@ -185,7 +211,10 @@ impl Job {
 
     /// The next task that had an attempt and may go to this host.
     fn next_for(&self, host: HostId, hosts: &Hosts) -> Option<u32> {
-        self.requeued.iter().take(LOOKED_AT).find(|index| !self.shuns(*index, host, hosts))
+        self.requeued
+            .iter()
+            .take(LOOKED_AT)
+            .find(|index| !self.shuns(*index, host, hosts))
     }
 
     /// The next task that may go to this host, out of the waiting ones.
@@ -214,7 +243,8 @@ impl Record {
 impl Host {
     /// Whether it is one that may take work at some time, as far as is known.
     fn may_come_back(&self) -> bool {
-        let there = self.presence != Presence::Left && self.liveness != Liveness::Lost && !self.draining;
+        let there =
+            self.presence != Presence::Left && self.liveness != Liveness::Lost && !self.draining;
         there && self.bench().is_none()
     }
 
@@ -222,26 +252,42 @@ impl Host {
         self.trouble.as_ref()?.bench.as_ref()
     }
 
-    /// Whether it may have a task as far as its bench is concerned: only one at a time, after a pause.
+    /// Whether it may have a task as far as its bench is concerned: only one at a time, after a
+    /// pause.
     pub(crate) fn bench_lets(&self) -> bool {
-        self.bench().is_none_or(|bench| bench.probing && self.books.len() == 0)
+        self.bench()
+            .is_none_or(|bench| bench.probing && self.books.len() == 0)
     }
 }
 
 /// Whether this says something of the host. What ran into a limit that its user set says nothing.
 fn blamable(outcome: &Outcome) -> bool {
     use Outcome::{BadOutput, Exited, MissingOutput, NotStarted, Signalled};
-    matches!(outcome, Exited(_) | Signalled(_) | MissingOutput(_) | BadOutput(_) | NotStarted(_))
+    matches!(
+        outcome,
+        Exited(_) | Signalled(_) | MissingOutput(_) | BadOutput(_) | NotStarted(_)
+    )
 }
 
 impl Scheduler {
     /// Whether hosts are held responsible for what fails there, and for this job.
     pub(crate) fn blames(&self, id: JobId) -> bool {
-        self.settings.benching && self.jobs.table.get(&id).is_some_and(|job| job.gang.is_none())
+        self.settings.benching
+            && self
+                .jobs
+                .table
+                .get(&id)
+                .is_some_and(|job| job.gang.is_none())
     }
 
     /// What the end of an attempt says of its host.
-    pub(crate) fn judge_host(&mut self, id: HostId, attempt: AttemptId, outcome: &Outcome, fx: &mut Vec<Effect>) {
+    pub(crate) fn judge_host(
+        &mut self,
+        id: HostId,
+        attempt: AttemptId,
+        outcome: &Outcome,
+        fx: &mut Vec<Effect>,
+    ) {
         let of = attempt.task.job;
         if !self.blames(of) {
             return;
@@ -258,7 +304,9 @@ impl Scheduler {
         } else {
             self.probe_failed(id);
         }
-        let Some(job) = self.jobs.table.get_mut(&of) else { return };
+        let Some(job) = self.jobs.table.get_mut(&of) else {
+            return;
+        };
         job.blame.note(id, success);
         let barred = job.bar(id).is_some();
         let blamed = |host: &HostId| matches!(job.bar(*host), Some(Bar::Blamed(..)));
@@ -273,7 +321,12 @@ impl Scheduler {
 
     /// What a host holds of a job beyond its slots goes elsewhere.
     fn take_back_all(&mut self, id: HostId, of: JobId, fx: &mut Vec<Effect>) {
-        let backlog = self.hosts.table.get(&id).map(Host::backlog).unwrap_or_default();
+        let backlog = self
+            .hosts
+            .table
+            .get(&id)
+            .map(Host::backlog)
+            .unwrap_or_default();
         for attempt in backlog.into_iter().filter(|attempt| attempt.task.job == of) {
             self.take_back(id, attempt, fx);
         }
@@ -281,25 +334,37 @@ impl Scheduler {
 
     /// A job blames a host; after several jobs it is benched.
     fn strike(&mut self, id: HostId, by: JobId) {
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         let trouble = host.trouble.get_or_insert_default();
         if !trouble.strikes.insert(by) {
             return;
         }
         let jobs = trouble.strikes.len();
         if jobs >= STRIKES {
-            self.bench(id, format!("tasks of {jobs} jobs failed here and succeeded elsewhere"), PAUSE);
+            self.bench(
+                id,
+                format!("tasks of {jobs} jobs failed here and succeeded elsewhere"),
+                PAUSE,
+            );
         }
     }
 
     fn bench(&mut self, id: HostId, why: String, pause: Span) {
         let now = self.now;
-        let Some(host) = self.hosts.table.at_mut(&id) else { return };
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
         let trouble = host.trouble.get_or_insert_default();
         let before = trouble.bench.take();
         let pause = before.as_ref().map_or(pause, |bench| longer(bench.pause));
         let until = now + pause;
-        trouble.bench = Some(Bench { why, pause, probing: false });
+        trouble.bench = Some(Bench {
+            why,
+            pause,
+            probing: false,
+        });
         self.hosts.index.benches.retain(|(_, of)| *of != id);
         self.hosts.index.benches.insert((until, id));
         self.reindex(id);
@@ -317,8 +382,14 @@ impl Scheduler {
 
     /// A host has proved itself.
     fn clear_host(&mut self, id: HostId) {
-        let Some(host) = self.hosts.table.at_mut(&id) else { return };
-        if host.trouble.take().is_some_and(|trouble| trouble.bench.is_some()) {
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
+        if host
+            .trouble
+            .take()
+            .is_some_and(|trouble| trouble.bench.is_some())
+        {
             self.hosts.index.benches.retain(|(_, of)| *of != id);
             self.reindex(id);
         }
@@ -338,7 +409,11 @@ impl Scheduler {
             && at <= self.now
         {
             self.hosts.index.benches.pop_first();
-            let trouble = self.hosts.table.at_mut(&id).and_then(|host| host.trouble.as_mut());
+            let trouble = self
+                .hosts
+                .table
+                .at_mut(&id)
+                .and_then(|host| host.trouble.as_mut());
             if let Some(bench) = trouble.and_then(|trouble| trouble.bench.as_mut()) {
                 bench.probing = true;
                 self.reindex(id);
@@ -362,7 +437,12 @@ impl Scheduler {
             }
             None => {}
         }
-        let kept = job.requeued.iter().take(LOOKED_AT).filter(|index| job.shuns(*index, host.id, &self.hosts)).count();
+        let kept = job
+            .requeued
+            .iter()
+            .take(LOOKED_AT)
+            .filter(|index| job.shuns(*index, host.id, &self.hosts))
+            .count();
         let only = kept > 0 && !job.has_work_for(host.id, &self.hosts);
         only.then(|| "what waits of this job failed here, and goes to another host".to_owned())
     }

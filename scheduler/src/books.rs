@@ -1,5 +1,5 @@
-//! The live attempts of one host, by id. Most hosts have one or two; where many short tasks are held ahead, they come and
-//! go at the ends. What is not here: what they mean.
+//! The live attempts of one host, by id. Most hosts have one or two; where many short tasks are
+//! held ahead, they come and go at the ends. What is not here: what they mean.
 
 use std::cmp::Ordering;
 
@@ -21,8 +21,16 @@ impl Books {
         let mut high = self.entries.len();
         while low < high {
             // The first one is nearly always the one that is meant.
-            let middle = if high - low <= 2 { low } else { low.midpoint(high) };
-            match self.entries.get(middle).map(|(there, _)| there.cmp(attempt)) {
+            let middle = if high - low <= 2 {
+                low
+            } else {
+                low.midpoint(high)
+            };
+            match self
+                .entries
+                .get(middle)
+                .map(|(there, _)| there.cmp(attempt))
+            {
                 Some(Ordering::Equal) => return Ok(middle),
                 Some(Ordering::Less) => low = middle + 1,
                 _ => high = middle,
@@ -36,7 +44,9 @@ impl Books {
     }
 
     pub(crate) fn get(&self, attempt: &AttemptId) -> Option<&Load> {
-        self.entries.get(self.find(attempt).ok()?).map(|(_, load)| load)
+        self.entries
+            .get(self.find(attempt).ok()?)
+            .map(|(_, load)| load)
     }
 
     pub(crate) fn at_mut(&mut self, attempt: &AttemptId) -> Option<&mut Load> {
@@ -84,7 +94,10 @@ mod tests {
     use super::*;
 
     fn load(ran: u64) -> Load {
-        Load { ran: Span(ran), ..Load::assigned(Time(0), false, 0) }
+        Load {
+            ran: Span(ran),
+            ..Load::assigned(Time(0), false, 0)
+        }
     }
 
     proptest! {

@@ -1,8 +1,10 @@
-//! The calendar (Wozniak, Jiang and Striegel, section 4): slots with the times at which they are free, onto which work is
-//! stacked, one task after the other. What is not here: which work, and how long it is.
+//! The calendar (Wozniak, Jiang and Striegel, section 4): slots with the times at which they are
+//! free, onto which work is stacked, one task after the other. What is not here: which work, and
+//! how long it is.
 //!
-//! The paper's hosts are all alike, and each task goes to the one that is free first. Here hosts differ, and each task
-//! goes to the one that is done with it first; of equals to the first one. On hosts that are alike that is the same.
+//! The paper's hosts are all alike, and each task goes to the one that is free first. Here hosts
+//! differ, and each task goes to the one that is done with it first; of equals to the first one. On
+//! hosts that are alike that is the same.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -58,27 +60,54 @@ pub(crate) struct Entry {
 impl Calendar {
     /// Adds a slot; `idle` says that nothing runs there.
     pub(crate) fn add(&mut self, slots: &Slots, free: Time, idle: bool) {
-        let Slots { host, offers, rate, lent } = *slots;
-        let kind = (rate.to_bits(), offers.confinement as u8, offers.network, lent);
+        let Slots {
+            host,
+            offers,
+            rate,
+            lent,
+        } = *slots;
+        let kind = (
+            rate.to_bits(),
+            offers.confinement as u8,
+            offers.network,
+            lent,
+        );
         let lanes = &mut self.lanes;
         let at = *self.by_kind.entry(kind).or_insert_with(|| {
-            lanes.push(Lane { rate, offers, lent, free: BinaryHeap::new() });
+            lanes.push(Lane {
+                rate,
+                offers,
+                lent,
+                free: BinaryHeap::new(),
+            });
             lanes.len() - 1
         });
-        self.lanes[at].free.push(Reverse((free, self.slots.len() as u32)));
+        self.lanes[at]
+            .free
+            .push(Reverse((free, self.slots.len() as u32)));
         self.slots.push((host, idle));
         self.idle += usize::from(idle);
     }
 
-    /// Puts a task of so much work, in seconds on a host of speed 1, where it is done first; nowhere if no host will do.
+    /// Puts a task of so much work, in seconds on a host of speed 1, where it is done first;
+    /// nowhere if no host will do.
     pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: Needs) -> Option<Entry> {
         let mut best: Option<(Time, u32, usize, Time)> = None;
-        for (at, lane) in self.lanes.iter().enumerate().filter(|(_, lane)| needs.missing(lane.offers).is_none()) {
-            let Some(Reverse((free, slot))) = lane.free.peek().copied() else { continue };
+        for (at, lane) in self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter(|(_, lane)| needs.missing(lane.offers).is_none())
+        {
+            let Some(Reverse((free, slot))) = lane.free.peek().copied() else {
+                continue;
+            };
             let takes = duration(work, start_cost, lane.rate);
             let finish = free + takes;
             // What is too long for every loan gains nothing by waiting for the next one.
-            let in_time = lane.lent.is_none_or(|lent| finish <= lent.until || takes > lent.longest);
+            let in_time = lane
+                .lent
+                .is_none_or(|lent| finish <= lent.until || takes > lent.longest);
             if in_time && best.is_none_or(|(known, other, ..)| (finish, slot) < (known, other)) {
                 best = Some((finish, slot, at, free));
             }
@@ -90,7 +119,12 @@ impl Calendar {
         let (host, idle) = &mut self.slots[slot as usize];
         let now = std::mem::take(idle);
         self.idle -= usize::from(now);
-        Some(Entry { host: *host, start, finish, now })
+        Some(Entry {
+            host: *host,
+            start,
+            finish,
+            now,
+        })
     }
 }
 
@@ -105,10 +139,18 @@ mod tests {
 
     use super::*;
 
-    const ANY: Needs = Needs { confinement: None, network: false };
+    const ANY: Needs = Needs {
+        confinement: None,
+        network: false,
+    };
 
     fn alike(host: u32, rate: f64) -> Slots {
-        Slots { host: HostId(host), offers: Offers::default(), rate, lent: None }
+        Slots {
+            host: HostId(host),
+            offers: Offers::default(),
+            rate,
+            lent: None,
+        }
     }
 
     fn calendar(free: &[(u64, f64)]) -> Calendar {
@@ -121,15 +163,28 @@ mod tests {
     }
 
     fn stack(calendar: &mut Calendar, work_s: u64) -> (u32, f64, f64) {
-        let entry = calendar.stack(Span::from_secs(work_s), Span::ZERO, ANY).expect("there are hosts");
+        let entry = calendar
+            .stack(Span::from_secs(work_s), Span::ZERO, ANY)
+            .expect("there are hosts");
         (entry.host.0, entry.start.secs(), entry.finish.secs())
     }
 
     #[test]
     fn equal_hosts_take_tasks_as_they_are_free_the_first_one_of_equals() {
         let mut three = calendar(&[(20, 1.0), (0, 1.0), (0, 1.0)]);
-        let found: Vec<_> = [10, 20, 5, 1].into_iter().map(|work_s| stack(&mut three, work_s)).collect();
-        assert_eq!(found, [(2, 0.0, 10.0), (3, 0.0, 20.0), (2, 10.0, 15.0), (2, 15.0, 16.0)]);
+        let found: Vec<_> = [10, 20, 5, 1]
+            .into_iter()
+            .map(|work_s| stack(&mut three, work_s))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (2, 0.0, 10.0),
+                (3, 0.0, 20.0),
+                (2, 10.0, 15.0),
+                (2, 15.0, 16.0)
+            ]
+        );
     }
 
     #[test]
@@ -143,23 +198,66 @@ mod tests {
     #[test]
     fn what_no_host_offers_is_nowhere() {
         let mut calendar = Calendar::default();
-        let offers = Offers { network: false, ..Offers::default() };
-        calendar.add(&Slots { offers, ..alike(1, 1.0) }, Time(0), true);
-        assert_eq!(calendar.stack(Span(1), Span::ZERO, Needs { network: true, ..ANY }), None);
+        let offers = Offers {
+            network: false,
+            ..Offers::default()
+        };
+        calendar.add(
+            &Slots {
+                offers,
+                ..alike(1, 1.0)
+            },
+            Time(0),
+            true,
+        );
+        assert_eq!(
+            calendar.stack(
+                Span(1),
+                Span::ZERO,
+                Needs {
+                    network: true,
+                    ..ANY
+                }
+            ),
+            None
+        );
         assert!(calendar.stack(Span(1), Span::ZERO, ANY).is_some());
     }
 
     #[test]
-    fn a_slot_gets_nothing_that_would_not_be_done_before_its_loan_ends_unless_that_is_too_long_for_each() {
+    fn a_slot_gets_nothing_that_would_not_be_done_before_its_loan_ends_unless_that_is_too_long_for_each()
+     {
         let at = |secs: u64| Time(Span::from_secs(secs).0);
-        let lent = Some(Lent { until: at(30), again: at(80), longest: Span::from_secs(40) });
+        let lent = Some(Lent {
+            until: at(30),
+            again: at(80),
+            longest: Span::from_secs(40),
+        });
         let mut two = calendar(&[(50, 1.0)]);
-        two.add(&Slots { lent, ..alike(2, 1.0) }, at(0), true);
+        two.add(
+            &Slots {
+                lent,
+                ..alike(2, 1.0)
+            },
+            at(0),
+            true,
+        );
         assert_eq!(stack(&mut two, 20), (2, 0.0, 20.0));
-        assert_eq!(stack(&mut two, 11), (1, 50.0, 61.0), "ten seconds are left on the other one");
+        assert_eq!(
+            stack(&mut two, 11),
+            (1, 50.0, 61.0),
+            "ten seconds are left on the other one"
+        );
         assert_eq!(stack(&mut two, 10), (2, 20.0, 30.0));
         let mut one = Calendar::default();
-        one.add(&Slots { lent, ..alike(1, 1.0) }, at(0), true);
+        one.add(
+            &Slots {
+                lent,
+                ..alike(1, 1.0)
+            },
+            at(0),
+            true,
+        );
         assert_eq!(one.stack(Span::from_secs(31), Span::ZERO, ANY), None);
         assert_eq!(stack(&mut one, 41), (1, 0.0, 41.0));
     }

@@ -1,6 +1,6 @@
-//! A map from numbers that were given out one after the other: finding an entry takes no search, and walking over them
-//! all goes in the numbers' order. Numbers far apart are right as well, and cost a search and more memory. What is not
-//! here: what the numbers mean.
+//! A map from numbers that were given out one after the other: finding an entry takes no search,
+//! and walking over them all goes in the numbers' order. Numbers far apart are right as well, and
+//! cost a search and more memory. What is not here: what the numbers mean.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -60,8 +60,8 @@ fn split(number: u32) -> (u32, usize) {
 }
 
 impl<K: Number, V> Dense<K, V> {
-    /// Where the page of this place is, or should be. Without gaps its distance from the first one tells; else it is
-    /// nearer, by no more than all gaps.
+    /// Where the page of this place is, or should be. Without gaps its distance from the first one
+    /// tells; else it is nearer, by no more than all gaps.
     #[inline]
     fn find(&self, place: u32) -> Result<usize, usize> {
         let far = place.wrapping_sub(self.first) as usize;
@@ -72,21 +72,34 @@ impl<K: Number, V> Dense<K, V> {
     }
 
     fn search(&self, place: u32) -> Result<usize, usize> {
-        let Some(far) = place.checked_sub(self.first) else { return Err(0) };
+        let Some(far) = place.checked_sub(self.first) else {
+            return Err(0);
+        };
         let mut high = (far as usize).min(self.pages.len());
         let mut low = (far as usize).saturating_sub(self.gaps).min(high);
         while low < high {
             let middle = low.midpoint(high);
-            if self.pages[middle].place < place { low = middle + 1 } else { high = middle }
+            if self.pages[middle].place < place {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
-        if self.pages.get(low).is_some_and(|page| page.place == place) { Ok(low) } else { Err(low) }
+        if self.pages.get(low).is_some_and(|page| page.place == place) {
+            Ok(low)
+        } else {
+            Err(low)
+        }
     }
 
     /// A page came or went.
     fn measure(&mut self) {
         let first = self.pages.front().map_or(0, |page| page.place);
         let last = self.pages.back().map_or(0, |page| page.place);
-        (self.first, self.gaps) = (first, ((last - first) as usize + 1).saturating_sub(self.pages.len()));
+        (self.first, self.gaps) = (
+            first,
+            ((last - first) as usize + 1).saturating_sub(self.pages.len()),
+        );
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -113,7 +126,14 @@ impl<K: Number, V> Dense<K, V> {
         let (place, at) = split(key.number());
         let page = self.find(place).unwrap_or_else(|page| {
             let values = (0..PAGE).map(|_| None).collect();
-            self.pages.insert(page, Page { place, len: 0, values });
+            self.pages.insert(
+                page,
+                Page {
+                    place,
+                    len: 0,
+                    values,
+                },
+            );
             self.measure();
             page
         });
@@ -167,17 +187,27 @@ impl<K: Number, V> Dense<K, V> {
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
-        self.pages.iter().flat_map(|page| page.values.iter().flatten())
+        self.pages
+            .iter()
+            .flat_map(|page| page.values.iter().flatten())
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.pages.iter_mut().flat_map(|page| page.values.iter_mut().flatten())
+        self.pages
+            .iter_mut()
+            .flat_map(|page| page.values.iter_mut().flatten())
     }
 }
 
 impl<K, V> Default for Dense<K, V> {
     fn default() -> Self {
-        Self { pages: VecDeque::new(), first: 0, gaps: 0, len: 0, keys: PhantomData }
+        Self {
+            pages: VecDeque::new(),
+            first: 0,
+            gaps: 0,
+            len: 0,
+            keys: PhantomData,
+        }
     }
 }
 

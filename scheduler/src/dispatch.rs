@@ -1,4 +1,5 @@
-//! How attempts start: waiting tasks first, then copies for slots left over, then short tasks ahead of their slots.
+//! How attempts start: waiting tasks first, then copies for slots left over, then short tasks ahead
+//! of their slots.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -16,11 +17,12 @@ use crate::scheduler::Scheduler;
 use crate::settings::Settings;
 use crate::shares::Asked;
 
-/// A backlog is taken back after this many looks without a delivery. One is not enough: the caller itself may have
-/// stood still for so long, with deliveries in its queue behind the tick.
+/// A backlog is taken back after this many looks without a delivery. One is not enough: the caller
+/// itself may have stood still for so long, with deliveries in its queue behind the tick.
 const QUIET_LOOKS: u32 = 2;
 
-/// Where everything that is free is kept for jobs of several ranks, so many jobs behind them may pass if they are short.
+/// Where everything that is free is kept for jobs of several ranks, so many jobs behind them may
+/// pass if they are short.
 const PASSING: u32 = 32;
 
 impl Scheduler {
@@ -42,28 +44,52 @@ impl Scheduler {
     fn place_promised(&mut self, fx: &mut Vec<Effect>) {
         self.clear_for_promised(fx);
         let nowhere = self.hosts.index.ready.is_empty() && self.hosts.index.standing.is_bare();
-        if nowhere || !self.jobs.lines.waiting.first().is_some_and(|rank| rank.promised()) {
+        if nowhere
+            || !self
+                .jobs
+                .lines
+                .waiting
+                .first()
+                .is_some_and(|rank| rank.promised())
+        {
             return;
         }
         for (id, index, host) in self.promised_starts() {
-            let full = |hosts: &Hosts| hosts.table.get(&host).is_none_or(|host| host.free_slots() == 0);
+            let full = |hosts: &Hosts| {
+                hosts
+                    .table
+                    .get(&host)
+                    .is_none_or(|host| host.free_slots() == 0)
+            };
             if full(&self.hosts) {
-                let Some(other) = self.makes_room_on(host) else { continue };
+                let Some(other) = self.makes_room_on(host) else {
+                    continue;
+                };
                 self.give_way(&other, TaskId::new(id, index), fx);
             }
             if full(&self.hosts) {
                 continue;
             }
-            let Some(job) = self.jobs.table.get_mut(&id) else { continue };
-            let Some(why) = job.take_waiting(index) else { continue };
-            Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
-                .start(job, index, host, why, fx);
+            let Some(job) = self.jobs.table.get_mut(&id) else {
+                continue;
+            };
+            let Some(why) = job.take_waiting(index) else {
+                continue;
+            };
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                &self.foresight,
+                self.now,
+                self.incarnation,
+            )
+            .start(job, index, host, why, fx);
             self.jobs.lines.sync(job);
         }
     }
 
-    /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job whose policy wants none
-    /// of the ready hosts lets the next one try.
+    /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job
+    /// whose policy wants none of the ready hosts lets the next one try.
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
         let mut asked = Asked::default();
         let mut passing = 0;
@@ -87,8 +113,8 @@ impl Scheduler {
         }
     }
 
-    /// As many tasks of a job as its policy wants to start now; only the next one, if it has a rank of its own. Whether
-    /// the job should be asked again.
+    /// As many tasks of a job as its policy wants to start now; only the next one, if it has a rank
+    /// of its own. Whether the job should be asked again.
     pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         if self.jobs.gangs.contains(&id) {
             self.place_gang(id, fx);
@@ -101,11 +127,27 @@ impl Scheduler {
     }
 
     fn place_tasks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
-        let quota = self.jobs.table.get(&id).map_or(0, |job| self.jobs.lines.quota(job.rank));
-        let Some(job) = self.jobs.table.get_mut(&id) else { return false };
-        let starter = Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation);
+        let quota = self
+            .jobs
+            .table
+            .get(&id)
+            .map_or(0, |job| self.jobs.lines.quota(job.rank));
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return false;
+        };
+        let starter = Starter::of(
+            &mut self.hosts,
+            &self.settings,
+            &self.foresight,
+            self.now,
+            self.incarnation,
+        );
         let mut starter = Starter { quota, ..starter };
-        let again = if job.speculation.is_some() { starter.place_next(job, fx) } else { starter.place(job, fx) };
+        let again = if job.speculation.is_some() {
+            starter.place_next(job, fx)
+        } else {
+            starter.place(job, fx)
+        };
         self.jobs.lines.sync(job);
         again
     }
@@ -116,20 +158,38 @@ impl Scheduler {
         while !self.hosts.index.ready.is_empty()
             && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
         {
-            let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
+            let Some(job) = self.jobs.table.get_mut(&rank.job) else {
+                return;
+            };
             let foresight = &self.foresight;
-            Starter::of(&mut self.hosts, &self.settings, foresight, self.now, self.incarnation).copy(job, fx);
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                foresight,
+                self.now,
+                self.incarnation,
+            )
+            .copy(job, fx);
             self.jobs.lines.sync(job);
             asked.pass(rank);
         }
     }
 
-    /// More short tasks of the job that is next to a host that has just finished something, once every slot is taken:
-    /// as many as fit the window by what was measured, and never more than the host's share of what waits.
+    /// More short tasks of the job that is next to a host that has just finished something, once
+    /// every slot is taken: as many as fit the window by what was measured, and never more than the
+    /// host's share of what waits.
     fn prefetch(&mut self, id: HostId, fx: &mut Vec<Effect>) {
-        let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.waiting, &Asked::default()) else { return };
+        let Some(rank) = self
+            .jobs
+            .lines
+            .next_turn(&self.jobs.lines.waiting, &Asked::default())
+        else {
+            return;
+        };
         let allowed = self.jobs.lines.shares.room(rank.user()).unwrap_or(u64::MAX);
-        let Some(job) = self.jobs.table.get_mut(&rank.job) else { return };
+        let Some(job) = self.jobs.table.get_mut(&rank.job) else {
+            return;
+        };
         let fit = job.pace.fit(self.settings.prefetch_window);
         let one_by_one = job.promise.is_some() || job.speculation.is_some() || job.gang.is_some();
         if fit == 0 || one_by_one || !self.hosts.index.ready.is_empty() {
@@ -140,34 +200,63 @@ impl Scheduler {
         }
         let needs = job.rules.needs;
         // A host at which a rank waits for others is not to be busy when these are ready.
-        let wanted = |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
+        let wanted =
+            |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
         let takes = |host: &Host| {
-            host.takes_work() && !wanted(host) && needs.missing(host.offers).is_none() && !job.failed_last(host.id)
+            host.takes_work()
+                && !wanted(host)
+                && needs.missing(host.offers).is_none()
+                && !job.failed_last(host.id)
         };
-        let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else { return };
-        if host.books.attempts().any(|attempt| self.jobs.gangs.contains(&attempt.task.job)) {
+        let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else {
+            return;
+        };
+        if host
+            .books
+            .attempts()
+            .any(|attempt| self.jobs.gangs.contains(&attempt.task.job))
+        {
             return;
         }
         let slots = u64::from(host.usable_slots());
-        let most = slots + fit.saturating_mul(slots).min(u64::from(self.settings.max_prefetch));
-        let share = job.waiting().saturating_mul(slots).div_ceil(self.hosts.index.usable_slots.max(1));
-        let room = most.saturating_sub(host.in_slots() as u64).min(share).min(allowed);
+        let most = slots
+            + fit
+                .saturating_mul(slots)
+                .min(u64::from(self.settings.max_prefetch));
+        let share = job
+            .waiting()
+            .saturating_mul(slots)
+            .div_ceil(self.hosts.index.usable_slots.max(1));
+        let room = most
+            .saturating_sub(host.in_slots() as u64)
+            .min(share)
+            .min(allowed);
         for _ in 0..room {
-            let Some((index, why)) = job.pop_for(id, &self.hosts) else { break };
-            Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
-                .start(job, index, id, why, fx);
+            let Some((index, why)) = job.pop_for(id, &self.hosts) else {
+                break;
+            };
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                &self.foresight,
+                self.now,
+                self.incarnation,
+            )
+            .start(job, index, id, why, fx);
         }
         self.jobs.lines.sync(job);
         if room > 0
             && let Some(host) = self.hosts.table.at_mut(&id)
             && host.watch.is_none()
         {
-            self.hosts.index.watch_backlog(host, Some(self.now + self.settings.backlog_look()), 0);
+            self.hosts
+                .index
+                .watch_backlog(host, Some(self.now + self.settings.backlog_look()), 0);
         }
     }
 
-    /// Takes backlogs back that do not move: tasks turned out to be longer than those before them, and whoever waits
-    /// behind them may run elsewhere.
+    /// Takes backlogs back that do not move: tasks turned out to be longer than those before them,
+    /// and whoever waits behind them may run elsewhere.
     pub(crate) fn recall(&mut self, fx: &mut Vec<Effect>) {
         let next = self.now + self.settings.backlog_look();
         while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
@@ -177,8 +266,13 @@ impl Scheduler {
             // A rank goes back only with all others.
             let mut backlog = host.backlog();
             backlog.retain(|attempt| !self.jobs.gangs.contains(&attempt.task.job));
-            let quiet = if host.takes_work() { host.quiet_looks() } else { 0 };
-            let again = (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
+            let quiet = if host.takes_work() {
+                host.quiet_looks()
+            } else {
+                0
+            };
+            let again =
+                (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
             self.hosts.index.watch_backlog(host, again, quiet);
             if quiet >= QUIET_LOOKS {
                 for attempt in backlog {
@@ -218,18 +312,26 @@ impl<'a> Starter<'a> {
         now: Time,
         incarnation: Incarnation,
     ) -> Self {
-        Self { hosts, settings, foresight, now, incarnation, most: None, quota: u64::MAX }
+        Self {
+            hosts,
+            settings,
+            foresight,
+            now,
+            incarnation,
+            most: None,
+            quota: u64::MAX,
+        }
     }
 
     pub(crate) fn scene<'s>(&'s self, job: &'s Job) -> Scene<'s> {
         job.scene(self.now, self.settings, self.hosts)
     }
 
-    /// What waits goes to the hosts that the job's policy proposes, until it wants none or it is another user's turn; whether
-    /// it is to be asked again after that.
+    /// What waits goes to the hosts that the job's policy proposes, until it wants none or it is
+    /// another user's turn; whether it is to be asked again after that.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
-        // What was promised starts as the calendar has it; who must not have which task of those that are compared it does
-        // not know.
+        // What was promised starts as the calendar has it; who must not have which task of those
+        // that are compared it does not know.
         if job.promise.is_none() || job.rules.quorum.compares() {
             self.place_all(job, fx);
         }
@@ -249,7 +351,11 @@ impl<'a> Starter<'a> {
         let mut order = placement.order(&self.scene(job)).map(Vec::into_iter);
         let overlaps = job.policy.replication.overlap().is_some();
         let windows = job.looks_at_windows();
-        let mut eligible = if overlaps { placement.eligible(&self.scene(job), &job.plan) } else { 0 };
+        let mut eligible = if overlaps {
+            placement.eligible(&self.scene(job), &job.plan)
+        } else {
+            0
+        };
         while self.quota > 0 {
             let scene = self.scene(job);
             let primary = job.wishes.first_primary().and_then(|(index, wish)| {
@@ -258,24 +364,43 @@ impl<'a> Starter<'a> {
             });
             if let Some((index, wish, host)) = primary {
                 job.wishes.remove(index);
-                self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx);
+                self.start(
+                    job,
+                    index,
+                    host,
+                    StartReason::Duplicate(wish.of, wish.why),
+                    fx,
+                );
             } else if job.waiting() > 0 {
                 let host = match &mut order {
                     Some(order) => order.find(|host| job.has_work_for(*host, self.hosts)),
-                    None => placement.propose(&scene, &job.plan, |host| job.has_work_for(host, self.hosts)),
+                    None => placement
+                        .propose(&scene, &job.plan, |host| job.has_work_for(host, self.hosts)),
                 };
                 let Some(host) = host else { return };
                 let spare = eligible > job.waiting();
-                let there = if windows { self.hosts.table.get(&host) } else { None };
+                let there = if windows {
+                    self.hosts.table.get(&host)
+                } else {
+                    None
+                };
                 let better = there.and_then(|host| job.makes_the_most_of(host, self.now));
                 let next = match better {
                     Some(index) => job.take_waiting(index).map(|why| (index, why)),
                     None => job.pop_for(host, self.hosts),
                 };
                 let Some((index, why)) = next else { return };
-                let Some(number) = self.start(job, index, host, why, fx) else { return };
+                let Some(number) = self.start(job, index, host, why, fx) else {
+                    return;
+                };
                 if spare {
-                    job.want_copy(index, number, Class::Duplicate, CopyReason::Spare, self.settings.max_copies);
+                    job.want_copy(
+                        index,
+                        number,
+                        Class::Duplicate,
+                        CopyReason::Spare,
+                        self.settings.max_copies,
+                    );
                 }
             } else {
                 return;
@@ -284,7 +409,8 @@ impl<'a> Starter<'a> {
         }
     }
 
-    /// The task of the job that is next goes to the host that its policy proposes; whether there is one.
+    /// The task of the job that is next goes to the host that its policy proposes; whether there is
+    /// one.
     fn place_next(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         self.prepare(job);
         let turn = job.turn();
@@ -296,17 +422,29 @@ impl<'a> Starter<'a> {
         });
         if let Some((index, wish, host)) = primary {
             job.wishes.remove(index);
-            return self.start(job, index, host, StartReason::Duplicate(wish.of, wish.why), fx).is_some();
+            return self
+                .start(
+                    job,
+                    index,
+                    host,
+                    StartReason::Duplicate(wish.of, wish.why),
+                    fx,
+                )
+                .is_some();
         }
         let Some(turn) = turn else { return false };
         let fit = |host| !job.shuns(turn.index, host, self.hosts);
-        let Some(host) = placement.propose(&scene, &job.plan, fit) else { return false };
-        let Some(why) = job.take_waiting(turn.index) else { return false };
+        let Some(host) = placement.propose(&scene, &job.plan, fit) else {
+            return false;
+        };
+        let Some(why) = job.take_waiting(turn.index) else {
+            return false;
+        };
         self.start(job, turn.index, host, why, fx).is_some()
     }
 
-    /// Brings the job's plan up to date; where its end is predicted for the first time, what runs already has a timeout
-    /// from then on.
+    /// Brings the job's plan up to date; where its end is predicted for the first time, what runs
+    /// already has a timeout from then on.
     pub(crate) fn prepare(&self, job: &mut Job) {
         if !job.policy.placement.prepares() {
             return;
@@ -337,7 +475,12 @@ impl<'a> Starter<'a> {
             job.want_copies_of_all(self.settings.max_copies);
         }
         for (index, class, wish) in job.wishes.all() {
-            if class == Class::Duplicate && !job.policy.replication.may_copy(job.duplicates, job.counts().total) {
+            if class == Class::Duplicate
+                && !job
+                    .policy
+                    .replication
+                    .may_copy(job.duplicates, job.counts().total)
+            {
                 return;
             }
             let scene = self.scene(job);
@@ -369,11 +512,16 @@ impl<'a> Starter<'a> {
         if !job.rules.checkpoint {
             return 0.0;
         }
-        let Some(record) = job.records.get(&index) else { return 0.0 };
+        let Some(record) = job.records.get(&index) else {
+            return 0.0;
+        };
         let live = record.live.iter().filter_map(|copy| {
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
-            Some(self.foresight.saved(host, load, job, self.settings, self.now))
+            Some(
+                self.foresight
+                    .saved(host, load, job, self.settings, self.now),
+            )
         });
         live.fold(record.saved, f64::max)
     }
@@ -395,12 +543,24 @@ impl<'a> Starter<'a> {
         let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
-        let load = Load { resumed, ..Load::assigned(self.now, duplicate, host.beat) };
+        let load = Load {
+            resumed,
+            ..Load::assigned(self.now, duplicate, host.beat)
+        };
         host.books.insert(attempt, load);
         self.hosts.index.update(host, self.now);
-        job.stand(attempt, host, self.settings.start_cost, &mut self.hosts.index.standing);
-        let timeout = job.policy.replication.timeout(self.now, &job.plan, !primary);
-        job.timeouts.extend(timeout.map(|at| (at, index, attempt.number)));
+        job.stand(
+            attempt,
+            host,
+            self.settings.start_cost,
+            &mut self.hosts.index.standing,
+        );
+        let timeout = job
+            .policy
+            .replication
+            .timeout(self.now, &job.plan, !primary);
+        job.timeouts
+            .extend(timeout.map(|at| (at, index, attempt.number)));
         let limit = job.limit(index, host).into_iter().chain(self.most).min();
         // Of tasks that are known to be short nothing would be heard before they are over.
         let short = job.plan.kind.is_none() && job.task_work_s().is_some();
@@ -408,7 +568,13 @@ impl<'a> Starter<'a> {
         if duplicate || job.rules.quorum.compares() {
             job.refresh(index, self.settings.max_copies);
         }
-        fx.push(Effect::Start { host: id, attempt, limit, report_every, why });
+        fx.push(Effect::Start {
+            host: id,
+            attempt,
+            limit,
+            report_every,
+            why,
+        });
         Some(attempt.number)
     }
 }

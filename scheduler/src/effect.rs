@@ -1,4 +1,5 @@
-//! Everything that the scheduler can want done. Closed; each effect that refuses, ends or delays something says why.
+//! Everything that the scheduler can want done. Closed; each effect that refuses, ends or delays
+//! something says why.
 
 use std::fmt;
 
@@ -38,8 +39,8 @@ pub enum Effect {
         attempt: AttemptId,
         /// The longest that it may run.
         limit: Option<Span>,
-        /// How often its host is to report while it holds this attempt, where the policy wants that to be sooner than
-        /// usual.
+        /// How often its host is to report while it holds this attempt, where the policy wants that
+        /// to be sooner than usual.
         report_every: Option<Span>,
         /// Why now and why there.
         why: StartReason,
@@ -121,8 +122,8 @@ pub enum Effect {
         /// What became of it.
         verdict: Verdict,
     },
-    /// This result is to be compared with those of the others, and [`crate::Event::ResultCompared`] to say with which it
-    /// agrees.
+    /// This result is to be compared with those of the others, and [`crate::Event::ResultCompared`]
+    /// to say with which it agrees.
     Compare {
         /// The attempt whose result is new.
         attempt: AttemptId,
@@ -231,7 +232,8 @@ pub struct Offer {
     pub finish: Time,
     /// The probability that it is done by its deadline, by how earlier promises were kept.
     pub probability: f64,
-    /// Whether nothing is known yet of how good its user's estimates are, so that it was let in to find out.
+    /// Whether nothing is known yet of how good its user's estimates are, so that it was let in to
+    /// find out.
     pub probation: bool,
 }
 
@@ -250,7 +252,8 @@ pub enum StartReason {
     AnotherResult(u32),
     /// A copy of a live attempt (of this number).
     Duplicate(u32, CopyReason),
-    /// It may not be done before its host's time is over, but is expected to make the most of that time.
+    /// It may not be done before its host's time is over, but is expected to make the most of that
+    /// time.
     Gap(Gap),
 }
 
@@ -259,9 +262,11 @@ pub enum StartReason {
 pub struct Gap {
     /// In how long it should be over.
     pub left: Span,
-    /// How probable it is that the attempt is done by then, in per cent; none where it keeps its state and loses nothing.
+    /// How probable it is that the attempt is done by then, in per cent; none where it keeps its
+    /// state and loses nothing.
     pub done: Option<u8>,
-    /// For which job of several ranks the host is kept; none where its owner lends it for no longer.
+    /// For which job of several ranks the host is kept; none where its owner lends it for no
+    /// longer.
     pub kept_for: Option<JobId>,
 }
 
@@ -284,7 +289,8 @@ pub enum CopyReason {
     Overdue {
         /// For how long it has run.
         ran: Span,
-        /// The longest that was seen, or estimated where nothing was, in seconds on a host of speed 1.
+        /// The longest that was seen, or estimated where nothing was, in seconds on a host of speed
+        /// 1.
         longest: Span,
     },
     /// That is expected to bring the end of the job forward by so much.
@@ -298,7 +304,8 @@ pub enum CopyReason {
 pub enum Judgement {
     /// It waits for others to agree with it, so many in all.
     Open(u32),
-    /// It counts without a comparison, since so many of its host's results in a row have agreed with others'.
+    /// It counts without a comparison, since so many of its host's results in a row have agreed
+    /// with others'.
     Alone(u32),
     /// It agrees with the result of this attempt (perhaps itself), which counts.
     Agreed(u32),
@@ -321,7 +328,8 @@ pub enum EndReason {
     Forgotten,
     /// The worker shut down in order.
     HostLeft,
-    /// The worker gave it back, begun or not, or is asked to, since it waits there behind longer tasks than expected.
+    /// The worker gave it back, begun or not, or is asked to, since it waits there behind longer
+    /// tasks than expected.
     Returned,
     /// It ran for longer than was estimated, and made room for another job's bag.
     Policed {
@@ -341,7 +349,8 @@ pub enum EndReason {
         /// Whether its own task keeps its state, and so goes on where it was.
         kept: bool,
     },
-    /// It was a rank of a job that lacked a host for long, and there are not so many: all of its ranks start again together.
+    /// It was a rank of a job that lacked a host for long, and there are not so many: all of its
+    /// ranks start again together.
     Disbanded,
 }
 
@@ -386,14 +395,25 @@ impl fmt::Display for Refused {
             Refused::UnknownPolicy(name) => write!(f, "there is no policy `{name}`"),
             Refused::NumberTaken => write!(f, "a job of this number is there already"),
             Refused::Empty => write!(f, "the job has no tasks"),
-            Refused::NoPromises(policy) => write!(f, "the policy {policy} promises no deadlines; PROMISE does"),
-            Refused::Estimates { tasks, given } => write!(f, "the job has {tasks} tasks and {given} estimates"),
+            Refused::NoPromises(policy) => {
+                write!(f, "the policy {policy} promises no deadlines; PROMISE does")
+            }
+            Refused::Estimates { tasks, given } => {
+                write!(f, "the job has {tasks} tasks and {given} estimates")
+            }
             Refused::NoEstimate => {
-                write!(f, "nothing is known of how long its tasks take: say so, or let some be done without a deadline")
+                write!(
+                    f,
+                    "nothing is known of how long its tasks take: say so, or let some be done without a deadline"
+                )
             }
             Refused::NoHost => write!(f, "no host takes work now that would do for it"),
             Refused::TooLate { fits, .. } => {
-                write!(f, "its deadline cannot be kept; {} of its tasks could be done in time", fits.len())
+                write!(
+                    f,
+                    "its deadline cannot be kept; {} of its tasks could be done in time",
+                    fits.len()
+                )
             }
         }
     }
@@ -405,9 +425,16 @@ impl fmt::Display for StartReason {
             StartReason::First => write!(f, "first attempt"),
             StartReason::Retry(n) => write!(f, "retry after attempt {n} failed"),
             StartReason::Requeued(n) => write!(f, "requeued after attempt {n}"),
-            StartReason::NextLimit(n) => write!(f, "again with the next limit, after attempt {n} reached its own"),
-            StartReason::AnotherResult(1) => write!(f, "another result, since one alone is not believed"),
-            StartReason::AnotherResult(n) => write!(f, "another result, since too few of {n} agree"),
+            StartReason::NextLimit(n) => write!(
+                f,
+                "again with the next limit, after attempt {n} reached its own"
+            ),
+            StartReason::AnotherResult(1) => {
+                write!(f, "another result, since one alone is not believed")
+            }
+            StartReason::AnotherResult(n) => {
+                write!(f, "another result, since too few of {n} agree")
+            }
             StartReason::Duplicate(n, why) => write!(f, "duplicate of attempt {n}, {why}"),
             StartReason::Gap(gap) => gap.fmt(f),
         }
@@ -416,11 +443,21 @@ impl fmt::Display for StartReason {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Gap { left, done, kept_for } = self;
+        let Gap {
+            left,
+            done,
+            kept_for,
+        } = self;
         match kept_for {
-            None => write!(f, "makes the most of the {left} for which the owner's hours still lend the host")?,
+            None => write!(
+                f,
+                "makes the most of the {left} for which the owner's hours still lend the host"
+            )?,
             Some(job) => {
-                write!(f, "makes the most of a host that is kept for job {job}, which should start in {left}")?;
+                write!(
+                    f,
+                    "makes the most of a host that is kept for job {job}, which should start in {left}"
+                )?;
             }
         }
         match done {
@@ -440,10 +477,17 @@ impl fmt::Display for CopyReason {
             CopyReason::Spare => write!(f, "since more hosts are ready than tasks wait"),
             CopyReason::TimedOut => write!(f, "which was not done by the predicted end of the job"),
             CopyReason::Overdue { ran, longest } => {
-                write!(f, "which has run for {ran}, where the longest of its kind took {longest} on a host of speed 1")
+                write!(
+                    f,
+                    "which has run for {ran}, where the longest of its kind took {longest} on a host of speed 1"
+                )
             }
-            CopyReason::Quorum(n) => write!(f, "since {n} results of different owners' hosts must agree"),
-            CopyReason::Gain(span) => write!(f, "which should bring the end of the job {span} forward"),
+            CopyReason::Quorum(n) => {
+                write!(f, "since {n} results of different owners' hosts must agree")
+            }
+            CopyReason::Gain(span) => {
+                write!(f, "which should bring the end of the job {span} forward")
+            }
         }
     }
 }
@@ -476,10 +520,19 @@ impl fmt::Display for Judgement {
         match self {
             Judgement::Open(n) => write!(f, "its result waits until {n} agree"),
             Judgement::Alone(n) => {
-                write!(f, "its result was believed alone, after {n} of its host in a row that agreed")
+                write!(
+                    f,
+                    "its result was believed alone, after {n} of its host in a row that agreed"
+                )
             }
-            Judgement::Agreed(n) => write!(f, "its result agrees with that of attempt {n}, which counts"),
-            Judgement::Differed(n) => write!(f, "its result differs from that of attempt {n}, which counts"),
+            Judgement::Agreed(n) => write!(
+                f,
+                "its result agrees with that of attempt {n}, which counts"
+            ),
+            Judgement::Differed(n) => write!(
+                f,
+                "its result differs from that of attempt {n}, which counts"
+            ),
         }
     }
 }
@@ -487,7 +540,10 @@ impl fmt::Display for Judgement {
 impl EndReason {
     /// Whether its host is not to go on with it, though its task can still use a result.
     pub(crate) fn gives_back(&self) -> bool {
-        matches!(self, EndReason::Returned | EndReason::Preempted { .. } | EndReason::Disbanded)
+        matches!(
+            self,
+            EndReason::Returned | EndReason::Preempted { .. } | EndReason::Disbanded
+        )
     }
 }
 
@@ -501,7 +557,11 @@ impl fmt::Display for EndReason {
             EndReason::Forgotten => write!(f, "worker restarted without it"),
             EndReason::HostLeft => write!(f, "worker shut down"),
             EndReason::Returned => write!(f, "given back by its host"),
-            EndReason::Policed { estimate, elapsed, by } => {
+            EndReason::Policed {
+                estimate,
+                elapsed,
+                by,
+            } => {
                 write!(
                     f,
                     "did what takes {elapsed} on a host of speed 1, which is beyond its estimate of {estimate}; killed to \
@@ -510,10 +570,17 @@ impl fmt::Display for EndReason {
             }
             EndReason::Revoked => write!(f, "its host was revoked"),
             EndReason::Disbanded => {
-                write!(f, "given up with the other ranks, since there were not enough hosts for all")
+                write!(
+                    f,
+                    "given up with the other ranks, since there were not enough hosts for all"
+                )
             }
-            EndReason::Preempted { by, kept: true } => write!(f, "made room for task {by}, its state being kept"),
-            EndReason::Preempted { by, kept: false } => write!(f, "made room for task {by}, and begins anew"),
+            EndReason::Preempted { by, kept: true } => {
+                write!(f, "made room for task {by}, its state being kept")
+            }
+            EndReason::Preempted { by, kept: false } => {
+                write!(f, "made room for task {by}, and begins anew")
+            }
         }
     }
 }
@@ -522,7 +589,9 @@ impl fmt::Display for CancelReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CancelReason::Asked => write!(f, "asked for"),
-            CancelReason::TooManyFailures(limit) => write!(f, "more than {limit} tasks of the job failed"),
+            CancelReason::TooManyFailures(limit) => {
+                write!(f, "more than {limit} tasks of the job failed")
+            }
             CancelReason::Unrequested => write!(f, "not requested, and needed no more"),
         }
     }

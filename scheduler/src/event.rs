@@ -1,4 +1,5 @@
-//! Everything that can happen to the scheduler. Closed: what is not here cannot influence a decision.
+//! Everything that can happen to the scheduler. Closed: what is not here cannot influence a
+//! decision.
 
 use common::attempt::{Held, Outcome};
 use common::host::{Loan, Offers, OwnerState, Status};
@@ -10,8 +11,8 @@ use crate::estimates::Estimator;
 use crate::experience::{Experience, Habit, TrackRecord};
 use crate::reservation::Windows;
 
-/// Something that happened. The scheduler is total over events: one that fits no state is answered (or ignored), never
-/// a panic.
+/// Something that happened. The scheduler is total over events: one that fits no state is answered
+/// (or ignored), never a panic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// A bag of tasks asks to be let in.
@@ -21,7 +22,8 @@ pub enum Event {
         /// What is to be scheduled.
         bag: Box<Bag>,
     },
-    /// A bag from before a restart of the master, as the store knew it. Comes before any host of this incarnation.
+    /// A bag from before a restart of the master, as the store knew it. Comes before any host of
+    /// this incarnation.
     JobRestored {
         /// Its number.
         job: JobId,
@@ -60,15 +62,16 @@ pub enum Event {
         /// What it did lately.
         habit: Habit,
     },
-    /// What the host has for jobs that ask for it; everything where nothing is said. Comes before it joins.
+    /// What the host has for jobs that ask for it; everything where nothing is said. Comes before
+    /// it joins.
     HostOffers {
         /// Its number.
         host: HostId,
         /// What.
         offers: Offers,
     },
-    /// Whose the host is, and how many of its results in a row agreed with others'. Comes before it joins; where nothing is
-    /// said, each host is its own party and has no such results.
+    /// Whose the host is, and how many of its results in a row agreed with others'. Comes before it
+    /// joins; where nothing is said, each host is its own party and has no such results.
     HostStanding {
         /// Its number.
         host: HostId,
@@ -84,7 +87,8 @@ pub enum Event {
         /// Numbers of the attempts with whose results it agrees.
         agrees: Vec<u32>,
     },
-    /// What was learned of hosts in general on earlier days, to go on from. Comes before anything else.
+    /// What was learned of hosts in general on earlier days, to go on from. Comes before anything
+    /// else.
     Learned(Box<Experience>),
     /// A worker connected (again) and says what it holds.
     HostJoined {
@@ -105,7 +109,8 @@ pub enum Event {
         host: HostId,
         /// How it can be used now.
         status: Status,
-        /// Everything it holds. Unlike at joining, an attempt assigned a moment ago may still be on its way.
+        /// Everything it holds. Unlike at joining, an attempt assigned a moment ago may still be on
+        /// its way.
         held: Vec<Held>,
     },
     /// Attempts whose phase changed.
@@ -122,12 +127,14 @@ pub enum Event {
         /// Whether the owner lets tasks run.
         owner: OwnerState,
     },
-    /// The connection is gone. Says nothing about the attempts; no new work can be sent until it joins again.
+    /// The connection is gone. Says nothing about the attempts; no new work can be sent until it
+    /// joins again.
     HostDisconnected {
         /// Which host.
         host: HostId,
     },
-    /// The worker was asked to end: it gets nothing any more until it joins again, and what it holds is given back.
+    /// The worker was asked to end: it gets nothing any more until it joins again, and what it
+    /// holds is given back.
     HostClosing {
         /// Which host.
         host: HostId,
@@ -158,14 +165,16 @@ pub enum Event {
         /// Run time, suspensions not counted.
         ran: Span,
     },
-    /// A worker gives attempts back, unexecuted or because its owner wants the host: no failure of their tasks.
+    /// A worker gives attempts back, unexecuted or because its owner wants the host: no failure of
+    /// their tasks.
     AttemptsReturned {
         /// Which host.
         host: HostId,
         /// Which attempts.
         attempts: Vec<AttemptId>,
     },
-    /// The master itself stood still for this long (it was suspended, or starved): nobody else is to blame.
+    /// The master itself stood still for this long (it was suspended, or starved): nobody else is
+    /// to blame.
     MasterPaused {
         /// For how long.
         span: Span,
@@ -217,11 +226,13 @@ pub enum Event {
         /// How long; none where no end is known.
         loan: Option<Loan>,
     },
-    /// Of a job that is over and forgotten a user asked for another result, or dropped what was not asked for.
+    /// Of a job that is over and forgotten a user asked for another result, or dropped what was not
+    /// asked for.
     RestDecided {
         /// Whose job it was.
         user: String,
-        /// Whether the rest was dropped, and not gone on with; none where this is the first that was asked for.
+        /// Whether the rest was dropped, and not gone on with; none where this is the first that
+        /// was asked for.
         dropped: Option<bool>,
     },
 }
@@ -231,25 +242,27 @@ pub enum Event {
 pub struct Bag {
     /// The tasks.
     pub tasks: IdSet,
-    /// How they are to be scheduled. The policy's name must be in the catalogue, or the bag is refused.
+    /// How they are to be scheduled. The policy's name must be in the catalogue, or the bag is
+    /// refused.
     pub rules: Rules,
     /// By when they are to be done, and what is said of how long they take.
     pub terms: Terms,
-    /// Whether nobody waits for them until they are requested: the user only says what may be needed, the likeliest first.
-    /// Policies that do not ask for this take them as requested.
+    /// Whether nobody waits for them until they are requested: the user only says what may be
+    /// needed, the likeliest first. Policies that do not ask for this take them as requested.
     pub disclosed: bool,
-    /// On how many hosts its tasks run at once, where they are ranks; those are counted from 0, and there are the fewest of
-    /// them until it starts.
+    /// On how many hosts its tasks run at once, where they are ranks; those are counted from 0, and
+    /// there are the fewest of them until it starts.
     pub ranks: Option<Ranks>,
 }
 
 /// What a bag's user wants to be promised, and says for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// When every task is to be done; the bag enters only if that can be promised. No promise where there is none.
+    /// When every task is to be done; the bag enters only if that can be promised. No promise where
+    /// there is none.
     pub deadline: Option<Time>,
-    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1; that of the rules for
-    /// all of them where this is empty.
+    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1;
+    /// that of the rules for all of them where this is empty.
     pub estimates: Vec<Span>,
     /// Who estimates, and of what.
     pub estimator: Estimator,
@@ -258,7 +271,13 @@ pub struct Terms {
 impl Bag {
     /// A bag of which nothing is promised.
     pub fn new(tasks: IdSet, rules: Rules) -> Self {
-        Self { tasks, rules, terms: Terms::default(), disclosed: false, ranks: None }
+        Self {
+            tasks,
+            rules,
+            terms: Terms::default(),
+            disclosed: false,
+            ranks: None,
+        }
     }
 }
 
@@ -271,8 +290,8 @@ pub struct Progress {
     pub failed: IdSet,
     /// Tasks that are cancelled.
     pub cancelled: IdSet,
-    /// Unsettled tasks that have had attempts. Failed and cancelled ones may be listed too: then a retry goes on from
-    /// their highest attempt number, and all else is ignored.
+    /// Unsettled tasks that have had attempts. Failed and cancelled ones may be listed too: then a
+    /// retry goes on from their highest attempt number, and all else is ignored.
     pub tried: Vec<Tried>,
     /// Results of unsettled tasks that wait for others to agree with them, with their hosts.
     pub results: Vec<(AttemptId, HostId)>,
@@ -301,12 +320,14 @@ pub struct Tried {
     pub losses: u32,
     /// Attempts that were live, each with its host and whether its command had been started.
     pub live: Vec<(AttemptId, HostId, bool)>,
-    /// Attempts that were given up as lost, each with its host and whether it is among the losses. A result of one still
-    /// counts, should its host come back with it.
+    /// Attempts that were given up as lost, each with its host and whether it is among the losses.
+    /// A result of one still counts, should its host come back with it.
     pub lost: Vec<(AttemptId, HostId, bool)>,
-    /// Attempts that were to end for another reason, each with its host, which may not have heard of it: it is not to go on with
-    /// them. A result of one still counts, should it have come that far.
+    /// Attempts that were to end for another reason, each with its host, which may not have heard
+    /// of it: it is not to go on with them. A result of one still counts, should it have come that
+    /// far.
     pub ended: Vec<(AttemptId, HostId)>,
-    /// How long attempts had run, and where, when they were killed through no fault of the task: it takes longer.
+    /// How long attempts had run, and where, when they were killed through no fault of the task: it
+    /// takes longer.
     pub outlived: Vec<(HostId, Span)>,
 }

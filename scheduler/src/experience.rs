@@ -1,5 +1,5 @@
-//! What was learned from hosts' past: how long they stay, how often their owners come, how much of their processors
-//! tasks get, and what copies were worth. What is not here: decisions.
+//! What was learned from hosts' past: how long they stay, how often their owners come, how much of
+//! their processors tasks get, and what copies were worth. What is not here: decisions.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::widths::{Waits, Widths};
 /// How one host was available over the time that it has been known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrackRecord {
-    /// Mean work that a slot could have done in one availability interval (between two failures), in seconds on a host
-    /// of speed 1.
+    /// Mean work that a slot could have done in one availability interval (between two failures),
+    /// in seconds on a host of speed 1.
     pub interval_work_s: f64,
     /// Mean work per second while it was up, in seconds on a host of speed 1.
     pub rate: f64,
@@ -34,7 +34,8 @@ pub struct Habit {
     pub up_s: f64,
 }
 
-/// How much more often than others a host is disturbed and goes down, as factors of the rates that hosts have in common.
+/// How much more often than others a host is disturbed and goes down, as factors of the rates that
+/// hosts have in common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Temper {
     pub(crate) suspension: f64,
@@ -43,11 +44,16 @@ pub(crate) struct Temper {
 
 impl Temper {
     /// A host like all others.
-    pub(crate) const COMMON: Self = Self { suspension: 1.0, failure: 1.0 };
+    pub(crate) const COMMON: Self = Self {
+        suspension: 1.0,
+        failure: 1.0,
+    };
 
     /// What a host's habit says, as far as so few events can.
     pub(crate) fn of(habit: &Habit, common: &Common) -> Self {
-        let factor = |events: f64, seen_s: f64, rate: f64, weight: f64| (events + weight) / (seen_s * rate + weight);
+        let factor = |events: f64, seen_s: f64, rate: f64, weight: f64| {
+            (events + weight) / (seen_s * rate + weight)
+        };
         Self {
             suspension: factor(habit.turns, habit.away_s, common.suspension_rate, 1.0),
             failure: factor(habit.failures, habit.up_s, common.failure_rate, 4.0).sqrt(),
@@ -78,8 +84,8 @@ pub struct Experience {
     pub widths: Widths,
     /// How good predictions of waits for hosts were.
     pub waits: Waits,
-    /// How often each user dropped the rest of what was disclosed, and how often there was a rest to be dropped or gone on
-    /// with.
+    /// How often each user dropped the rest of what was disclosed, and how often there was a rest
+    /// to be dropped or gone on with.
     pub drops: BTreeMap<String, (u32, u32)>,
     /// The average number of slots that each user had lately, where users share.
     pub shares: BTreeMap<String, f64>,
@@ -89,8 +95,8 @@ pub struct Experience {
 const PRIOR_WEIGHT: f64 = 2.0;
 
 impl Default for Experience {
-    /// What is assumed of an office before anything was seen: hosts stay for some hours, owners come every hour for
-    /// some minutes.
+    /// What is assumed of an office before anything was seen: hosts stay for some hours, owners
+    /// come every hour for some minutes.
     fn default() -> Self {
         Self {
             failure: LifeTable::prior(1.0 / 10_000.0, PRIOR_WEIGHT),
@@ -130,7 +136,8 @@ impl Experience {
     }
 }
 
-/// What hosts have in common, as of one moment. Much cheaper than [`Curves`], which many policies never ask for.
+/// What hosts have in common, as of one moment. Much cheaper than [`Curves`], which many policies
+/// never ask for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Common {
     failure: LifeTable,
@@ -192,7 +199,8 @@ impl Stage {
     }
 }
 
-/// Logarithms of (time that was left / time predicted to be left), the latest ones of each policy and stage.
+/// Logarithms of (time that was left / time predicted to be left), the latest ones of each policy
+/// and stage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
     by_kind: BTreeMap<(String, Stage), Vec<f32>>,
@@ -205,7 +213,10 @@ impl Errors {
     /// The errors of this kind.
     pub fn of(&self, policy: &str, stage: Stage) -> &[f32] {
         // A lookup that borrows would need a key type of its own; there are few kinds.
-        let found = self.by_kind.iter().find(|((name, of), _)| name == policy && *of == stage);
+        let found = self
+            .by_kind
+            .iter()
+            .find(|((name, of), _)| name == policy && *of == stage);
         found.map_or(&[], |(_, errors)| errors)
     }
 

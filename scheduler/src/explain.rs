@@ -1,4 +1,5 @@
-//! Why does each task wait, and why was each host passed over? Answers in words; nothing here decides anything.
+//! Why does each task wait, and why was each host passed over? Answers in words; nothing here
+//! decides anything.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +48,9 @@ impl HeldUp {
         let span = self.span;
         match self.why {
             CopyReason::Suspended(reason) => format!("suspended on {host} ({reason}) for {span}"),
-            CopyReason::Frozen => format!("frozen on {host} for {span}, since another task has its slot"),
+            CopyReason::Frozen => {
+                format!("frozen on {host} for {span}, since another task has its slot")
+            }
             CopyReason::Suspect => format!("on {host}, of which nothing has been heard for {span}"),
             CopyReason::Overdue { ran, longest } => {
                 format!(
@@ -60,7 +63,8 @@ impl HeldUp {
 }
 
 impl Scheduler {
-    /// Why each waiting task of the job waits, and why each host takes none; nothing where there is no such job.
+    /// Why each waiting task of the job waits, and why each host takes none; nothing where there is
+    /// no such job.
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
         let job = self.jobs.table.get(&id)?;
         let mut waiting = waiting(job);
@@ -74,14 +78,18 @@ impl Scheduler {
         }
         if !waiting.is_empty() {
             tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
-            let why = self.why_no_offer(job).or_else(|| self.why_together(id, job));
+            let why = self
+                .why_no_offer(job)
+                .or_else(|| self.why_together(id, job));
             tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
         }
         tasks.extend(self.made_room(job));
         let compared = job.compared_now();
         if !compared.is_empty() {
             let why = match job.rules.quorum.compare {
-                Compare::Program => "results are there, and wait for a program of yours: deskgrid job judge",
+                Compare::Program => {
+                    "results are there, and wait for a program of yours: deskgrid job judge"
+                }
                 Compare::Bytes | Compare::Floats(_) => "results are there, and are being compared",
             };
             tasks.push((why.to_owned(), compared));
@@ -89,11 +97,22 @@ impl Scheduler {
         let opinions = job.wants_opinions();
         if job.rules.quorum.compares() && !opinions.is_empty() {
             let size = job.rules.quorum.size;
-            let why = format!("another result from a host of another owner is wanted, until {size} agree");
+            let why = format!(
+                "another result from a host of another owner is wanted, until {size} agree"
+            );
             tasks.push((why, opinions));
         }
-        let hosts = self.hosts.table.iter().map(|(id, host)| (id, self.why_passed_over(host, job))).collect();
-        Some(Explanation { tasks, held_up: self.held_up(job), hosts })
+        let hosts = self
+            .hosts
+            .table
+            .iter()
+            .map(|(id, host)| (id, self.why_passed_over(host, job)))
+            .collect();
+        Some(Explanation {
+            tasks,
+            held_up: self.held_up(job),
+            hosts,
+        })
     }
 
     /// Begun tasks of which no attempt goes on, or one for too long: by host and reason.
@@ -101,7 +120,9 @@ impl Scheduler {
         let mut found: Vec<HeldUp> = Vec::new();
         let held_up = |record: &Record| {
             let copy = record.live.iter().last()?;
-            let why = copy.hold_up.filter(|_| record.live.iter().all(|copy| copy.hold_up.is_some()))?;
+            let why = copy
+                .hold_up
+                .filter(|_| record.live.iter().all(|copy| copy.hold_up.is_some()))?;
             let host = self.hosts.table.get(&copy.host)?;
             let load = host.books.get(&copy.attempt)?;
             let since = match why {
@@ -110,9 +131,18 @@ impl Scheduler {
             };
             Some((host.id, why, self.now.since(since)))
         };
-        let standing = job.records.iter().filter_map(|(index, record)| Some((index, held_up(record)?)));
+        let standing = job
+            .records
+            .iter()
+            .filter_map(|(index, record)| Some((index, held_up(record)?)));
         let overdue = going(job, &self.hosts, u32::MAX, self.now).filter_map(|going| {
-            let host = job.records.get(&going.index)?.live.iter().find(|copy| copy.hold_up.is_none())?.host;
+            let host = job
+                .records
+                .get(&going.index)?
+                .live
+                .iter()
+                .find(|copy| copy.hold_up.is_none())?
+                .host;
             let why = going.overdue(job)?;
             Some((going.index, (host, why, Span::from_secs_f64(going.ran_s))))
         });
@@ -122,7 +152,12 @@ impl Scheduler {
             };
             match found.iter_mut().find(same) {
                 Some(row) => drop(row.tasks.insert(index)),
-                None => found.push(HeldUp { host, why, span, tasks: IdSet::from_range(index, index) }),
+                None => found.push(HeldUp {
+                    host,
+                    why,
+                    span,
+                    tasks: IdSet::from_range(index, index),
+                }),
             }
         }
         found
@@ -131,7 +166,10 @@ impl Scheduler {
     /// Why a host that idles gets no copy of a task of a job that waits with none.
     fn why_no_copy(&self, job: &Job) -> String {
         let none = "no task of the job waits";
-        if job.settled() || !matches!(job.policy.replication, Replication::Gain(_)) || job.rules.quorum.compares() {
+        if job.settled()
+            || !matches!(job.policy.replication, Replication::Gain(_))
+            || job.rules.quorum.compares()
+        {
             return none.to_owned();
         }
         if job.longest_s().is_none() {
@@ -139,12 +177,15 @@ impl Scheduler {
                 "{none}, and none is copied before it is known how long they take (try: submit --estimate)"
             );
         }
-        let left_s = going(job, &self.hosts, self.settings.max_copies, self.now).map(|going| going.due_s - going.ran_s);
+        let left_s = going(job, &self.hosts, self.settings.max_copies, self.now)
+            .map(|going| going.due_s - going.ran_s);
         match left_s.min_by(f64::total_cmp) {
             None => format!("{none}, and those that run have copies or stand still"),
             Some(left_s) => {
                 let left = Span::from_secs_f64(left_s.max(0.0));
-                format!("{none}, and none is overdue; the first one would be copied in {left} at the latest")
+                format!(
+                    "{none}, and none is overdue; the first one would be copied in {left} at the latest"
+                )
             }
         }
     }
@@ -159,16 +200,28 @@ impl Scheduler {
             let class = rank.class();
             (class.0, class.1) == (unpromised, disclosed) && class.2 != user
         };
-        let ahead = self.jobs.lines.waiting.range(..job.rank).filter(|rank| !shared(rank)).count();
+        let ahead = self
+            .jobs
+            .lines
+            .waiting
+            .range(..job.rank)
+            .filter(|rank| !shared(rank))
+            .count();
         let jobs = plural(ahead, "job");
         (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
     }
 
     /// What no host that is known offers, though the job needs it.
     fn why_no_offer(&self, job: &Job) -> Option<String> {
-        let mut missing = self.hosts.table.values().map(|host| job.rules.needs.missing(host.offers));
+        let mut missing = self
+            .hosts
+            .table
+            .values()
+            .map(|host| job.rules.needs.missing(host.offers));
         let first = missing.next()??;
-        missing.all(|why| why.is_some()).then(|| format!("no host that is known will do; of the first one: {first}"))
+        missing
+            .all(|why| why.is_some())
+            .then(|| format!("no host that is known will do; of the first one: {first}"))
     }
 
     /// What a job of several ranks waits for.
@@ -177,12 +230,17 @@ impl Scheduler {
         if gang.formed.is_some() {
             return Some("a rank of it has lost its host, and no other is free".to_owned());
         }
-        let WidthOffer { least, free, hosts, .. } = self.together(id, self.now)?.offer?;
+        let WidthOffer {
+            least, free, hosts, ..
+        } = self.together(id, self.now)?.offer?;
         let least = plural(least as usize, "host");
         Some(match gang.holdout {
             Some(held) => {
                 let left = Span::from_secs_f64(held.left_s(self.now.secs()));
-                format!("it holds out for {}, of which {free} are free; the others should be in {left}", held.hosts)
+                format!(
+                    "it holds out for {}, of which {free} are free; the others should be in {left}",
+                    held.hosts
+                )
             }
             None => format!("it needs {least} at once: {free} of {hosts} that will do are free"),
         })
@@ -190,12 +248,20 @@ impl Scheduler {
 
     /// Why no slot is free, for the fleet as a whole.
     fn why_no_slot(&self) -> String {
-        let joined = self.hosts.table.values().filter(|host| host.presence != Presence::Awaited).count();
+        let joined = self
+            .hosts
+            .table
+            .values()
+            .filter(|host| host.presence != Presence::Awaited)
+            .count();
         if joined == 0 {
             return match self.hosts.table.len() {
                 0 => "no host has joined".to_owned(),
                 awaited => {
-                    format!("no host has joined since the master restarted; {} awaited", plural(awaited, "host"))
+                    format!(
+                        "no host has joined since the master restarted; {} awaited",
+                        plural(awaited, "host")
+                    )
                 }
             };
         }
@@ -207,14 +273,23 @@ impl Scheduler {
                 *owners.entry(reason.to_string()).or_default() += 1;
             }
         }
-        let owners: Vec<String> = owners.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        let owners: Vec<String> = owners
+            .iter()
+            .map(|(reason, n)| format!("{n} {reason}"))
+            .collect();
         let owners = owners.join(", ");
         let counted = |(kind, n): (&&str, &usize)| match *kind {
             "suspended" => format!("{n} suspended ({owners})"),
             kind => format!("{n} {kind}"),
         };
-        match (kinds.len(), kinds.keys().next().copied().unwrap_or_default()) {
-            (1, "busy") => format!("every slot is taken: {} busy", plural(kinds["busy"], "host")),
+        match (
+            kinds.len(),
+            kinds.keys().next().copied().unwrap_or_default(),
+        ) {
+            (1, "busy") => format!(
+                "every slot is taken: {} busy",
+                plural(kinds["busy"], "host")
+            ),
             (1, "suspended") => format!("all hosts suspended: {owners}"),
             _ if kinds.contains_key("ready") => {
                 format!(
@@ -222,7 +297,10 @@ impl Scheduler {
                     kinds.iter().map(counted).collect::<Vec<_>>().join(", ")
                 )
             }
-            _ => format!("no slot is free; hosts: {}", kinds.iter().map(counted).collect::<Vec<_>>().join(", ")),
+            _ => format!(
+                "no slot is free; hosts: {}",
+                kinds.iter().map(counted).collect::<Vec<_>>().join(", ")
+            ),
         }
     }
 }
@@ -257,11 +335,19 @@ impl Scheduler {
         match (kind(host), host.reason()) {
             ("busy", _) if host.reserved > 0 => {
                 let kept = plural(host.reserved as usize, "slot");
-                format!("{slots}, {kept} held for jobs of several ranks, {} held", plural(host.books.len(), "attempt"))
+                format!(
+                    "{slots}, {kept} held for jobs of several ranks, {} held",
+                    plural(host.books.len(), "attempt")
+                )
             }
-            ("busy", _) => format!("busy: {slots}, {} held", plural(host.books.len(), "attempt")),
+            ("busy", _) => format!(
+                "busy: {slots}, {} held",
+                plural(host.books.len(), "attempt")
+            ),
             ("ready", _) if job.waiting() == 0 => format!("ready: {}", self.why_no_copy(job)),
-            ("ready", _) if let Some(why) = self.why_too_short(host, job) => format!("ready: {why}"),
+            ("ready", _) if let Some(why) = self.why_too_short(host, job) => {
+                format!("ready: {why}")
+            }
             ("ready", _) => {
                 let scene = job.scene(self.now, &self.settings, &self.hosts);
                 match job.policy.placement.objection(&scene, &job.plan, host) {
@@ -281,10 +367,16 @@ impl Scheduler {
     /// Why a ready host is not there for long enough.
     fn why_too_short(&self, host: &Host, job: &Job) -> Option<String> {
         let TooLong { left, takes } = job.too_long_for(host, self.now, self.settings.start_cost)?;
-        Some(format!("its owner's hours lend it for {left} only, and a task should take {takes}"))
+        Some(format!(
+            "its owner's hours lend it for {left} only, and a task should take {takes}"
+        ))
     }
 }
 
 fn plural(n: usize, what: &str) -> String {
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
 }

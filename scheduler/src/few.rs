@@ -1,5 +1,5 @@
-//! A list that mostly has one entry, which lies where the list lies: nothing is allocated for it, and finding it costs no
-//! further look into memory. What is not here: what the entries mean.
+//! A list that mostly has one entry, which lies where the list lies: nothing is allocated for it,
+//! and finding it costs no further look into memory. What is not here: what the entries mean.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,12 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Few<T> {
     first: Option<T>,
-    /// Those behind the first one; nothing where there never were any. A box, since what is rare is to take no room here.
-    #[expect(clippy::box_collection, reason = "a deque takes four times the room of a pointer")]
+    /// Those behind the first one; nothing where there never were any. A box, since what is rare is
+    /// to take no room here.
+    #[expect(
+        clippy::box_collection,
+        reason = "a deque takes four times the room of a pointer"
+    )]
     rest: Option<Box<VecDeque<T>>>,
 }
 
@@ -26,11 +30,19 @@ impl<T> Few<T> {
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        if at == 0 { self.first.as_ref() } else { self.rest.as_ref()?.get(at - 1) }
+        if at == 0 {
+            self.first.as_ref()
+        } else {
+            self.rest.as_ref()?.get(at - 1)
+        }
     }
 
     pub(crate) fn at_mut(&mut self, at: usize) -> Option<&mut T> {
-        if at == 0 { self.first.as_mut() } else { self.rest.as_mut()?.get_mut(at - 1) }
+        if at == 0 {
+            self.first.as_mut()
+        } else {
+            self.rest.as_mut()?.get_mut(at - 1)
+        }
     }
 
     /// Adds an entry before the one at this place, at most behind the last one.
@@ -51,21 +63,31 @@ impl<T> Few<T> {
         if at > 0 {
             return self.rest.as_mut()?.remove(at - 1);
         }
-        std::mem::replace(&mut self.first, self.rest.as_mut().and_then(|rest| rest.pop_front()))
+        std::mem::replace(
+            &mut self.first,
+            self.rest.as_mut().and_then(|rest| rest.pop_front()),
+        )
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(self.rest.iter().flat_map(|rest| rest.iter()))
+        self.first
+            .iter()
+            .chain(self.rest.iter().flat_map(|rest| rest.iter()))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().chain(self.rest.iter_mut().flat_map(|rest| rest.iter_mut()))
+        self.first
+            .iter_mut()
+            .chain(self.rest.iter_mut().flat_map(|rest| rest.iter_mut()))
     }
 }
 
 impl<T> Default for Few<T> {
     fn default() -> Self {
-        Self { first: None, rest: None }
+        Self {
+            first: None,
+            rest: None,
+        }
     }
 }
 

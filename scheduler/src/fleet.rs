@@ -1,4 +1,5 @@
-//! How fast the hosts are that are known, all together. Sums are kept in integers, so that they depend on no order.
+//! How fast the hosts are that are known, all together. Sums are kept in integers, so that they
+//! depend on no order.
 
 use common::Speed;
 
@@ -32,7 +33,8 @@ impl Fleet {
         self.hosts += sign;
         self.speeds += sign * millionths(speed);
         self.squares += sign * millionths(speed) * millionths(speed);
-        // A record without any work is that of a host that was never up: it tells nothing of its rate.
+        // A record without any work is that of a host that was never up: it tells nothing of its
+        // rate.
         let rate = record.map(|record| record.rate).filter(|rate| *rate > 0.0);
         self.rates += sign * millionths(rate.unwrap_or(speed));
     }
@@ -48,8 +50,8 @@ impl Fleet {
         (mean, variance.max(0.0).sqrt())
     }
 
-    /// Mean work per second of a host while it is up, in seconds on a host of speed 1: by its record, or its speed
-    /// where there is none.
+    /// Mean work per second of a host while it is up, in seconds on a host of speed 1: by its
+    /// record, or its speed where there is none.
     pub(crate) fn mean_rate(&self) -> Option<f64> {
         (self.rates > 0).then(|| self.rates as f64 / 1e6 / self.hosts as f64)
     }

@@ -1,4 +1,5 @@
-//! What the scheduler expects of hosts: experience with what follows from it, kept up to date by what happens.
+//! What the scheduler expects of hosts: experience with what follows from it, kept up to date by
+//! what happens.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -18,7 +19,8 @@ use crate::settings::Settings;
 /// The curves are computed anew after so many more observations, and after this part more of all.
 const REFRESH: u32 = 64;
 const REFRESH_PART: f64 = 0.1;
-/// A reported progress beyond this tells a task's pace, which is its own if it is slower by more than this factor.
+/// A reported progress beyond this tells a task's pace, which is its own if it is slower by more
+/// than this factor.
 const FIRST_PROGRESS: f64 = 0.05;
 const OWN_WAY: f64 = 3.0;
 /// How likely a host that misses heartbeats is to be heard of again in time.
@@ -44,7 +46,15 @@ impl From<Experience> for Foresight {
         let lives = Lives::default();
         let small = SmallWork::default();
         let remembered = RefCell::default();
-        Self { experience, lives, common: OnceCell::new(), curves: OnceCell::new(), observed: 0, small, remembered }
+        Self {
+            experience,
+            lives,
+            common: OnceCell::new(),
+            curves: OnceCell::new(),
+            observed: 0,
+            small,
+            remembered,
+        }
     }
 }
 
@@ -80,7 +90,9 @@ impl Foresight {
 
     fn note(&mut self) {
         self.observed += 1;
-        if self.observed >= REFRESH && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events() {
+        if self.observed >= REFRESH
+            && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events()
+        {
             self.observed = 0;
             self.common = OnceCell::new();
             self.curves = OnceCell::new();
@@ -122,27 +134,35 @@ impl Foresight {
     /// The host's processor share is about to be told anew.
     pub(crate) fn on_cpu(&mut self, host: &Host, at: Time) {
         if host.owner.lets_run() {
-            self.experience.observe_cpu(age_s(host.cpu_seen, at), host.cpu);
+            self.experience
+                .observe_cpu(age_s(host.cpu_seen, at), host.cpu);
         }
     }
 
-    /// A job's last task has been finished: its copies move the price of its kind, and its predictions can be judged.
+    /// A job's last task has been finished: its copies move the price of its kind, and its
+    /// predictions can be judged.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
         if let Some(Promise { made, finish, .. }) = job.promise {
             let predicted_s = finish.since(made).secs();
             let was_s = now.since(made).secs();
-            self.experience.errors.note(job.policy.name, Stage::Early, predicted_s, was_s);
+            self.experience
+                .errors
+                .note(job.policy.name, Stage::Early, predicted_s, was_s);
             return;
         }
         let Some(kind) = job.plan.kind else { return };
         for (stage, at, finish) in &job.plan.predicted {
             let predicted_s = finish.since(*at).secs();
             let was_s = now.since(*at).secs();
-            self.experience.errors.note(job.policy.name, *stage, predicted_s, was_s);
+            self.experience
+                .errors
+                .note(job.policy.name, *stage, predicted_s, was_s);
         }
         if let Replication::Gain(answer) = job.policy.replication {
             let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
-            self.experience.prices.learn(kind, copies, answer.budget(job.rules.checkpoint));
+            self.experience
+                .prices
+                .learn(kind, copies, answer.budget(job.rules.checkpoint));
         }
     }
 
@@ -171,7 +191,11 @@ impl Foresight {
 
     /// The processor share that tasks have on this host while they run.
     pub(crate) fn share(&self, host: &Host) -> f64 {
-        if host.owner.lets_run() && host.cpu >= 0.01 { host.cpu.max(0.05) } else { self.common().cpu }
+        if host.owner.lets_run() && host.cpu >= 0.01 {
+            host.cpu.max(0.05)
+        } else {
+            self.common().cpu
+        }
     }
 
     /// What a task of which `part` is left takes on a free slot of this host, in seconds.
@@ -180,36 +204,75 @@ impl Foresight {
     }
 
     /// The part of its task that an attempt has done by `now`, as far as its host's reports tell.
-    pub(crate) fn done(&self, host: &Host, load: &Load, work_s: f64, start_cost: Span, now: Time) -> f64 {
-        Self::done_at(host.speed.factor() * self.share(host) / work_s, host, load, start_cost, now)
+    pub(crate) fn done(
+        &self,
+        host: &Host,
+        load: &Load,
+        work_s: f64,
+        start_cost: Span,
+        now: Time,
+    ) -> f64 {
+        Self::done_at(
+            host.speed.factor() * self.share(host) / work_s,
+            host,
+            load,
+            start_cost,
+            now,
+        )
     }
 
     /// The same where a host does this part of the task in a second.
     fn done_at(rate: f64, host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
         let (since, done) = match (load.noted, load.progress) {
             (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
-            (Some(noted), None) if load.phase.executing() => (noted, load.resumed + load.ran.secs() * rate),
+            (Some(noted), None) if load.phase.executing() => {
+                (noted, load.resumed + load.ran.secs() * rate)
+            }
             (Some(noted), _) if load.phase == Phase::Queued => (noted + start_cost, load.resumed),
             _ => (load.assigned + start_cost, load.resumed),
         };
-        let ran_s = if host.holds_still(load.phase) { 0.0 } else { age_s(since, now) };
+        let ran_s = if host.holds_still(load.phase) {
+            0.0
+        } else {
+            age_s(since, now)
+        };
         (done + ran_s * rate).clamp(0.0, 1.0)
     }
 
-    /// The part of its task that the newest checkpoint of an attempt holds: what was done when its host last reported.
-    pub(crate) fn saved(&self, host: &Host, load: &Load, job: &Job, settings: &Settings, now: Time) -> f64 {
-        let Some(work_s) = job.task_work_s().filter(|_| job.rules.checkpoint) else { return 0.0 };
+    /// The part of its task that the newest checkpoint of an attempt holds: what was done when its
+    /// host last reported.
+    pub(crate) fn saved(
+        &self,
+        host: &Host,
+        load: &Load,
+        job: &Job,
+        settings: &Settings,
+        now: Time,
+    ) -> f64 {
+        let Some(work_s) = job.task_work_s().filter(|_| job.rules.checkpoint) else {
+            return 0.0;
+        };
         let ago = job.policy.reports().unwrap_or(settings.heartbeat);
         let reported = Time(now.0.saturating_sub(ago.0));
         self.done(host, load, work_s, settings.start_cost, reported)
     }
 
     /// When a live attempt should be done, in seconds from now, suspensions at their mean.
-    pub(crate) fn expected_s(&self, host: &Host, load: &Load, work: Work, start_cost: Span, now: Time) -> f64 {
+    pub(crate) fn expected_s(
+        &self,
+        host: &Host,
+        load: &Load,
+        work: Work,
+        start_cost: Span,
+        now: Time,
+    ) -> f64 {
         let left_s = self.left_s(host, load, work, start_cost, now);
         if host.holds_still(load.phase) {
             let partly = host.owner.lets_run();
-            let since = load.suspended_since.filter(|_| partly).unwrap_or(host.owner_since);
+            let since = load
+                .suspended_since
+                .filter(|_| partly)
+                .unwrap_or(host.owner_since);
             left_s + (0.7 * age_s(since, now)).max(60.0)
         } else {
             left_s * self.curves().stretch
@@ -217,9 +280,19 @@ impl Foresight {
     }
 
     /// The law of a live attempt's end.
-    pub(crate) fn law(&self, host: &Host, load: &Load, work: Work, start_cost: Span, now: Time) -> Law {
+    pub(crate) fn law(
+        &self,
+        host: &Host,
+        load: &Load,
+        work: Work,
+        start_cost: Span,
+        now: Time,
+    ) -> Law {
         let left_s = self.left_s(host, load, work, start_cost, now);
-        let place = Place { suspended: host.holds_still(load.phase), ..Self::place(host, now) };
+        let place = Place {
+            suspended: host.holds_still(load.phase),
+            ..Self::place(host, now)
+        };
         let mut law = Law::of(left_s, place, self.curves());
         if host.liveness != Liveness::Alive {
             law.alive *= SILENT;
@@ -228,7 +301,14 @@ impl Foresight {
     }
 
     /// What a live attempt still needs where it is, in seconds, suspensions not counted.
-    pub(crate) fn left_s(&self, host: &Host, load: &Load, work: Work, start_cost: Span, now: Time) -> f64 {
+    pub(crate) fn left_s(
+        &self,
+        host: &Host,
+        load: &Load,
+        work: Work,
+        start_cost: Span,
+        now: Time,
+    ) -> f64 {
         let started = load.assigned + start_cost;
         let rate = host.speed.factor() * self.share(host);
         let full_s = work.mean_s / rate;
@@ -236,7 +316,13 @@ impl Foresight {
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
         // Whoever should be done already is expected soon, and later the longer it has been.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
-        let left_s = left_s.max(1.0 + if done >= 1.0 { 0.1 * overdue_s.max(0.0) } else { 0.0 });
+        let left_s = left_s.max(
+            1.0 + if done >= 1.0 {
+                0.1 * overdue_s.max(0.0)
+            } else {
+                0.0
+            },
+        );
         match own_left_s(load, full_s, now) {
             Some(own_s) => left_s.max(own_s),
             None => left_s.max(beyond_s(host, load, work.longest_s / rate, now)),
@@ -244,19 +330,26 @@ impl Foresight {
     }
 }
 
-/// For how long an attempt has run beyond everything seen, which is `longest_s` on its host: it goes on for as long at least.
+/// For how long an attempt has run beyond everything seen, which is `longest_s` on its host: it
+/// goes on for as long at least.
 fn beyond_s(host: &Host, load: &Load, longest_s: f64, now: Time) -> f64 {
     let running = load.phase.executing() && !host.holds_still(load.phase);
-    let since_s = load.noted.filter(|_| running).map_or(0.0, |noted| age_s(noted, now));
+    let since_s = load
+        .noted
+        .filter(|_| running)
+        .map_or(0.0, |noted| age_s(noted, now));
     load.ran.secs() + since_s - longest_s
 }
 
-/// What a task still needs that reports a progress far behind what is known of its kind: it is judged by itself, and
-/// never better than its kind.
+/// What a task still needs that reports a progress far behind what is known of its kind: it is
+/// judged by itself, and never better than its kind.
 fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
-    let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else { return None };
+    let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else {
+        return None;
+    };
     let own = progress - load.resumed;
     let own_full_s = load.ran.secs() / own;
     let told = own > FIRST_PROGRESS && progress <= 1.0 && load.phase.executing();
-    (told && own_full_s > OWN_WAY * full_s).then(|| (1.0 - progress) * own_full_s - age_s(noted, now))
+    (told && own_full_s > OWN_WAY * full_s)
+        .then(|| (1.0 - progress) * own_full_s - age_s(noted, now))
 }

@@ -1,5 +1,6 @@
-//! The books of jobs that run as several ranks at once: how many, on which hosts, and what they wait for. What is not here:
-//! decisions, which are in `together` (who gets hosts) and `holdout` (how many).
+//! The books of jobs that run as several ranks at once: how many, on which hosts, and what they
+//! wait for. What is not here: decisions, which are in `together` (who gets hosts) and `holdout`
+//! (how many).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,8 @@ pub(crate) struct Gang {
     pub(crate) formed: Option<Time>,
     /// Since when its ranks run.
     pub(crate) begun: Option<Time>,
-    /// The hosts that it holds; whether a slot is kept there for it while none of its ranks is there.
+    /// The hosts that it holds; whether a slot is kept there for it while none of its ranks is
+    /// there.
     pub(crate) seats: BTreeMap<HostId, bool>,
     /// Attempts that were told to begin, as far as they may have heard it.
     pub(crate) told: BTreeSet<AttemptId>,
@@ -38,9 +40,11 @@ pub(crate) struct Gang {
     pub(crate) holdout: Option<Holdout>,
     /// Free hosts and jobs behind when it last decided, and when that was.
     pub(crate) looked: Option<(u32, u32, Time)>,
-    /// How many hosts were free, or nearly, when it was last looked at whose work could make room, and when that was.
+    /// How many hosts were free, or nearly, when it was last looked at whose work could make room,
+    /// and when that was.
     pub(crate) room: Option<(usize, Time)>,
-    /// Until when others may pass it, if they are done by then: when it was first expected to start.
+    /// Until when others may pass it, if they are done by then: when it was first expected to
+    /// start.
     pub(crate) passes_until: Option<Time>,
     /// What was said of waits, until it can be compared with what came.
     pub(crate) pending: Pending,
@@ -86,7 +90,8 @@ impl Job {
         }
     }
 
-    /// Whether time is reserved for it, since it is promised something or holds several hosts: then limits can pay.
+    /// Whether time is reserved for it, since it is promised something or holds several hosts: then
+    /// limits can pay.
     pub(crate) fn reserves(&self) -> bool {
         self.promise.is_some() || self.gang.is_some()
     }
@@ -105,7 +110,11 @@ impl Jobs {
     /// An attempt has not heard that it is to begin, if it was told so.
     pub(crate) fn not_heard(&mut self, attempt: AttemptId) {
         self.stir(attempt.task.job);
-        if let Some(gang) = self.table.get_mut(&attempt.task.job).and_then(|job| job.gang.as_mut()) {
+        if let Some(gang) = self
+            .table
+            .get_mut(&attempt.task.job)
+            .and_then(|job| job.gang.as_mut())
+        {
             gang.told.remove(&attempt);
         }
     }
@@ -123,8 +132,14 @@ impl Jobs {
 impl Hosts {
     /// A slot of the host is kept free, or is free again.
     pub(crate) fn reserve(&mut self, id: HostId, on: bool, now: Time) {
-        let Some(host) = self.table.at_mut(&id) else { return };
-        host.reserved = if on { host.reserved.saturating_add(1) } else { host.reserved.saturating_sub(1) };
+        let Some(host) = self.table.at_mut(&id) else {
+            return;
+        };
+        host.reserved = if on {
+            host.reserved.saturating_add(1)
+        } else {
+            host.reserved.saturating_sub(1)
+        };
         self.index.update(host, now);
     }
 }

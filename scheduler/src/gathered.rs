@@ -1,5 +1,5 @@
-//! A set of indices that come one by one, nearly in order but with many gaps for a while, such as the tasks that are
-//! done. Taking some out again is rare, and costs a look at all.
+//! A set of indices that come one by one, nearly in order but with many gaps for a while, such as
+//! the tasks that are done. Taking some out again is rare, and costs a look at all.
 
 use common::IdSet;
 
@@ -65,7 +65,10 @@ impl Gathered {
 
 impl From<IdSet> for Gathered {
     fn from(whole: IdSet) -> Self {
-        Gathered { whole, ..Gathered::default() }
+        Gathered {
+            whole,
+            ..Gathered::default()
+        }
     }
 }
 
@@ -76,7 +79,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Indices in any order, some of them there from the beginning, up to the last ones that there are.
+        /// Indices in any order, some of them there from the beginning, up to the last ones that
+        /// there are.
         #[test]
         fn it_holds_what_was_put_in(
             base in prop_oneof![Just(0), Just(1_000), Just(u32::MAX - 299)],

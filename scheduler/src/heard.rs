@@ -1,5 +1,5 @@
-//! A table of who was heard of, of bounded size: whoever was not heard of for longest goes where there are too many. What is
-//! not here: what is known of each.
+//! A table of who was heard of, of bounded size: whoever was not heard of for longest goes where
+//! there are too many. What is not here: what is known of each.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -23,7 +23,10 @@ struct Known<V> {
 
 impl<K: Ord, V> Default for Heard<K, V> {
     fn default() -> Self {
-        Self { known: BTreeMap::new(), observed: 0 }
+        Self {
+            known: BTreeMap::new(),
+            observed: 0,
+        }
     }
 }
 
@@ -55,7 +58,8 @@ impl<K: Ord, V> Heard<K, V> {
 }
 
 impl<K: Ord + Clone, V: Default> Heard<K, V> {
-    /// Something is heard of this one, of at most so many. Nearly always it is known, and then nothing is copied.
+    /// Something is heard of this one, of at most so many. Nearly always it is known, and then
+    /// nothing is copied.
     pub(crate) fn hear<Q>(&mut self, key: &Q, most: usize, note: impl FnOnce(&mut V))
     where
         K: Borrow<Q>,
@@ -73,9 +77,16 @@ impl<K: Ord + Clone, V: Default> Heard<K, V> {
 
     fn enter(&mut self, key: K, most: usize) -> &mut Known<V> {
         if self.known.len() >= most {
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.seen).map(|(key, _)| key.clone());
+            let oldest = self
+                .known
+                .iter()
+                .min_by_key(|(_, known)| known.seen)
+                .map(|(key, _)| key.clone());
             oldest.and_then(|key| self.known.remove(&key));
         }
-        self.known.entry(key).or_insert_with(|| Known { value: V::default(), seen: 0 })
+        self.known.entry(key).or_insert_with(|| Known {
+            value: V::default(),
+            seen: 0,
+        })
     }
 }

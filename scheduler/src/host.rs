@@ -1,4 +1,5 @@
-//! The books of the hosts: what each one is, holds and may take. What is not here: decisions, and tasks.
+//! The books of the hosts: what each one is, holds and may take. What is not here: decisions, and
+//! tasks.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +22,8 @@ use crate::policy::placement::ReadyHosts;
 use crate::reservation::Windows;
 use crate::standing::Standing;
 
-/// A host. What each event touches comes first and lies together: with thousands of hosts, finding it in memory is most of
-/// the cost.
+/// A host. What each event touches comes first and lies together: with thousands of hosts, finding
+/// it in memory is most of the cost.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
@@ -56,12 +57,14 @@ pub(crate) struct Host {
     pub(crate) frozen: u32,
     /// Slots that are kept free for jobs of several ranks.
     pub(crate) reserved: u32,
-    /// Completions of live attempts that it delivered, and attempts that succeeded here, in this incarnation.
+    /// Completions of live attempts that it delivered, and attempts that succeeded here, in this
+    /// incarnation.
     pub(crate) delivered: u64,
     pub(crate) finished: u64,
     /// Since when it has been one of the ready hosts, while it is.
     ready: Option<Time>,
-    /// Its speed as counted among the usable ones, if it is; by that it is found among the ready hosts as well.
+    /// Its speed as counted among the usable ones, if it is; by that it is found among the ready
+    /// hosts as well.
     usable_speed: Speed,
     /// When its silence is looked at next.
     check: Option<Time>,
@@ -88,7 +91,8 @@ pub(crate) struct Host {
     pub(crate) windows: Option<Box<Windows>>,
     /// Until when its owner lends it, where that is known.
     pub(crate) lent: Option<Lent>,
-    /// One host of its owner's, the same for all of them; and how many of its results in a row agreed with others'.
+    /// One host of its owner's, the same for all of them; and how many of its results in a row
+    /// agreed with others'.
     pub(crate) party: HostId,
     pub(crate) valid: u32,
     /// What it is held responsible for, if anything.
@@ -100,8 +104,9 @@ pub(crate) struct Host {
 /// Whether it can be talked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// It held attempts before the master restarted, and has not joined since. Shown as suspect from the start; its
-    /// silence counts as with any other host, so that a fleet which is about to reconnect is not duplicated.
+    /// It held attempts before the master restarted, and has not joined since. Shown as suspect
+    /// from the start; its silence counts as with any other host, so that a fleet which is about to
+    /// reconnect is not duplicated.
     Awaited,
     Connected,
     Disconnected,
@@ -143,7 +148,8 @@ pub(crate) struct Load {
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
     pub(crate) duplicate: bool,
-    /// Whether it was told to stand still, and takes no slot; and for which task, as far as is known.
+    /// Whether it was told to stand still, and takes no slot; and for which task, as far as is
+    /// known.
     pub(crate) frozen: bool,
     pub(crate) made_room_for: Option<TaskId>,
     /// Whether it was told to stop, and only its host does not know yet.
@@ -229,12 +235,15 @@ impl Host {
 
     /// Whether what it holds can go on.
     pub(crate) fn lets_go_on(&self) -> bool {
-        self.presence == Presence::Connected && self.liveness == Liveness::Alive && self.owner.lets_run()
+        self.presence == Presence::Connected
+            && self.liveness == Liveness::Alive
+            && self.owner.lets_run()
     }
 
     /// Whether it can be told, if only by what is usual, when it lets tasks go on.
     pub(crate) fn foreseen(&self) -> bool {
-        let paused = !self.owner.lets_run() && self.owner.reason() == Some(YieldReason::PausedByOwner);
+        let paused =
+            !self.owner.lets_run() && self.owner.reason() == Some(YieldReason::PausedByOwner);
         self.liveness == Liveness::Alive && self.presence != Presence::Disconnected && !paused
     }
 
@@ -245,11 +254,14 @@ impl Host {
 
     /// Its slots and its speed as they are counted among the usable ones.
     fn counted_usable(&self) -> Option<(u32, Speed)> {
-        self.usable_slots.map(|slots| (slots.get(), self.usable_speed))
+        self.usable_slots
+            .map(|slots| (slots.get(), self.usable_speed))
     }
 
     pub(crate) fn free_slots(&self) -> usize {
-        (self.usable_slots() as usize).saturating_sub(self.in_slots()).saturating_sub(self.reserved as usize)
+        (self.usable_slots() as usize)
+            .saturating_sub(self.in_slots())
+            .saturating_sub(self.reserved as usize)
     }
 
     /// How many live attempts take a slot, or wait for one.
@@ -259,9 +271,17 @@ impl Host {
 
     /// Has a live attempt stand still for another's sake, or go on.
     pub(crate) fn hold(&mut self, attempt: &AttemptId, frozen: bool) {
-        if let Some(load) = self.books.at_mut(attempt).filter(|load| load.frozen != frozen) {
+        if let Some(load) = self
+            .books
+            .at_mut(attempt)
+            .filter(|load| load.frozen != frozen)
+        {
             load.frozen = frozen;
-            self.frozen = if frozen { self.frozen + 1 } else { self.frozen.saturating_sub(1) };
+            self.frozen = if frozen {
+                self.frozen + 1
+            } else {
+                self.frozen.saturating_sub(1)
+            };
         }
     }
 
@@ -285,30 +305,41 @@ impl Host {
         match self.owner {
             _ if phase == Phase::Held => true,
             OwnerState::Away => false,
-            OwnerState::Sharing(..) if self.owner.lets_run() => matches!(phase, Phase::Suspended(_)),
+            OwnerState::Sharing(..) if self.owner.lets_run() => {
+                matches!(phase, Phase::Suspended(_))
+            }
             OwnerState::Present(_) | OwnerState::Sharing(..) => true,
         }
     }
 
-    /// Attempts beyond its slots that have not begun, the latest ones: what it can do without while its slots are
-    /// taken.
+    /// Attempts beyond its slots that have not begun, the latest ones: what it can do without while
+    /// its slots are taken.
     pub(crate) fn backlog(&self) -> Vec<AttemptId> {
         let idle = |load: &Load| matches!(load.phase, Phase::Queued | Phase::Staging);
-        let mut idle: Vec<_> =
-            self.books.iter().filter(|(_, load)| idle(load)).map(|(id, l)| (l.assigned, *id)).collect();
+        let mut idle: Vec<_> = self
+            .books
+            .iter()
+            .filter(|(_, load)| idle(load))
+            .map(|(id, l)| (l.assigned, *id))
+            .collect();
         idle.sort_unstable();
         let running = self.in_slots().saturating_sub(idle.len());
         let next = (self.usable_slots() as usize).saturating_sub(running);
-        idle.into_iter().skip(next).map(|(_, attempt)| attempt).collect()
+        idle.into_iter()
+            .skip(next)
+            .map(|(_, attempt)| attempt)
+            .collect()
     }
 
     /// How many looks at its backlog in a row, this one included, find that nothing was delivered.
     pub(crate) fn quiet_looks(&self) -> u32 {
-        self.watch.filter(|watch| watch.delivered == self.delivered).map_or(0, |watch| watch.quiet + 1)
+        self.watch
+            .filter(|watch| watch.delivered == self.delivered)
+            .map_or(0, |watch| watch.quiet + 1)
     }
 
-    /// What keeps an attempt here in this phase from going on. One that an owner's return finds unexecuted is given
-    /// back by the worker: nobody has to rescue it.
+    /// What keeps an attempt here in this phase from going on. One that an owner's return finds
+    /// unexecuted is given back by the worker: nobody has to rescue it.
     pub(crate) fn hold_up(&self, phase: Phase) -> Option<CopyReason> {
         if self.liveness != Liveness::Alive {
             return Some(CopyReason::Suspect);
@@ -316,7 +347,10 @@ impl Host {
         if phase == Phase::Held {
             return Some(CopyReason::Frozen);
         }
-        let reason = self.owner.reason().filter(|_| phase.executing() && self.holds_still(phase));
+        let reason = self
+            .owner
+            .reason()
+            .filter(|_| phase.executing() && self.holds_still(phase));
         reason.map(CopyReason::Suspended)
     }
 
@@ -355,7 +389,8 @@ pub(crate) struct Index {
     pub(crate) backlogs: BTreeSet<(Time, HostId)>,
     /// When each benched host may have its next task.
     pub(crate) benches: BTreeSet<(Time, HostId)>,
-    /// Slots of hosts that take work, busy ones included, and the sum of their speeds in millionths.
+    /// Slots of hosts that take work, busy ones included, and the sum of their speeds in
+    /// millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
     /// How many hosts of each speed take work. Kept from when it is first asked for.
@@ -376,16 +411,23 @@ impl Index {
         let usable = slots.map(|slots| (slots.get(), host.speed));
         let before = host.counted_usable();
         if usable.is_some() != before.is_some() && !self.standing.is_bare() {
-            host.books.attempts().for_each(|attempt| self.standing.open(attempt, takes_work));
+            host.books
+                .attempts()
+                .for_each(|attempt| self.standing.open(attempt, takes_work));
         }
         if usable != before {
-            let millionths = |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
+            let millionths =
+                |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
             self.usable_slots -= before.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_speed -= before.map_or(0, millionths);
             self.usable_speed += usable.map_or(0, millionths);
             if let Some(speeds) = self.usable_speeds.get_mut() {
-                recount(speeds, before.map(|(_, speed)| speed), usable.map(|(_, speed)| speed));
+                recount(
+                    speeds,
+                    before.map(|(_, speed)| speed),
+                    usable.map(|(_, speed)| speed),
+                );
             }
         }
         let ready = takes_work && host.free_slots() > 0;
@@ -394,7 +436,10 @@ impl Index {
         } else if !self.thawable.is_empty() {
             self.thawable.remove(&host.id);
         }
-        if let Some(since) = host.ready.filter(|_| !ready || host.usable_speed != host.speed) {
+        if let Some(since) = host
+            .ready
+            .filter(|_| !ready || host.usable_speed != host.speed)
+        {
             self.ready.remove(host.id, since, host.usable_speed);
             host.ready = None;
         }
@@ -422,9 +467,14 @@ impl Index {
         }
     }
 
-    /// Looks at the host's backlog at `at`, after so many quiet looks, and not at the time planned before.
+    /// Looks at the host's backlog at `at`, after so many quiet looks, and not at the time planned
+    /// before.
     pub(crate) fn watch_backlog(&mut self, host: &mut Host, at: Option<Time>, quiet: u32) {
-        let watch = at.map(|at| Watch { at, delivered: host.delivered, quiet });
+        let watch = at.map(|at| Watch {
+            at,
+            delivered: host.delivered,
+            quiet,
+        });
         if let Some(old) = std::mem::replace(&mut host.watch, watch) {
             self.backlogs.remove(&(old.at, host.id));
         }
@@ -478,7 +528,11 @@ impl Hosts {
     /// Whether the host offers what is needed.
     pub(crate) fn offer(&self, id: HostId, needs: Needs) -> bool {
         // Most jobs need nothing: not worth a search.
-        needs == Needs::default() || self.table.get(&id).is_some_and(|host| needs.missing(host.offers).is_none())
+        needs == Needs::default()
+            || self
+                .table
+                .get(&id)
+                .is_some_and(|host| needs.missing(host.offers).is_none())
     }
 
     /// The host, made if it is not there.
@@ -488,7 +542,9 @@ impl Hosts {
 
     /// The host's speed, or its record, is known now.
     pub(crate) fn count(&mut self, id: HostId) {
-        let Some(host) = self.table.at_mut(&id) else { return };
+        let Some(host) = self.table.at_mut(&id) else {
+            return;
+        };
         let counted = Some((host.speed, host.record));
         if host.counted != counted {
             if let Some((speed, record)) = std::mem::replace(&mut host.counted, counted) {
@@ -505,7 +561,9 @@ impl Hosts {
     /// Says which hosts are in another state than before the step.
     pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
         for id in self.index.touched.drain(..) {
-            let Some(host) = self.table.at_mut(&id) else { continue };
+            let Some(host) = self.table.at_mut(&id) else {
+                continue;
+            };
             let state = host.present_state();
             let owner = host.owner.reason();
             if (state, owner) != (host.state, host.announced) {
@@ -514,12 +572,17 @@ impl Hosts {
                 }
                 host.state = state;
                 host.announced = owner;
-                fx.push(Effect::HostChanged { host: id, state, owner });
+                fx.push(Effect::HostChanged {
+                    host: id,
+                    state,
+                    owner,
+                });
             }
         }
     }
 
-    /// Takes a live attempt off the host's books whose completion it delivers; also says how fast it ran.
+    /// Takes a live attempt off the host's books whose completion it delivers; also says how fast
+    /// it ran.
     pub(crate) fn deliver(
         &mut self,
         id: HostId,
@@ -536,9 +599,13 @@ impl Hosts {
         Some((load, host.speed))
     }
 
-    /// A live attempt is to end. Its slot is free at once, or only when the host reports without it.
+    /// A live attempt is to end. Its slot is free at once, or only when the host reports without
+    /// it.
     pub(crate) fn stop(&mut self, id: HostId, attempt: AttemptId, now: Time, when_reported: bool) {
-        let load = self.table.at_mut(&id).and_then(|host| host.books.at_mut(&attempt));
+        let load = self
+            .table
+            .at_mut(&id)
+            .and_then(|host| host.books.at_mut(&attempt));
         match load {
             Some(load) if when_reported => {
                 load.stopping = true;

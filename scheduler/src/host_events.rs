@@ -10,9 +10,10 @@ use crate::host::{Host, Liveness, Load, Presence};
 use crate::job::{EndedCopy, Jobs, LiveCopy};
 use crate::scheduler::Scheduler;
 
-/// An attempt that its host does not list in this many heartbeats in a row never arrived there, or was lost there. One
-/// is not enough: the assignment may have crossed the heartbeat on its way. Two are, since a worker sends the second one
-/// a heartbeat's time later, and assignments travel in order on one stream.
+/// An attempt that its host does not list in this many heartbeats in a row never arrived there, or
+/// was lost there. One is not enough: the assignment may have crossed the heartbeat on its way. Two
+/// are, since a worker sends the second one a heartbeat's time later, and assignments travel in
+/// order on one stream.
 const MISSING_BEATS: u32 = 2;
 
 impl Scheduler {
@@ -27,10 +28,12 @@ impl Scheduler {
     ) {
         let host = self.hosts.entry(id, self.now);
         let up_since = Time(self.now.0.saturating_sub(status.up_for.0));
-        let known = !matches!(host.presence, Presence::Awaited | Presence::Left) && host.liveness != Liveness::Lost;
+        let known = !matches!(host.presence, Presence::Awaited | Presence::Left)
+            && host.liveness != Liveness::Lost;
         let again = known && host.heard.is_some_and(|heard| up_since <= heard);
         if known && !again {
-            self.foresight.on_failure(host, host.heard.unwrap_or(self.now));
+            self.foresight
+                .on_failure(host, host.heard.unwrap_or(self.now));
         }
         host.slots = slots;
         host.speed = speed;
@@ -51,10 +54,18 @@ impl Scheduler {
         self.watch(id);
         self.reconcile(id, held, true, fx);
         // What it was told last may not have reached it.
-        held.iter().filter(|held| held.phase == Phase::Ready).for_each(|held| self.jobs.not_heard(held.attempt));
+        held.iter()
+            .filter(|held| held.phase == Phase::Ready)
+            .for_each(|held| self.jobs.not_heard(held.attempt));
     }
 
-    pub(crate) fn on_host_heard(&mut self, id: HostId, status: Status, held: &[Held], fx: &mut Vec<Effect>) {
+    pub(crate) fn on_host_heard(
+        &mut self,
+        id: HostId,
+        status: Status,
+        held: &[Held],
+        fx: &mut Vec<Effect>,
+    ) {
         if self.hear(id, Some((status.owner, status.owner_for))) {
             self.note_status(id, status);
             self.reconcile(id, held, false, fx);
@@ -62,7 +73,13 @@ impl Scheduler {
     }
 
     /// What earlier days say of it.
-    pub(crate) fn on_host_known(&mut self, id: HostId, speed: Speed, record: Option<TrackRecord>, habit: Habit) {
+    pub(crate) fn on_host_known(
+        &mut self,
+        id: HostId,
+        speed: Speed,
+        record: Option<TrackRecord>,
+        habit: Habit,
+    ) {
         let host = self.hosts.entry(id, self.now);
         host.speed = speed;
         host.record = record;
@@ -76,7 +93,9 @@ impl Scheduler {
     fn note_status(&mut self, id: HostId, status: Status) {
         let now = self.now;
         let ago = |span: Span| Time(now.0.saturating_sub(span.0));
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         self.foresight.on_cpu(host, now);
         host.cpu_seen = now;
         host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
@@ -84,11 +103,14 @@ impl Scheduler {
         host.owner_since = ago(status.owner_for);
     }
 
-    /// Compares what the host lists with its books. What is listed and not on them is taken back if it once was there
-    /// and its task can still use it; else the host may drop it. What is on them and not listed is lost: at once when
-    /// the host joins, after [`MISSING_BEATS`] heartbeats otherwise.
+    /// Compares what the host lists with its books. What is listed and not on them is taken back if
+    /// it once was there and its task can still use it; else the host may drop it. What is on them
+    /// and not listed is lost: at once when the host joins, after [`MISSING_BEATS`] heartbeats
+    /// otherwise.
     fn reconcile(&mut self, id: HostId, held: &[Held], joining: bool, fx: &mut Vec<Effect>) {
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         host.beat = host.beat.wrapping_add(1);
         let mut listed = 0;
         let mut strangers = Vec::new();
@@ -103,8 +125,17 @@ impl Scheduler {
             }
         }
         if listed < host.books.len() {
-            let patience = |load: &Load| if joining || load.stopping { 1 } else { MISSING_BEATS };
-            let missing = host.books.iter().filter(|(_, load)| host.beat.wrapping_sub(load.seen) >= patience(load));
+            let patience = |load: &Load| {
+                if joining || load.stopping {
+                    1
+                } else {
+                    MISSING_BEATS
+                }
+            };
+            let missing = host
+                .books
+                .iter()
+                .filter(|(_, load)| host.beat.wrapping_sub(load.seen) >= patience(load));
             for attempt in missing.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
                 self.lose(id, attempt, EndReason::Forgotten, fx);
             }
@@ -115,24 +146,45 @@ impl Scheduler {
         }
         self.note_begun(id, held);
         if !strangers.is_empty() {
-            fx.push(Effect::Abandon { host: id, attempts: strangers.into_iter().map(|held| held.attempt).collect() });
+            fx.push(Effect::Abandon {
+                host: id,
+                attempts: strangers.into_iter().map(|held| held.attempt).collect(),
+            });
         }
     }
 
-    /// Takes a listed attempt back on the books, or waits for its delivery; false where it is of no use.
+    /// Takes a listed attempt back on the books, or waits for its delivery; false where it is of no
+    /// use.
     fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
         let attempt = held.attempt;
         let max_copies = self.settings.max_copies;
         let index = attempt.task.index;
-        if self.hosts.get(id).is_some_and(|host| host.books.contains(&attempt)) {
+        if self
+            .hosts
+            .get(id)
+            .is_some_and(|host| host.books.contains(&attempt))
+        {
             return true;
         }
-        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else { return false };
-        let Some(record) = job.records.at_mut(&index) else { return false };
-        let given = |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
-        let Some(ended) = record.ended.iter().find(given).copied() else { return false };
-        let Some(host) = self.hosts.get(id) else { return false };
-        let most = if job.gang.is_some() { 1 } else { max_copies as usize };
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
+            return false;
+        };
+        let Some(record) = job.records.at_mut(&index) else {
+            return false;
+        };
+        let given =
+            |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
+        let Some(ended) = record.ended.iter().find(given).copied() else {
+            return false;
+        };
+        let Some(host) = self.hosts.get(id) else {
+            return false;
+        };
+        let most = if job.gang.is_some() {
+            1
+        } else {
+            max_copies as usize
+        };
         // Where all ranks wait to start together none goes on alone.
         let scattered = job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
         if ended.returned || scattered || record.live.len() >= most {
@@ -144,16 +196,31 @@ impl Scheduler {
         record.losses = record.losses.saturating_sub(u32::from(ended.charged));
         let duplicate = !record.live.is_empty();
         let hold_up = host.hold_up(Phase::Queued);
-        record.live.push(LiveCopy { attempt, host: id, primary: !duplicate, suspended: false, hold_up });
+        record.live.push(LiveCopy {
+            attempt,
+            host: id,
+            primary: !duplicate,
+            suspended: false,
+            hold_up,
+        });
         job.requeued.remove(index);
         job.stir();
-        host.books.insert(attempt, Load::assigned(self.now, duplicate, host.beat));
+        host.books
+            .insert(attempt, Load::assigned(self.now, duplicate, host.beat));
         job.refresh(index, max_copies);
         self.jobs.lines.sync(job);
         moved(&mut self.jobs, host, held, max_copies, fx);
         host.hold(&attempt, held.phase == Phase::Held);
-        if let (Some(host), Some(job)) = (self.hosts.table.get(&id), self.jobs.table.get(&attempt.task.job)) {
-            job.stand(attempt, host, self.settings.start_cost, &mut self.hosts.index.standing);
+        if let (Some(host), Some(job)) = (
+            self.hosts.table.get(&id),
+            self.jobs.table.get(&attempt.task.job),
+        ) {
+            job.stand(
+                attempt,
+                host,
+                self.settings.start_cost,
+                &mut self.hosts.index.standing,
+            );
         }
         self.reindex(id);
         true
@@ -161,7 +228,9 @@ impl Scheduler {
 
     pub(crate) fn on_attempts_moved(&mut self, id: HostId, held: &[Held], fx: &mut Vec<Effect>) {
         self.hear(id, None);
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         for held in held {
             moved(&mut self.jobs, host, held, self.settings.max_copies, fx);
         }
@@ -170,10 +239,20 @@ impl Scheduler {
 
     /// How much would be lost with what a host lists is known better now.
     fn note_begun(&mut self, id: HostId, held: &[Held]) {
-        let Some(host) = self.hosts.table.get(&id).filter(|_| !self.hosts.index.standing.is_bare()) else { return };
+        let Some(host) = self
+            .hosts
+            .table
+            .get(&id)
+            .filter(|_| !self.hosts.index.standing.is_bare())
+        else {
+            return;
+        };
         for held in held {
             if let Some(load) = host.books.get(&held.attempt) {
-                self.hosts.index.standing.note(held.attempt, host.began(load, self.settings.start_cost));
+                self.hosts
+                    .index
+                    .standing
+                    .note(held.attempt, host.began(load, self.settings.start_cost));
             }
         }
     }
@@ -183,7 +262,9 @@ impl Scheduler {
     }
 
     pub(crate) fn on_host_disconnected(&mut self, id: HostId) {
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         if host.presence == Presence::Connected {
             host.presence = Presence::Disconnected;
             host.parted = Some(self.now);
@@ -193,13 +274,17 @@ impl Scheduler {
     }
 
     pub(crate) fn on_host_closing(&mut self, id: HostId) {
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         host.closing = true;
         self.reindex(id);
     }
 
     pub(crate) fn on_host_left(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         host.presence = Presence::Left;
         self.bury(id, why, fx);
     }
@@ -214,7 +299,12 @@ impl Scheduler {
         self.watch(id);
     }
 
-    pub(crate) fn on_attempts_returned(&mut self, id: HostId, attempts: &[AttemptId], fx: &mut Vec<Effect>) {
+    pub(crate) fn on_attempts_returned(
+        &mut self,
+        id: HostId,
+        attempts: &[AttemptId],
+        fx: &mut Vec<Effect>,
+    ) {
         self.hear(id, None);
         for attempt in attempts {
             self.lose(id, *attempt, EndReason::Returned, fx);
@@ -251,10 +341,13 @@ impl Scheduler {
 
     /// Everything that the host held is gone.
     fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
-        let Some(host) = self.hosts.table.at_mut(&id) else { return };
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
         if host.heard.is_some() && host.liveness != Liveness::Lost {
             let silent = matches!(why, EndReason::LeaseExpired(_));
-            self.foresight.on_failure(host, if silent { host.silent_since } else { self.now });
+            self.foresight
+                .on_failure(host, if silent { host.silent_since } else { self.now });
         }
         if host.reserved > 0 {
             self.jobs.stir_all();
@@ -267,10 +360,12 @@ impl Scheduler {
         }
     }
 
-    /// The host gave a sign of life, and perhaps said something of its owner: its lease begins anew. False where
-    /// nothing can be heard from it: it never joined, or has left.
+    /// The host gave a sign of life, and perhaps said something of its owner: its lease begins
+    /// anew. False where nothing can be heard from it: it never joined, or has left.
     pub(crate) fn hear(&mut self, id: HostId, owner: Option<(OwnerState, Span)>) -> bool {
-        let Some(host) = self.hosts.get(id) else { return false };
+        let Some(host) = self.hosts.get(id) else {
+            return false;
+        };
         if matches!(host.presence, Presence::Left | Presence::Awaited) {
             return false;
         }
@@ -281,8 +376,8 @@ impl Scheduler {
         let (owner, owner_for) = owner.unwrap_or((host.owner, Span::ZERO));
         let revived = host.liveness != Liveness::Alive;
         if revived || owner != host.owner {
-            // Why the owner wants the host may change, and how many slots are left to tasks: what is learned is of
-            // hosts that run nothing, and of those that run something.
+            // Why the owner wants the host may change, and how many slots are left to tasks: what
+            // is learned is of hosts that run nothing, and of those that run something.
             if owner.lets_run() != host.owner.lets_run() {
                 let since = Time(self.now.0.saturating_sub(owner_for.0));
                 self.foresight.on_cpu(host, self.now);
@@ -315,9 +410,16 @@ impl Scheduler {
     /// The host can do more, or less, than before: so can its attempts.
     fn on_host_turned(&mut self, id: HostId) {
         self.reindex(id);
-        let Some(host) = self.hosts.get(id) else { return };
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
         for (attempt, load) in host.books.iter() {
-            self.jobs.mark(*attempt, load.phase, host.hold_up(load.phase), self.settings.max_copies);
+            self.jobs.mark(
+                *attempt,
+                load.phase,
+                host.hold_up(load.phase),
+                self.settings.max_copies,
+            );
         }
     }
 
@@ -330,11 +432,16 @@ impl Scheduler {
 
 /// Notes what a host says of an attempt on its books.
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
-    let Some(load) = host.books.at_mut(&held.attempt) else { return };
+    let Some(load) = host.books.at_mut(&held.attempt) else {
+        return;
+    };
     load.ran = held.ran;
     load.progress = held.progress;
     load.noted = host.heard;
-    let suspended_since = host.heard.filter(|_| suspended(held.phase)).map(|heard| heard - held.frozen_for);
+    let suspended_since = host
+        .heard
+        .filter(|_| suspended(held.phase))
+        .map(|heard| heard - held.frozen_for);
     if let (Some(since), None, Some(heard)) = (load.suspended_since, suspended_since, host.heard) {
         load.suspended = load.suspended + heard.since(since);
     }
@@ -347,11 +454,18 @@ fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mu
         jobs.stir(held.attempt.task.job);
     }
     if held.phase.executing() && !before.executing() {
-        fx.push(Effect::Executing { attempt: held.attempt });
+        fx.push(Effect::Executing {
+            attempt: held.attempt,
+        });
     }
     let meaning = |phase| (suspended(phase), host.hold_up(phase));
     if meaning(before) != meaning(held.phase) {
-        jobs.mark(held.attempt, held.phase, host.hold_up(held.phase), max_copies);
+        jobs.mark(
+            held.attempt,
+            held.phase,
+            host.hold_up(held.phase),
+            max_copies,
+        );
     }
 }
 
@@ -361,11 +475,23 @@ fn suspended(phase: Phase) -> bool {
 
 impl Jobs {
     /// Notes on a live attempt's task what its phase and its host's state mean for it.
-    pub(crate) fn mark(&mut self, attempt: AttemptId, phase: Phase, hold_up: Option<CopyReason>, max_copies: u32) {
-        let Some(job) = self.table.get_mut(&attempt.task.job) else { return };
+    pub(crate) fn mark(
+        &mut self,
+        attempt: AttemptId,
+        phase: Phase,
+        hold_up: Option<CopyReason>,
+        max_copies: u32,
+    ) {
+        let Some(job) = self.table.get_mut(&attempt.task.job) else {
+            return;
+        };
         let index = attempt.task.index;
-        let Some(record) = job.records.at_mut(&index) else { return };
-        let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else { return };
+        let Some(record) = job.records.at_mut(&index) else {
+            return;
+        };
+        let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else {
+            return;
+        };
         if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
             copy.suspended = suspended(phase);
             copy.hold_up = hold_up;

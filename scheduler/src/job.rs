@@ -1,5 +1,6 @@
-//! The books of the jobs: which task is where, and what each tried one has been through. Tasks that were never tried,
-//! and settled ones, are only members of sets of ranges. What is not here: decisions.
+//! The books of the jobs: which task is where, and what each tried one has been through. Tasks that
+//! were never tried, and settled ones, are only members of sets of ranges. What is not here:
+//! decisions.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,12 +37,14 @@ use crate::speculation::{Speculation, Speculator};
 use crate::stack::Stack;
 use crate::wishes::{Wish, Wishes};
 
-/// How many ended attempts of an unsettled task are remembered with their hosts, so that a late result still counts.
+/// How many ended attempts of an unsettled task are remembered with their hosts, so that a late
+/// result still counts.
 const REMEMBERED: usize = 32;
 /// A user's estimate that is off by more than this factor is dropped for what was measured.
 const FAR_OFF: f64 = 1.5;
 
-/// So many finished tasks of a job, and each so-manieth after that, say something of its user's estimates.
+/// So many finished tasks of a job, and each so-manieth after that, say something of its user's
+/// estimates.
 const TEACHING: u64 = 256;
 
 /// A job.
@@ -68,13 +71,14 @@ pub(crate) struct Job {
     pub(crate) finished: Gathered,
     pub(crate) failed: IdSet,
     pub(crate) cancelled: IdSet,
-    /// The highest attempt number of each tried task that failed or was cancelled: should it be reopened, counting
-    /// goes on from there.
+    /// The highest attempt number of each tried task that failed or was cancelled: should it be
+    /// reopened, counting goes on from there.
     pub(crate) numbers: BTreeMap<u32, u32>,
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
-    /// What tasks of the same user and program took before, on average, in seconds on a host of speed 1, where enough is known.
+    /// What tasks of the same user and program took before, on average, in seconds on a host of
+    /// speed 1, where enough is known.
     pub(crate) usual_s: Option<f64>,
     /// What its runs, or those before it, teach about limits.
     pub(crate) lessons: Lessons,
@@ -86,7 +90,8 @@ pub(crate) struct Job {
     pub(crate) speculation: Option<Box<Speculation>>,
     /// Its hosts, of a job that runs as several ranks at once.
     pub(crate) gang: Option<Box<Gang>>,
-    /// Results that were believed alone, by their hosts and tasks, with the highest attempt number of the task.
+    /// Results that were believed alone, by their hosts and tasks, with the highest attempt number
+    /// of the task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
     /// How its attempts ended, host by host.
     pub(crate) blame: Blame,
@@ -123,8 +128,8 @@ pub(crate) struct Record {
     pub(crate) made_room_for: Option<TaskId>,
     /// The part of it that a checkpoint of an ended attempt holds.
     pub(crate) saved: f64,
-    /// The work after which an attempt was killed at a limit that the policy set, in seconds on a host of speed 1; and the
-    /// number of that attempt.
+    /// The work after which an attempt was killed at a limit that the policy set, in seconds on a
+    /// host of speed 1; and the number of that attempt.
     pub(crate) killed_s: f64,
     killed: u32,
     /// Speed of the host that its primary attempt was last given to.
@@ -159,45 +164,85 @@ pub(crate) struct EndedCopy {
 }
 
 impl Record {
-    /// A task that had attempts in an earlier life, up to this number, none of which matters any more.
+    /// A task that had attempts in an earlier life, up to this number, none of which matters any
+    /// more.
     pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
-        Self { attempts, forgotten: attempts, after: (attempts, failed), ..Self::default() }
+        Self {
+            attempts,
+            forgotten: attempts,
+            after: (attempts, failed),
+            ..Self::default()
+        }
     }
 
     /// Remembers the latest of the attempts that were lost in an earlier life, or were told to end.
     pub(crate) fn remember_ended(&mut self, job: JobId, tried: &Tried) {
-        let own = |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
-        let live = |id: &AttemptId| self.live.iter().any(|copy| copy.attempt.number == id.number);
-        let copy =
-            |(attempt, host), charged, returned| EndedCopy { attempt, host, delivered: false, charged, returned };
-        let lost = tried.lost.iter().map(|(id, host, charged)| copy((*id, *host), *charged, false));
+        let own =
+            |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
+        let live = |id: &AttemptId| {
+            self.live
+                .iter()
+                .any(|copy| copy.attempt.number == id.number)
+        };
+        let copy = |(attempt, host), charged, returned| EndedCopy {
+            attempt,
+            host,
+            delivered: false,
+            charged,
+            returned,
+        };
+        let lost = tried
+            .lost
+            .iter()
+            .map(|(id, host, charged)| copy((*id, *host), *charged, false));
         let ended = lost.chain(tried.ended.iter().map(|ended| copy(*ended, false, true)));
-        let mut ended: Vec<EndedCopy> = ended.filter(|ended| own(&ended.attempt) && !live(&ended.attempt)).collect();
-        ended.sort_unstable_by_key(|ended| (ended.attempt, ended.host, ended.charged, ended.returned));
+        let mut ended: Vec<EndedCopy> = ended
+            .filter(|ended| own(&ended.attempt) && !live(&ended.attempt))
+            .collect();
+        ended.sort_unstable_by_key(|ended| {
+            (ended.attempt, ended.host, ended.charged, ended.returned)
+        });
         ended.dedup_by_key(|ended| ended.attempt.number);
         self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
     }
 
     /// Takes a live attempt off and remembers it; says whether it was the primary one.
     pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
-        let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else { return false };
-        let Some(LiveCopy { host, primary, .. }) = self.live.remove(at) else { return false };
+        let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else {
+            return false;
+        };
+        let Some(LiveCopy { host, primary, .. }) = self.live.remove(at) else {
+            return false;
+        };
         let delivered = matches!(why, EndReason::Delivered(_));
         let returned = why.gives_back();
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
-        self.ended.push(EndedCopy { attempt, host, delivered, charged, returned });
+        self.ended.push(EndedCopy {
+            attempt,
+            host,
+            delivered,
+            charged,
+            returned,
+        });
         primary
     }
 
     /// Why the next attempt is started while none lives.
     pub(crate) fn start_reason(&self) -> StartReason {
-        let results = self.question.as_ref().map_or(0, |question| question.ballot.votes().len());
+        let results = self
+            .question
+            .as_ref()
+            .map_or(0, |question| question.ballot.votes().len());
         match self.after {
             (number, true) => StartReason::Retry(number),
-            (number, false) if number > 0 && number == self.killed => StartReason::NextLimit(number),
-            _ if results > 0 => StartReason::AnotherResult(u32::try_from(results).unwrap_or(u32::MAX)),
+            (number, false) if number > 0 && number == self.killed => {
+                StartReason::NextLimit(number)
+            }
+            _ if results > 0 => {
+                StartReason::AnotherResult(u32::try_from(results).unwrap_or(u32::MAX))
+            }
             (number, false) => StartReason::Requeued(number),
         }
     }
@@ -244,23 +289,31 @@ impl Job {
     pub(crate) fn limit(&self, index: u32, host: &Host) -> Option<Span> {
         let reserves = match self.policy.limits {
             Limits::Learned(_) => self.reserves(),
-            Limits::Windowed { killing } => killing && (host.windows.is_some() || host.lent.is_some()),
+            Limits::Windowed { killing } => {
+                killing && (host.windows.is_some() || host.lent.is_some())
+            }
             _ => true,
         };
         if !reserves {
             return self.rules.timeout;
         }
-        self.policy.limits.limit(&self.rules, &self.lessons, self.killed_s(index), host.speed)
+        self.policy
+            .limits
+            .limit(&self.rules, &self.lessons, self.killed_s(index), host.speed)
     }
 
-    /// Whether an attempt that was killed at this limit had it from the scheduler, and not from the job.
+    /// Whether an attempt that was killed at this limit had it from the scheduler, and not from the
+    /// job.
     pub(crate) fn limited(&self, limit: Span) -> bool {
         self.rules.timeout != Some(limit)
     }
 
-    /// The work after which an attempt at this task was killed at a learned limit; 0 where none was.
+    /// The work after which an attempt at this task was killed at a learned limit; 0 where none
+    /// was.
     pub(crate) fn killed_s(&self, index: u32) -> f64 {
-        self.records.get(&index).map_or(0.0, |record| record.killed_s)
+        self.records
+            .get(&index)
+            .map_or(0.0, |record| record.killed_s)
     }
 
     /// What the end of an attempt on a host of this speed says of its task's run time, if anything.
@@ -273,22 +326,37 @@ impl Job {
         }
     }
 
-    /// An attempt at its task took so long, or was killed then by a learned limit, where small work has this rate now.
+    /// An attempt at its task took so long, or was killed then by a learned limit, where small work
+    /// has this rate now.
     pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: impl FnOnce() -> f64) {
         let answer = self.policy.limits;
         let index = attempt.task.index;
         if answer.learns() {
-            self.lessons.observe(run, self.killed_s(index), answer.zeta(small_work()));
+            self.lessons
+                .observe(run, self.killed_s(index), answer.zeta(small_work()));
         }
-        if let Some(record) = self.records.at_mut(&index).filter(|record| !run.done && run.time > record.killed_s) {
+        if let Some(record) = self
+            .records
+            .at_mut(&index)
+            .filter(|record| !run.done && run.time > record.killed_s)
+        {
             record.killed_s = run.time;
-            record.killed = if answer.learns() { attempt.number } else { record.killed };
+            record.killed = if answer.learns() {
+                attempt.number
+            } else {
+                record.killed
+            };
         }
     }
 
-    /// An attempt at a task had done so much work, in seconds on a host of speed 1, when it had to make room: it takes longer.
+    /// An attempt at a task had done so much work, in seconds on a host of speed 1, when it had to
+    /// make room: it takes longer.
     pub(crate) fn outlived(&mut self, index: u32, work_s: f64) {
-        if let Some(record) = self.records.at_mut(&index).filter(|_| !self.rules.checkpoint) {
+        if let Some(record) = self
+            .records
+            .at_mut(&index)
+            .filter(|_| !self.rules.checkpoint)
+        {
             record.killed_s = record.killed_s.max(work_s);
         }
     }
@@ -319,7 +387,11 @@ impl Job {
 
     pub(crate) fn state(&self) -> JobState {
         if !self.settled() {
-            return if self.attempts == 0 { JobState::Waiting } else { JobState::Running };
+            return if self.attempts == 0 {
+                JobState::Waiting
+            } else {
+                JobState::Running
+            };
         }
         match (self.failed.is_empty(), self.cancelled.is_empty()) {
             (false, _) => JobState::Failed,
@@ -351,7 +423,11 @@ impl Job {
     pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
         let state = self.plain_state(index)?;
         let disclosed = state == TaskState::Waiting && self.only_disclosed(index);
-        Some(if disclosed { TaskState::Disclosed } else { state })
+        Some(if disclosed {
+            TaskState::Disclosed
+        } else {
+            state
+        })
     }
 
     /// Its state, whether or not somebody waits for it.
@@ -367,13 +443,18 @@ impl Job {
             (&self.failed, TaskState::Failed),
             (&self.cancelled, TaskState::Cancelled),
         ];
-        sets.into_iter().find(|(set, _)| set.contains(index)).map(|(_, state)| state)
+        sets.into_iter()
+            .find(|(set, _)| set.contains(index))
+            .map(|(_, state)| state)
     }
 
     /// The task that is next, out of the waiting ones, its record made if need be.
     pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
         if let Some(index) = self.requeued.pop_first() {
-            let why = self.records.get(&index).map_or(StartReason::First, Record::start_reason);
+            let why = self
+                .records
+                .get(&index)
+                .map_or(StartReason::First, Record::start_reason);
             return Some((index, why));
         }
         self.pop_waiting_fresh()
@@ -394,7 +475,11 @@ impl Job {
     /// Takes this one out of the waiting tasks, its record made if need be.
     pub(crate) fn take_waiting(&mut self, index: u32) -> Option<StartReason> {
         if self.requeued.remove(index) {
-            return Some(self.records.get(&index).map_or(StartReason::First, Record::start_reason));
+            return Some(
+                self.records
+                    .get(&index)
+                    .map_or(StartReason::First, Record::start_reason),
+            );
         }
         if !self.fresh.remove(index) {
             return None;
@@ -409,7 +494,8 @@ impl Job {
         self.stack.estimate(index).or(self.rules.estimate)
     }
 
-    /// Whether what its next finished task took is remembered for others of its user: of very many not all.
+    /// Whether what its next finished task took is remembered for others of its user: of very many
+    /// not all.
     pub(crate) fn teaches(&self) -> bool {
         let finished = self.finished.len();
         finished < TEACHING || finished.is_multiple_of(TEACHING)
@@ -417,7 +503,9 @@ impl Job {
 
     /// Whether a task would be tried again if its attempt failed.
     pub(crate) fn may_retry(&self, index: u32) -> bool {
-        self.records.get(&index).is_some_and(|record| record.failures < self.rules.retries)
+        self.records
+            .get(&index)
+            .is_some_and(|record| record.failures < self.rules.retries)
     }
 
     /// Puts a live attempt on the task's record and counts it.
@@ -432,8 +520,18 @@ impl Job {
         record.attempts += 1;
         self.attempts += 1;
         self.duplicates += u64::from(!record.live.is_empty());
-        let attempt = AttemptId { task: TaskId::new(self.rank.job, index), number: record.attempts, incarnation };
-        record.live.push(LiveCopy { attempt, host, primary, suspended: false, hold_up: None });
+        let attempt = AttemptId {
+            task: TaskId::new(self.rank.job, index),
+            number: record.attempts,
+            incarnation,
+        };
+        record.live.push(LiveCopy {
+            attempt,
+            host,
+            primary,
+            suspended: false,
+            hold_up: None,
+        });
         record.made_room_for = None;
         if primary {
             record.primary_speed = Some(speed);
@@ -443,25 +541,50 @@ impl Job {
 
     /// Brings everything that follows from a task's live attempts up to date after they changed.
     pub(crate) fn refresh(&mut self, index: u32, max_copies: u32) {
-        let Some(record) = self.records.at_mut(&index) else { return };
+        let Some(record) = self.records.at_mut(&index) else {
+            return;
+        };
         let suspended = !record.live.is_empty() && record.live.iter().all(|copy| copy.suspended);
         if suspended != record.suspended {
             record.suspended = suspended;
-            if suspended { self.suspended += 1 } else { self.suspended -= 1 }
+            if suspended {
+                self.suspended += 1
+            } else {
+                self.suspended -= 1
+            }
         }
         if self.rules.quorum.compares() {
             return self.want_results(index, max_copies);
         }
         // Nobody else can be this rank.
-        let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else { return };
+        let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else {
+            return;
+        };
         let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
         let hold_ups = record.live.iter().map(|copy| copy.hold_up);
-        match (self.policy.replication.rescue(hold_ups), record.live.first()) {
+        match (
+            self.policy.replication.rescue(hold_ups),
+            record.live.first(),
+        ) {
             (Some(why), Some(copy)) if !full => {
-                let wish = Wish { of: copy.attempt.number, why };
-                let class = if why == CopyReason::Suspect { Class::Unheard } else { Class::Duplicate };
+                let wish = Wish {
+                    of: copy.attempt.number,
+                    why,
+                };
+                let class = if why == CopyReason::Suspect {
+                    Class::Unheard
+                } else {
+                    Class::Duplicate
+                };
                 self.wishes.remove(index);
-                self.wishes.add(index, Urgency { class, speed: Speed::REFERENCE }, wish);
+                self.wishes.add(
+                    index,
+                    Urgency {
+                        class,
+                        speed: Speed::REFERENCE,
+                    },
+                    wish,
+                );
             }
             _ if full || self.policy.replication.rescues() => self.wishes.remove(index),
             _ => {}
@@ -480,31 +603,46 @@ impl Job {
         Some(record)
     }
 
-    /// What a task takes, in seconds on a host of speed 1: as the user estimates, unless what was measured is far from
-    /// that; else as measured.
+    /// What a task takes, in seconds on a host of speed 1: as the user estimates, unless what was
+    /// measured is far from that; else as measured.
     pub(crate) fn task_work_s(&self) -> Option<f64> {
-        let estimate = self.rules.estimate.map(Span::secs).filter(|estimate_s| *estimate_s > 0.0);
+        let estimate = self
+            .rules
+            .estimate
+            .map(Span::secs)
+            .filter(|estimate_s| *estimate_s > 0.0);
         match (estimate, self.pace.mean_work_s()) {
-            (Some(estimate_s), Some(mean_s)) if (mean_s / estimate_s).ln().abs() > FAR_OFF.ln() => Some(mean_s),
+            (Some(estimate_s), Some(mean_s)) if (mean_s / estimate_s).ln().abs() > FAR_OFF.ln() => {
+                Some(mean_s)
+            }
             (None, measured) => measured,
             (estimate, _) => estimate,
         }
     }
 
-    /// The longest run seen of its kind, in seconds on a host of speed 1: of its tasks; as the user estimates where none has
-    /// finished; or what is usual of user and program, where those that have are forgotten, as over a restart.
+    /// The longest run seen of its kind, in seconds on a host of speed 1: of its tasks; as the user
+    /// estimates where none has finished; or what is usual of user and program, where those that
+    /// have are forgotten, as over a restart.
     pub(crate) fn longest_s(&self) -> Option<f64> {
-        let estimate = self.rules.estimate.map(Span::secs).filter(|estimate_s| *estimate_s > 0.0);
+        let estimate = self
+            .rules
+            .estimate
+            .map(Span::secs)
+            .filter(|estimate_s| *estimate_s > 0.0);
         let usual_s = self.usual_s.filter(|_| self.finished.len() > 0);
         self.pace.longest_work_s().or(estimate).or(usual_s)
     }
 
     /// What is known of its tasks where one takes so long on average.
     pub(crate) fn takes(&self, mean_s: f64) -> Work {
-        Work { mean_s, longest_s: self.longest_s().unwrap_or(mean_s).max(mean_s) }
+        Work {
+            mean_s,
+            longest_s: self.longest_s().unwrap_or(mean_s).max(mean_s),
+        }
     }
 
-    /// What the user estimates of this very task, in seconds on a host of speed 1; 0 where nothing is said.
+    /// What the user estimates of this very task, in seconds on a host of speed 1; 0 where nothing
+    /// is said.
     pub(crate) fn own_estimate_s(&self, index: u32) -> f64 {
         self.stack.estimate(index).map_or(0.0, Span::secs)
     }
@@ -519,7 +657,11 @@ impl Job {
         if !self.rules.checkpoint || self.requeued.is_empty() {
             return 1.0;
         }
-        let saved = |index| self.records.get(&index).map_or(0.0, |record: &Record| record.saved);
+        let saved = |index| {
+            self.records
+                .get(&index)
+                .map_or(0.0, |record: &Record| record.saved)
+        };
         let saved: f64 = self.requeued.iter().map(saved).sum();
         (1.0 - saved / self.waiting() as f64).max(0.01)
     }
@@ -535,33 +677,63 @@ impl Job {
     }
 
     /// What its policy sees.
-    pub(crate) fn scene<'a>(&'a self, now: Time, settings: &'a Settings, hosts: &'a Hosts) -> Scene<'a> {
-        Scene { now, settings, hosts, job: self }
+    pub(crate) fn scene<'a>(
+        &'a self,
+        now: Time,
+        settings: &'a Settings,
+        hosts: &'a Hosts,
+    ) -> Scene<'a> {
+        Scene {
+            now,
+            settings,
+            hosts,
+            job: self,
+        }
     }
 
     /// Whether a live attempt of the task is on this host.
     pub(crate) fn is_on(&self, index: u32, host: HostId) -> bool {
-        self.records.get(&index).is_some_and(|record| record.live.iter().any(|copy| copy.host == host))
+        self.records
+            .get(&index)
+            .is_some_and(|record| record.live.iter().any(|copy| copy.host == host))
     }
 
     /// Gives what runs a timeout, where the policy has timeouts.
     pub(crate) fn time_out_live(&mut self, now: Time) {
         for (index, record) in self.records.iter() {
             for copy in record.live.iter() {
-                let timeout = self.policy.replication.timeout(now, &self.plan, !copy.primary);
-                self.timeouts.extend(timeout.map(|at| (at, index, copy.attempt.number)));
+                let timeout = self
+                    .policy
+                    .replication
+                    .timeout(now, &self.plan, !copy.primary);
+                self.timeouts
+                    .extend(timeout.map(|at| (at, index, copy.attempt.number)));
             }
         }
     }
 
     /// Wants a copy of each task that has only one live attempt.
     pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
-        let single =
-            |record: &Record| record.live.first().filter(|_| record.live.len() == 1).map(|copy| copy.attempt.number);
-        let singles: Vec<_> =
-            self.records.iter().filter_map(|(index, record)| Some((index, single(record)?))).collect();
+        let single = |record: &Record| {
+            record
+                .live
+                .first()
+                .filter(|_| record.live.len() == 1)
+                .map(|copy| copy.attempt.number)
+        };
+        let singles: Vec<_> = self
+            .records
+            .iter()
+            .filter_map(|(index, record)| Some((index, single(record)?)))
+            .collect();
         for (index, number) in singles {
-            self.want_copy(index, number, Class::Duplicate, CopyReason::Spare, max_copies);
+            self.want_copy(
+                index,
+                number,
+                Class::Duplicate,
+                CopyReason::Spare,
+                max_copies,
+            );
         }
     }
 
@@ -571,7 +743,12 @@ impl Job {
             return None;
         }
         let timeout = self.timeouts.first().map(|(at, ..)| *at);
-        timeout.into_iter().chain(self.plan.review).chain(self.plan.overdue).chain(self.blame.alarm()).min()
+        timeout
+            .into_iter()
+            .chain(self.plan.review)
+            .chain(self.plan.overdue)
+            .chain(self.blame.alarm())
+            .min()
     }
 
     /// The time of its alarm has come.
@@ -585,23 +762,41 @@ impl Job {
             && at <= now
         {
             self.timeouts.pop_first();
-            let live = |record: &&Record| record.live.iter().any(|copy| copy.attempt.number == number);
+            let live =
+                |record: &&Record| record.live.iter().any(|copy| copy.attempt.number == number);
             if self.records.get(&index).filter(live).is_some() {
-                self.want_copy(index, number, Class::Duplicate, CopyReason::TimedOut, max_copies);
+                self.want_copy(
+                    index,
+                    number,
+                    Class::Duplicate,
+                    CopyReason::TimedOut,
+                    max_copies,
+                );
             }
         }
     }
 
     /// Wants a copy of a task, unless it has as many as it may.
-    pub(crate) fn want_copy(&mut self, index: u32, of: u32, class: Class, why: CopyReason, max_copies: u32) {
-        let Some(record) = self.records.get(&index) else { return };
+    pub(crate) fn want_copy(
+        &mut self,
+        index: u32,
+        of: u32,
+        class: Class,
+        why: CopyReason,
+        max_copies: u32,
+    ) {
+        let Some(record) = self.records.get(&index) else {
+            return;
+        };
         if (record.live.len() as u64) < u64::from(max_copies) && !record.live.is_empty() {
             let speed = record.primary_speed.unwrap_or(Speed::REFERENCE);
-            self.wishes.add(index, Urgency { class, speed }, Wish { of, why });
+            self.wishes
+                .add(index, Urgency { class, speed }, Wish { of, why });
         }
     }
 
-    /// Marks a task without live attempts as waiting, unless a result of it is being compared: that decides.
+    /// Marks a task without live attempts as waiting, unless a result of it is being compared: that
+    /// decides.
     pub(crate) fn requeue(&mut self, index: u32, after: (u32, bool)) {
         if let Some(record) = self.records.at_mut(&index) {
             record.after = after;
@@ -621,7 +816,9 @@ impl Job {
 impl Record {
     /// Whether a result of it is being compared.
     pub(crate) fn compares(&self) -> bool {
-        self.question.as_ref().is_some_and(|question| question.ballot.pending() > 0)
+        self.question
+            .as_ref()
+            .is_some_and(|question| question.ballot.pending() > 0)
     }
 
     pub(crate) fn state(&self) -> TaskState {

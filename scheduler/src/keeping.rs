@@ -1,5 +1,5 @@
-//! How a promise stands: when its job should be done now, and what is in its way. What is not here: how promises are made
-//! (`promises`) and what is said of them.
+//! How a promise stands: when its job should be done now, and what is in its way. What is not here:
+//! how promises are made (`promises`) and what is said of them.
 
 use common::{JobId, Time};
 
@@ -15,7 +15,8 @@ pub struct Keeping {
     pub deadline: Time,
     /// When they should be, as was said then.
     pub promised: Time,
-    /// When they should be as things are now; none where no host takes work that would do for all that waits.
+    /// When they should be as things are now; none where no host takes work that would do for all
+    /// that waits.
     pub expected: Option<Time>,
     /// Attempts that have run for longer than their user estimated.
     pub overdue: u64,
@@ -35,7 +36,9 @@ impl Scheduler {
         let overdue = live.filter(|copy| {
             let host = self.hosts.table.get(&copy.host);
             let load = host.and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
-            let (Some((host, load)), Some(estimate)) = (load, job.estimate(copy.attempt.task.index)) else {
+            let (Some((host, load)), Some(estimate)) =
+                (load, job.estimate(copy.attempt.task.index))
+            else {
                 return false;
             };
             job.reserved(copy.attempt.task.index).is_none()

@@ -1,5 +1,6 @@
-//! The ledger: what was spent on somebody's tasks, what of it is billed, and how long was waited for results (Petrou et al.
-//! 2004, section 3.1). What is not here: where it is kept, and when a task is over.
+//! The ledger: what was spent on somebody's tasks, what of it is billed, and how long was waited
+//! for results (Petrou et al. 2004, section 3.1). What is not here: where it is kept, and when a
+//! task is over.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +14,24 @@ pub struct Entry {
     pub used: Span,
     /// What it takes: the run time of the attempt that counts.
     pub service: Span,
-    /// When it was requested, if it was. What was never only disclosed was requested when it was submitted.
+    /// When it was requested, if it was. What was never only disclosed was requested when it was
+    /// submitted.
     pub requested: Option<Time>,
     /// When it was executed, if it was.
     pub executed: Option<Time>,
 }
 
 impl Entry {
-    /// How long its user waited for the result: not at all where it was executed before it was requested.
+    /// How long its user waited for the result: not at all where it was executed before it was
+    /// requested.
     pub fn visible_response(&self) -> Option<Span> {
         Some(self.executed?.since(self.requested?))
     }
 
     /// Whether it was requested before it was executed.
     pub fn waited_for(&self) -> bool {
-        self.requested.is_some_and(|requested| self.executed.is_none_or(|executed| executed >= requested))
+        self.requested
+            .is_some_and(|requested| self.executed.is_none_or(|executed| executed >= requested))
     }
 }
 
@@ -101,19 +105,21 @@ impl Account {
         (self.used_s - self.billed_s).max(0.0)
     }
 
-    /// What somebody would pay who is billed for everything, over what was requested: scaled billed resources by the words
-    /// of the paper. At least 1; none where nothing was requested.
+    /// What somebody would pay who is billed for everything, over what was requested: scaled billed
+    /// resources by the words of the paper. At least 1; none where nothing was requested.
     pub fn scaled_if_all_billed(&self) -> Option<f64> {
         (self.billed_s > 0.0).then(|| self.used_s / self.billed_s)
     }
 
-    /// The same over what was not yet executed when it was requested, which gives the paper's numbers.
+    /// The same over what was not yet executed when it was requested, which gives the paper's
+    /// numbers.
     pub fn scaled_by_waited_for(&self) -> Option<f64> {
         (self.waited_for_s > 0.0).then(|| self.used_s / self.waited_for_s)
     }
 }
 
-/// Values that are not negative, counted in steps of a tenth, so that quantiles are known to within half of that.
+/// Values that are not negative, counted in steps of a tenth, so that quantiles are known to within
+/// half of that.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// How many values.
@@ -139,7 +145,10 @@ impl Distribution {
         if value < LEAST {
             self.zeros += 1;
         } else {
-            *self.steps.entry((value.ln() / STEP.ln()).ceil() as i16).or_default() += 1;
+            *self
+                .steps
+                .entry((value.ln() / STEP.ln()).ceil() as i16)
+                .or_default() += 1;
         }
     }
 
@@ -158,7 +167,8 @@ impl Distribution {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// The value that this part of all values does not exceed, to within a twentieth; none of nothing.
+    /// The value that this part of all values does not exceed, to within a twentieth; none of
+    /// nothing.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         if self.count == 1 {
             return Some(self.sum);
@@ -189,7 +199,12 @@ mod tests {
         let at = |s: u64| Time(s * 1_000_000);
         let used = Span::from_secs(used_s);
         let service = Span::from_secs(10);
-        Entry { used, service, requested: requested_s.map(at), executed: executed_s.map(at) }
+        Entry {
+            used,
+            service,
+            requested: requested_s.map(at),
+            executed: executed_s.map(at),
+        }
     }
 
     #[test]
@@ -199,11 +214,20 @@ mod tests {
         account.add(&entry(4, Some(11), Some(10)));
         account.add(&entry(5, None, Some(12)));
         account.add(&entry(3, None, None));
-        assert_eq!((account.used_s, account.billed_s, account.free_s()), (18.0, 10.0, 8.0));
-        assert_eq!((account.tasks, account.requested, account.finished), (4, 2, 2));
+        assert_eq!(
+            (account.used_s, account.billed_s, account.free_s()),
+            (18.0, 10.0, 8.0)
+        );
+        assert_eq!(
+            (account.tasks, account.requested, account.finished),
+            (4, 2, 2)
+        );
         assert_eq!(account.scaled_if_all_billed(), Some(1.8));
         assert_eq!(account.scaled_by_waited_for(), Some(3.0));
-        assert_eq!((account.response.mean(), account.response.quantile(0.5)), (Some(3.0), Some(0.0)));
+        assert_eq!(
+            (account.response.mean(), account.response.quantile(0.5)),
+            (Some(3.0), Some(0.0))
+        );
         assert_eq!(account.slowdown.sum, 0.6);
     }
 

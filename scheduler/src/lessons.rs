@@ -1,5 +1,5 @@
-//! What runs teach about the limits of the next ones. What is not here: the dynamic programmes (`reservation`), whose runs
-//! they are, and what becomes of a task that was killed at its limit.
+//! What runs teach about the limits of the next ones. What is not here: the dynamic programmes
+//! (`reservation`), whose runs they are, and what becomes of a task that was killed at its limit.
 
 use crate::reservation::{Grid, Learned, Run, Sequence, limit_after, optimal};
 use crate::runs::note;
@@ -26,7 +26,8 @@ pub(crate) struct Lessons {
     sequence: Option<Sequence>,
 }
 
-/// The limits that are learned, with what they are learned from. Times in seconds on a host of speed 1.
+/// The limits that are learned, with what they are learned from. Times in seconds on a host of
+/// speed 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnedLimits {
     /// How many runs are known.
@@ -42,13 +43,17 @@ pub struct LearnedLimits {
 impl Lessons {
     /// What these runs teach, oldest first, where small work arrives at this rate.
     pub(crate) fn of(runs: &[Run], zeta: f64) -> Self {
-        let mut lessons = Lessons { runs: runs.to_vec(), seen: runs.len() as u64, ..Lessons::default() };
+        let mut lessons = Lessons {
+            runs: runs.to_vec(),
+            seen: runs.len() as u64,
+            ..Lessons::default()
+        };
         lessons.learn(zeta);
         lessons
     }
 
-    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so much work (0 where none
-    /// was).
+    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so
+    /// much work (0 where none was).
     pub(crate) fn observe(&mut self, run: Run, killed_s: f64, zeta: f64) {
         note(&mut self.runs, KEPT, run, killed_s);
         self.seen += 1;
@@ -81,8 +86,8 @@ impl Lessons {
         self.sequence.as_ref()
     }
 
-    /// The limit of an attempt at a task that was killed after this much work: the next one of the sequence, or once that
-    /// is at its end, doubled. None while too few runs are known.
+    /// The limit of an attempt at a task that was killed after this much work: the next one of the
+    /// sequence, or once that is at its end, doubled. None while too few runs are known.
     pub(crate) fn limit_s(&self, killed_s: f64) -> Option<f64> {
         let limits = &self.sequence.as_ref()?.limits;
         let last = *limits.last()?;
@@ -95,7 +100,12 @@ impl Lessons {
     /// To be shown.
     pub(crate) fn told(&self) -> LearnedLimits {
         let killed = self.runs.iter().filter(|run| !run.done).count() as u64;
-        LearnedLimits { runs: self.runs.len() as u64, killed, zeta: self.zeta, sequence: self.sequence.clone() }
+        LearnedLimits {
+            runs: self.runs.len() as u64,
+            killed,
+            zeta: self.zeta,
+            sequence: self.sequence.clone(),
+        }
     }
 }
 
@@ -105,7 +115,8 @@ mod tests {
 
     fn taught(runs: &[f64]) -> Lessons {
         let mut lessons = Lessons::default();
-        runs.iter().for_each(|run| lessons.observe(Run::done(*run), 0.0, 0.0));
+        runs.iter()
+            .for_each(|run| lessons.observe(Run::done(*run), 0.0, 0.0));
         lessons
     }
 
@@ -132,7 +143,10 @@ mod tests {
     #[test]
     fn past_runs_teach_at_once_what_they_would_have_taught_one_by_one() {
         let runs: Vec<Run> = [10.0, 11.0, 12.0, 60.0, 11.5].map(Run::done).to_vec();
-        assert_eq!(Lessons::of(&runs, 0.0).limit_s(0.0), taught(&[10.0, 11.0, 12.0, 60.0, 11.5]).limit_s(0.0));
+        assert_eq!(
+            Lessons::of(&runs, 0.0).limit_s(0.0),
+            taught(&[10.0, 11.0, 12.0, 60.0, 11.5]).limit_s(0.0)
+        );
         assert_eq!(Lessons::of(&runs[..4], 0.0).limit_s(0.0), None);
         let told = Lessons::of(&runs, 0.3).told();
         assert_eq!((told.runs, told.killed, told.zeta), (5, 0, 0.3));

@@ -1,6 +1,7 @@
 //! The pure brain of deskgrid: events in, effects out, one step at a time.
 //!
-//! What is not here: clocks (time is an argument), input and output, async, randomness without a seed, hash order.
+//! What is not here: clocks (time is an argument), input and output, async, randomness without a
+//! seed, hash order.
 
 mod ahead;
 mod attempts;

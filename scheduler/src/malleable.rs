@@ -1,6 +1,7 @@
-//! Jobs that can run on more or fewer hosts, held together from start to end (Downey, "Using Queue Time Predictions for
-//! Processor Allocation", 1997): how fast they are on how many hosts, how long what runs still lasts, when so many hosts will
-//! be free, and how good such predictions were. What is not here: for how many hosts a job holds out (`policy::width`).
+//! Jobs that can run on more or fewer hosts, held together from start to end (Downey, "Using Queue
+//! Time Predictions for Processor Allocation", 1997): how fast they are on how many hosts, how long
+//! what runs still lasts, when so many hosts will be free, and how good such predictions were. What
+//! is not here: for how many hosts a job holds out (`policy::width`).
 
 mod accuracy;
 mod fit;

@@ -1,11 +1,14 @@
-//! How long tasks of one job take, as measured. What is not here: what follows from it (prefetch, predictions).
+//! How long tasks of one job take, as measured. What is not here: what follows from it (prefetch,
+//! predictions).
 
 use common::{Span, Speed};
 
-/// What handling any task costs a slot beside its run time; also keeps a run time of zero from meaning no limit.
+/// What handling any task costs a slot beside its run time; also keeps a run time of zero from
+/// meaning no limit.
 const OVERHEAD_S: f64 = 50e-6;
-/// Weights of a measurement above ([`RISE`]) and below ([`FALL`]) the present value: one long task is taken seriously at once, since tasks
-/// behind it would have to wait, and many short ones are needed to forget it.
+/// Weights of a measurement above ([`RISE`]) and below ([`FALL`]) the present value: one long task
+/// is taken seriously at once, since tasks behind it would have to wait, and many short ones are
+/// needed to forget it.
 const RISE: f64 = 0.5;
 const FALL: f64 = 0.05;
 
@@ -14,7 +17,8 @@ const FALL: f64 = 0.05;
 pub(crate) struct Pace {
     /// Moving average of what a task occupies a slot for, in seconds, leaning to the long ones.
     slot_s: Option<f64>,
-    /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1, and their number.
+    /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1, and their
+    /// number.
     work_s: f64,
     successes: u64,
     /// The largest of them.
@@ -37,7 +41,8 @@ impl Pace {
 
     /// How many tasks fit into a window of one slot; none before the first measurement.
     pub(crate) fn fit(&self, window: Span) -> u64 {
-        self.slot_s.map_or(0, |slot_s| (window.secs() / (slot_s + OVERHEAD_S)) as u64)
+        self.slot_s
+            .map_or(0, |slot_s| (window.secs() / (slot_s + OVERHEAD_S)) as u64)
     }
 
     /// The most work that a task turned out to be, in seconds on a host of speed 1.

@@ -19,7 +19,8 @@ pub(crate) struct Plan {
     pub(crate) search: Time,
     /// When running attempts are to be looked at again for those that are overdue.
     pub(crate) overdue: Option<Time>,
-    /// By when all hosts together could complete the waiting tasks, and up to when that is taken for granted.
+    /// By when all hosts together could complete the waiting tasks, and up to when that is taken
+    /// for granted.
     pub(crate) queue_end: Option<(Time, Time)>,
     /// Up to when, and up to which ready host, lookahead wants none of the ready hosts.
     pub(crate) declined: Option<(Time, u64)>,

@@ -7,8 +7,8 @@ use common::{Span, Time};
 use crate::job::Jobs;
 use crate::policy::ordering::Rank;
 
-/// A line of more jobs than this is summed up at most once in a while, so that asking for many of them, or often for one
-/// far back, costs no walk each time.
+/// A line of more jobs than this is summed up at most once in a while, so that asking for many of
+/// them, or often for one far back, costs no walk each time.
 const SHORT: usize = 100;
 /// How old those sums may be.
 const WHILE: Span = Span::from_secs(1);
@@ -39,7 +39,8 @@ impl Ahead {
     }
 }
 
-/// A long line as it was: each place with what is ahead of the next one, of the same class and user.
+/// A long line as it was: each place with what is ahead of the next one, of the same class and
+/// user.
 #[derive(Debug)]
 pub(crate) struct Sums {
     at: Time,
@@ -51,15 +52,18 @@ pub(crate) struct Sums {
 type Class = (bool, bool, u32);
 
 impl Jobs {
-    /// What is ahead of this place; of a long line as it was a moment ago. Of other users with whom slots are shared, as
-    /// much as of the user's own jobs is ahead.
+    /// What is ahead of this place; of a long line as it was a moment ago. Of other users with whom
+    /// slots are shared, as much as of the user's own jobs is ahead.
     pub(crate) fn ahead_of(&self, place: Rank, now: Time) -> Ahead {
         if self.lines.waiting.len() <= SHORT {
             return self.sums(now).ahead_of(place);
         }
         let mut sums = self.lines.sums.borrow_mut();
-        let known = sums.take().filter(|known| known.at <= now && now <= known.at + WHILE);
-        sums.insert(known.unwrap_or_else(|| self.sums(now))).ahead_of(place)
+        let known = sums
+            .take()
+            .filter(|known| known.at <= now && now <= known.at + WHILE);
+        sums.insert(known.unwrap_or_else(|| self.sums(now)))
+            .ahead_of(place)
     }
 
     fn sums(&self, now: Time) -> Sums {
@@ -70,12 +74,18 @@ impl Jobs {
             self.pass(*rank, total);
             places.push((*rank, *total));
         }
-        Sums { at: now, places, totals }
+        Sums {
+            at: now,
+            places,
+            totals,
+        }
     }
 
     /// Adds what waits of the job at this place.
     fn pass(&self, rank: Rank, sum: &mut Ahead) {
-        let Some(job) = self.table.get(&rank.job) else { return };
+        let Some(job) = self.table.get(&rank.job) else {
+            return;
+        };
         let tasks = job.waiting();
         sum.tasks += tasks;
         match job.task_work_s() {
@@ -90,14 +100,19 @@ impl Sums {
         let (unpromised, disclosed, _) = place.class();
         let before = self.places.partition_point(|(rank, _)| *rank < place);
         let last = before.checked_sub(1).and_then(|last| self.places.get(last));
-        let own = last.filter(|(rank, _)| rank.class() == place.class()).map_or_else(Ahead::default, |(_, sum)| *sum);
+        let own = last
+            .filter(|(rank, _)| rank.class() == place.class())
+            .map_or_else(Ahead::default, |(_, sum)| *sum);
 
         let mut ahead = own;
         for (class, total) in &self.totals {
             if (class.0, class.1) < (unpromised, disclosed) {
                 ahead.add(total, 1.0);
             } else if (class.0, class.1) == (unpromised, disclosed) && *class != place.class() {
-                ahead.add(total, (own.tasks as f64 / total.tasks.max(1) as f64).min(1.0));
+                ahead.add(
+                    total,
+                    (own.tasks as f64 / total.tasks.max(1) as f64).min(1.0),
+                );
             }
         }
         ahead

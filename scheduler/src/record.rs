@@ -1,5 +1,6 @@
-//! A run of the scheduler written down: what it was made of, every event with its time, and what followed. Bytes in and
-//! bytes out; where they lie is somebody else's affair, and feeding them to another scheduler is the simulator's.
+//! A run of the scheduler written down: what it was made of, every event with its time, and what
+//! followed. Bytes in and bytes out; where they lie is somebody else's affair, and feeding them to
+//! another scheduler is the simulator's.
 
 use common::journal::{self, BadEntry};
 use common::{Incarnation, Time};
@@ -70,7 +71,11 @@ pub enum BadRecord {
 ///
 /// # Errors
 /// If that cannot be written.
-pub fn begin(settings: &Settings, incarnation: Incarnation, out: &mut Vec<u8>) -> Result<(), BadEntry> {
+pub fn begin(
+    settings: &Settings,
+    incarnation: Incarnation,
+    out: &mut Vec<u8>,
+) -> Result<(), BadEntry> {
     journal::append(&Written::Begun(settings, incarnation), out)
 }
 
@@ -101,15 +106,25 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
     let mut runs = Vec::<Run>::new();
     let mut pending = None;
     let mut at = MAGIC.len();
-    while let Some((entry, length)) = journal::first(&bytes[at..]).map_err(|why| BadRecord::Broken { at, why })? {
+    while let Some((entry, length)) =
+        journal::first(&bytes[at..]).map_err(|why| BadRecord::Broken { at, why })?
+    {
         match (entry, runs.last_mut()) {
             (Entry::Begun(settings, incarnation), _) => {
-                runs.push(Run { settings, incarnation, steps: Vec::new() });
+                runs.push(Run {
+                    settings,
+                    incarnation,
+                    steps: Vec::new(),
+                });
                 pending = None;
             }
             (Entry::Event(at, event), Some(_)) => pending = Some((at, *event)),
             (Entry::Effects(effects), Some(run)) => {
-                run.steps.extend(pending.take().map(|(at, event)| Step { at, event, effects }));
+                run.steps.extend(
+                    pending
+                        .take()
+                        .map(|(at, event)| Step { at, event, effects }),
+                );
             }
             (_, None) => return Err(BadRecord::Headless(at)),
         }
@@ -128,7 +143,13 @@ mod tests {
             begin(&Settings::default(), incarnation, &mut bytes).unwrap();
             for n in 1..4 {
                 event(Time(n), &Event::Tick, &mut bytes).unwrap();
-                effects(&[Effect::JobAdmitted { job: common::JobId(n as u32) }], &mut bytes).unwrap();
+                effects(
+                    &[Effect::JobAdmitted {
+                        job: common::JobId(n as u32),
+                    }],
+                    &mut bytes,
+                )
+                .unwrap();
             }
         }
         bytes
@@ -138,10 +159,20 @@ mod tests {
     fn what_was_written_is_read_and_a_torn_end_is_left_out() {
         let bytes = recorded();
         let runs = read(&bytes).unwrap();
-        assert_eq!(runs.iter().map(|run| (run.incarnation.0, run.steps.len())).collect::<Vec<_>>(), [(1, 3), (2, 3)]);
+        assert_eq!(
+            runs.iter()
+                .map(|run| (run.incarnation.0, run.steps.len()))
+                .collect::<Vec<_>>(),
+            [(1, 3), (2, 3)]
+        );
         let last = &runs[1].steps[2];
         assert_eq!((last.at, &last.event), (Time(3), &Event::Tick));
-        assert_eq!(last.effects, [Effect::JobAdmitted { job: common::JobId(3) }]);
+        assert_eq!(
+            last.effects,
+            [Effect::JobAdmitted {
+                job: common::JobId(3)
+            }]
+        );
         let torn = read(&bytes[..bytes.len() - 1]).unwrap();
         assert_eq!((torn[0].steps.len(), torn[1].steps.len()), (3, 2));
     }
@@ -151,7 +182,10 @@ mod tests {
         assert_eq!(read(b"something else"), Err(BadRecord::NotOne));
         let mut bytes = recorded();
         bytes[MAGIC.len() + journal::PREFIX] = 9;
-        assert!(matches!(read(&bytes), Err(BadRecord::Broken { at: 18, .. })));
+        assert!(matches!(
+            read(&bytes),
+            Err(BadRecord::Broken { at: 18, .. })
+        ));
         let mut headless = MAGIC.to_vec();
         event(Time(1), &Event::Tick, &mut headless).unwrap();
         assert_eq!(read(&headless), Err(BadRecord::Headless(18)));

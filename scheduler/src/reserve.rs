@@ -1,5 +1,6 @@
-//! What the calendar reserves for tasks whose limits are learned: each its limit, and so many second and third attempts as
-//! tasks should need. What is not here: the limits themselves (`lessons`), and the calendar.
+//! What the calendar reserves for tasks whose limits are learned: each its limit, and so many
+//! second and third attempts as tasks should need. What is not here: the limits themselves
+//! (`lessons`), and the calendar.
 
 use common::{JobId, Span, Time};
 
@@ -13,7 +14,8 @@ use crate::reservation::{Learned, RunTimes, Sequence};
 use crate::scheduler::Scheduler;
 use crate::widths::of_ranks;
 
-/// Work that takes no longer than this, and that nobody was promised, fills the gaps that attempts leave.
+/// Work that takes no longer than this, and that nobody was promised, fills the gaps that attempts
+/// leave.
 const SMALL_S: f64 = 600.0;
 /// The time over which its rate is measured, in seconds.
 const MEMORY_S: f64 = 3_600.0;
@@ -38,14 +40,21 @@ impl SmallWork {
     /// Some work that nobody was promised has run for so long.
     pub(crate) fn note(&mut self, ran: Span, now: Time) {
         if ran.secs() <= SMALL_S {
-            *self = Self { sum_s: self.sum_at(now) + ran.secs(), at: now };
+            *self = Self {
+                sum_s: self.sum_at(now) + ran.secs(),
+                at: now,
+            };
         }
     }
 
     /// Its rate by slot, in hundredths.
     pub(crate) fn rate(&self, slots: u64, now: Time) -> f64 {
         let rate = self.sum_at(now) / MEMORY_S / slots.max(1) as f64;
-        if rate < LEAST_ZETA { 0.0 } else { (rate.min(MOST_ZETA) * 100.0).round() / 100.0 }
+        if rate < LEAST_ZETA {
+            0.0
+        } else {
+            (rate.min(MOST_ZETA) * 100.0).round() / 100.0
+        }
     }
 }
 
@@ -60,13 +69,18 @@ pub(crate) struct Remembered {
 impl Scheduler {
     /// The present rate of small work, by slot.
     pub(crate) fn small_work(&self) -> f64 {
-        self.foresight.small.rate(self.hosts.index.usable_slots, self.now)
+        self.foresight
+            .small
+            .rate(self.hosts.index.usable_slots, self.now)
     }
 
-    /// What tasks of a user and program took on average, in seconds on a host of speed 1, where enough runs are known.
+    /// What tasks of a user and program took on average, in seconds on a host of speed 1, where
+    /// enough runs are known.
     pub(crate) fn usual_work_s(&self, of: &Estimator) -> Option<f64> {
         let runs = self.foresight.experience.runs.of(of);
-        Learned::observed(runs).filter(|_| runs.len() as u64 >= FIRST_RUNS).map(|law| law.mean())
+        Learned::observed(runs)
+            .filter(|_| runs.len() as u64 >= FIRST_RUNS)
+            .map(|law| law.mean())
     }
 
     /// What past runs teach of a bag's tasks, where its policy wants to know.
@@ -77,7 +91,9 @@ impl Scheduler {
         // Of how many ranks it has, nothing is known yet where it can choose.
         let of = match bag.ranks {
             None => bag.terms.estimator.clone(),
-            Some(ranks) if ranks.most == Some(ranks.least) => of_ranks(&bag.terms.estimator, ranks.least),
+            Some(ranks) if ranks.most == Some(ranks.least) => {
+                of_ranks(&bag.terms.estimator, ranks.least)
+            }
             Some(_) => return Lessons::default(),
         };
         let of = &of;
@@ -86,18 +102,28 @@ impl Scheduler {
         let zeta = self.small_work();
         let mut remembered = self.foresight.remembered.borrow_mut();
         let same = (remembered.runs, remembered.zeta) == (version, zeta.to_bits());
-        if let Some((_, lessons)) = remembered.lessons.as_ref().filter(|(known, _)| same && known == of) {
+        if let Some((_, lessons)) = remembered
+            .lessons
+            .as_ref()
+            .filter(|(known, _)| same && known == of)
+        {
             return lessons.clone();
         }
         let lessons = Lessons::of(runs.of(of), zeta);
-        *remembered = Remembered { runs: version, zeta: zeta.to_bits(), lessons: Some((of.clone(), lessons.clone())) };
+        *remembered = Remembered {
+            runs: version,
+            zeta: zeta.to_bits(),
+            lessons: Some((of.clone(), lessons.clone())),
+        };
         lessons
     }
 
-    /// The limits that a bag's attempts would get, if its policy learns them from past runs and it has a deadline.
+    /// The limits that a bag's attempts would get, if its policy learns them from past runs and it
+    /// has a deadline.
     pub fn limits_offered(&self, bag: &Bag) -> Option<LearnedLimits> {
         let limits = policy(&bag.rules.policy)?.limits;
-        let learned = matches!(limits, Limits::Learned(_)) && (bag.terms.deadline.is_some() || bag.ranks.is_some());
+        let learned = matches!(limits, Limits::Learned(_))
+            && (bag.terms.deadline.is_some() || bag.ranks.is_some());
         learned.then(|| self.past_lessons(bag, limits).told())
     }
 
@@ -110,19 +136,36 @@ impl Scheduler {
 }
 
 impl Job {
-    /// What the calendar reserves for an attempt at this task, in seconds on a host of speed 1, where that is its limit.
+    /// What the calendar reserves for an attempt at this task, in seconds on a host of speed 1,
+    /// where that is its limit.
     pub(crate) fn reserved(&self, index: u32) -> Option<Span> {
-        if !matches!(self.policy.limits, Limits::Learned(_)) || self.promise.is_none() || self.rules.checkpoint {
+        if !matches!(self.policy.limits, Limits::Learned(_))
+            || self.promise.is_none()
+            || self.rules.checkpoint
+        {
             return None;
         }
-        let killed_s = self.records.get(&index).map_or(0.0, |record| record.killed_s);
+        let killed_s = self
+            .records
+            .get(&index)
+            .map_or(0.0, |record| record.killed_s);
         self.lessons.limit_s(killed_s).map(Span::from_secs_f64)
     }
 
     /// Second and later attempts that its tasks should need, with what each is reserved.
     pub(crate) fn spares(&self) -> Vec<Span> {
-        let Some(sequence) = self.lessons.sequence().filter(|_| self.reserved(0).is_some()) else { return Vec::new() };
-        let tried = self.records.values().filter(|record| record.killed_s == 0.0).count();
+        let Some(sequence) = self
+            .lessons
+            .sequence()
+            .filter(|_| self.reserved(0).is_some())
+        else {
+            return Vec::new();
+        };
+        let tried = self
+            .records
+            .values()
+            .filter(|record| record.killed_s == 0.0)
+            .count();
         spares(sequence, self.fresh.len() + tried as u64)
             .into_iter()
             .flat_map(|(limit, number)| vec![limit; number])
@@ -134,12 +177,19 @@ impl Job {
 pub(crate) fn spares(sequence: &Sequence, tasks: u64) -> Vec<(Span, usize)> {
     let later = sequence.limits.iter().skip(1).zip(&sequence.done);
     let number = |(limit, done): (&f64, &f64)| {
-        (Span::from_secs_f64(*limit), (tasks as f64 * (1.0 - done)).round().max(0.0) as usize)
+        (
+            Span::from_secs_f64(*limit),
+            (tasks as f64 * (1.0 - done)).round().max(0.0) as usize,
+        )
     };
-    later.map(number).take_while(|(_, number)| *number > 0).collect()
+    later
+        .map(number)
+        .take_while(|(_, number)| *number > 0)
+        .collect()
 }
 
-/// Which of so many tasks have these spare attempts: evenly, so that a part of the tasks has its part of them.
+/// Which of so many tasks have these spare attempts: evenly, so that a part of the tasks has its
+/// part of them.
 pub(crate) fn spread(tasks: &[u32], spares: &[(Span, usize)]) -> Vec<(u32, Span)> {
     let mut all = Vec::new();
     for (limit, number) in spares {
@@ -158,12 +208,17 @@ pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bo
     let mut high = tasks as usize + 1;
     while low + 1 < high {
         let middle = low.midpoint(high);
-        if fits(middle) { low = middle } else { high = middle }
+        if fits(middle) {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     low
 }
 
-/// The probability that of so many tasks, each of which fails with probability `q`, at most so many do.
+/// The probability that of so many tasks, each of which fails with probability `q`, at most so many
+/// do.
 pub(crate) fn at_most(tasks: u64, q: f64, most: usize) -> f64 {
     if q <= 0.0 || most as u64 >= tasks {
         return 1.0;
@@ -192,13 +247,20 @@ mod tests {
 
     #[test]
     fn spare_attempts_are_as_many_as_tasks_should_be_killed_and_lie_evenly() {
-        let sequence =
-            Sequence { cost: 0.0, points: vec![1, 2, 3], limits: vec![10.0, 20.0, 40.0], done: vec![0.9, 0.99, 1.0] };
+        let sequence = Sequence {
+            cost: 0.0,
+            points: vec![1, 2, 3],
+            limits: vec![10.0, 20.0, 40.0],
+            done: vec![0.9, 0.99, 1.0],
+        };
         assert_eq!(spares(&sequence, 1), []);
         assert_eq!(spares(&sequence, 20), [(s(20.0), 2)]);
         assert_eq!(spares(&sequence, 100), [(s(20.0), 10), (s(40.0), 1)]);
         let tasks: Vec<u32> = (1..=20).collect();
-        assert_eq!(spread(&tasks, &[(s(20.0), 2)]), [(6, s(20.0)), (16, s(20.0))]);
+        assert_eq!(
+            spread(&tasks, &[(s(20.0), 2)]),
+            [(6, s(20.0)), (16, s(20.0))]
+        );
         assert_eq!(spread(&[7], &[(s(20.0), 1)]), [(7, s(20.0))]);
     }
 
@@ -206,7 +268,10 @@ mod tests {
     fn how_probable_it_is_that_spare_attempts_suffice() {
         assert!((at_most(3, 0.5, 1) - 0.5).abs() < 1e-12);
         assert!((at_most(1, 0.1, 0) - 0.9).abs() < 1e-12);
-        assert_eq!((at_most(5, 0.3, 5), at_most(5, 0.0, 0), at_most(5, 1.0, 4)), (1.0, 1.0, 0.0));
+        assert_eq!(
+            (at_most(5, 0.3, 5), at_most(5, 0.0, 0), at_most(5, 1.0, 4)),
+            (1.0, 1.0, 0.0)
+        );
         let half = at_most(100_000, 0.1, 10_000);
         assert!((0.5..0.51).contains(&half), "{half}");
         assert_eq!(most_second(10, 2, |number| number <= 7), 7);
@@ -225,6 +290,10 @@ mod tests {
         assert!(small.rate(2, at(16_600)) < rate);
         assert_eq!(small.rate(2, at(50_000)), 0.0);
         small.note(s(10_000.0), at(50_000));
-        assert_eq!(small.rate(2, at(50_000)), 0.0, "what takes hours fills no gap");
+        assert_eq!(
+            small.rate(2, at(50_000)),
+            0.0,
+            "what takes hours fills no gap"
+        );
     }
 }

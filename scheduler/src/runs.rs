@@ -1,5 +1,6 @@
-//! Run times of the latest tasks, by user and program, those that were killed among them. What is not here: what is made of
-//! them (`lessons`), and how they compare with what was estimated (`estimates`).
+//! Run times of the latest tasks, by user and program, those that were killed among them. What is
+//! not here: what is made of them (`lessons`), and how they compare with what was estimated
+//! (`estimates`).
 
 use serde::{Deserialize, Serialize};
 
@@ -28,18 +29,23 @@ impl Runs {
         self.sources.observed()
     }
 
-    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so much work (0 where none
-    /// was), which this run says more of.
+    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so
+    /// much work (0 where none was), which this run says more of.
     pub(crate) fn observe(&mut self, of: &Estimator, run: Run, killed_s: f64) {
-        self.sources.hear(of, SOURCES, |runs| note(runs, KEPT, run, killed_s));
+        self.sources
+            .hear(of, SOURCES, |runs| note(runs, KEPT, run, killed_s));
     }
 }
 
-/// Adds a run to at most so many, each task's only once: the run that was killed after `killed_s` is that of the same task,
-/// or of one that is no different.
+/// Adds a run to at most so many, each task's only once: the run that was killed after `killed_s`
+/// is that of the same task, or of one that is no different.
 pub(crate) fn note(runs: &mut Vec<Run>, most: usize, run: Run, killed_s: f64) {
     let same = |known: &Run| !known.done && known.time == killed_s;
-    let before = if killed_s > 0.0 { runs.iter().rposition(same) } else { None };
+    let before = if killed_s > 0.0 {
+        runs.iter().rposition(same)
+    } else {
+        None
+    };
     match before {
         Some(before) => drop(runs.remove(before)),
         None if runs.len() >= most => drop(runs.remove(0)),
@@ -53,7 +59,10 @@ mod tests {
     use super::*;
 
     fn whose(user: &str) -> Estimator {
-        Estimator { user: user.to_owned(), program: "sim".to_owned() }
+        Estimator {
+            user: user.to_owned(),
+            program: "sim".to_owned(),
+        }
     }
 
     #[test]
@@ -73,7 +82,10 @@ mod tests {
     fn the_newest_runs_are_kept_and_who_was_not_heard_of_for_longest_goes() {
         let mut runs = Runs::default();
         (0..300).for_each(|run| runs.observe(&whose("ada"), Run::done(f64::from(run)), 0.0));
-        assert_eq!((runs.of(&whose("ada")).len(), runs.of(&whose("ada"))[0]), (KEPT, Run::done(100.0)));
+        assert_eq!(
+            (runs.of(&whose("ada")).len(), runs.of(&whose("ada"))[0]),
+            (KEPT, Run::done(100.0))
+        );
         (0..SOURCES).for_each(|user| runs.observe(&whose(&user.to_string()), Run::done(1.0), 0.0));
         assert_eq!(runs.of(&whose("ada")), []);
         assert_eq!(runs.sources.len(), SOURCES);

@@ -1,4 +1,5 @@
-//! The door: one event in, its effects out. What is not here: the handlers themselves, which lie beside.
+//! The door: one event in, its effects out. What is not here: the handlers themselves, which lie
+//! beside.
 
 use common::{HostId, Incarnation, JobId, Time};
 
@@ -38,10 +39,12 @@ impl Scheduler {
         }
     }
 
-    /// Considers one event, and adds what is to be done to `effects`, in order. Total: every event in every state has
-    /// an answer, even if that is to do nothing. Should `now` be earlier than before, the earlier time is ignored.
+    /// Considers one event, and adds what is to be done to `effects`, in order. Total: every event
+    /// in every state has an answer, even if that is to do nothing. Should `now` be earlier than
+    /// before, the earlier time is ignored.
     ///
-    /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue come first.
+    /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue
+    /// come first.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.go_on_to(now);
         let job = foretold_anew(&event);
@@ -49,8 +52,14 @@ impl Scheduler {
         self.follow(delivered, job, effects);
     }
 
-    /// Considers events that are known at the same time: nothing starts before all of them are noted.
-    pub fn step_all(&mut self, now: Time, events: impl IntoIterator<Item = Event>, effects: &mut Vec<Effect>) {
+    /// Considers events that are known at the same time: nothing starts before all of them are
+    /// noted.
+    pub fn step_all(
+        &mut self,
+        now: Time,
+        events: impl IntoIterator<Item = Event>,
+        effects: &mut Vec<Effect>,
+    ) {
         self.go_on_to(now);
         let mut delivered = None;
         let mut job = None;
@@ -66,7 +75,8 @@ impl Scheduler {
         self.jobs.lines.shares.now = self.now;
     }
 
-    /// What follows from what happened: starts, a prediction of this job, and which hosts are in another state.
+    /// What follows from what happened: starts, a prediction of this job, and which hosts are in
+    /// another state.
     fn follow(&mut self, delivered: Option<HostId>, job: Option<JobId>, effects: &mut Vec<Effect>) {
         self.dispatch(delivered, effects);
         if let Some(job) = job {
@@ -75,12 +85,19 @@ impl Scheduler {
         self.hosts.announce(self.now, effects);
     }
 
-    /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at once.
+    /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at
+    /// once.
     pub fn next_wakeup(&self) -> Option<Time> {
         let checks = self.hosts.index.checks.first();
         let backlogs = self.hosts.index.backlogs.first();
         let alarm = self.jobs.lines.alarms.first().map(|(at, _)| *at);
-        checks.into_iter().chain(backlogs).chain(self.hosts.index.benches.first()).map(|(at, _)| *at).chain(alarm).min()
+        checks
+            .into_iter()
+            .chain(backlogs)
+            .chain(self.hosts.index.benches.first())
+            .map(|(at, _)| *at)
+            .chain(alarm)
+            .min()
     }
 
     /// What earlier days taught.
@@ -94,11 +111,14 @@ impl Scheduler {
         self.foresight = Foresight::from(experience);
     }
 
-    /// Handles the event; says which host has just finished something and so may want more short tasks.
+    /// Handles the event; says which host has just finished something and so may want more short
+    /// tasks.
     fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
         match event {
             Event::JobSubmitted { job, bag } => self.on_job_submitted(job, *bag, fx),
-            Event::JobRestored { job, bag, progress } => self.on_job_restored(job, *bag, &progress, fx),
+            Event::JobRestored { job, bag, progress } => {
+                self.on_job_restored(job, *bag, &progress, fx)
+            }
             Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
             Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
             Event::JobForgotten { job } => self.on_job_forgotten(job),
@@ -107,16 +127,29 @@ impl Scheduler {
             Event::RestDecided { user, dropped } => self.on_rest_decided(&user, dropped),
             Event::ResultsGone { job, tasks } => self.on_results_gone(job, &tasks, fx),
             Event::ShareFull { user, full } => self.on_share_full(user, full),
-            Event::HostJoined { host, slots, speed, status, held } => {
+            Event::HostJoined {
+                host,
+                slots,
+                speed,
+                status,
+                held,
+            } => {
                 self.on_host_joined(host, slots, speed, status, &held, fx);
             }
             Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
-            Event::HostKnown { host, speed, record, habit } => self.on_host_known(host, speed, record, habit),
+            Event::HostKnown {
+                host,
+                speed,
+                record,
+                habit,
+            } => self.on_host_known(host, speed, record, habit),
             Event::HostOffers { host, offers } => self.hosts.entry(host, self.now).offers = offers,
             Event::HostWindows { host, windows } => self.on_host_windows(host, *windows),
             Event::HostLent { host, loan } => self.on_host_lent(host, loan),
             Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),
-            Event::ResultCompared { attempt, agrees } => self.on_result_compared(attempt, &agrees, fx),
+            Event::ResultCompared { attempt, agrees } => {
+                self.on_result_compared(attempt, &agrees, fx)
+            }
             Event::Learned(experience) => self.on_learned(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
             Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
@@ -126,10 +159,17 @@ impl Scheduler {
             Event::HostRevoked { host } => self.on_host_left(host, &EndReason::Revoked, fx),
             Event::HostDrained { host } => self.on_host_drained(host, true),
             Event::HostUndrained { host } => self.on_host_drained(host, false),
-            Event::AttemptEnded { host, attempt, outcome, ran } => {
+            Event::AttemptEnded {
+                host,
+                attempt,
+                outcome,
+                ran,
+            } => {
                 return self.on_attempt_ended(host, attempt, &outcome, ran, fx);
             }
-            Event::AttemptsReturned { host, attempts } => self.on_attempts_returned(host, &attempts, fx),
+            Event::AttemptsReturned { host, attempts } => {
+                self.on_attempts_returned(host, &attempts, fx)
+            }
             Event::MasterPaused { span } => self.on_master_paused(span),
             Event::Tick => {
                 self.on_tick(fx);

@@ -1,11 +1,11 @@
-//! Fair shares: whose waiting job is next where several users wait. The user who had the fewest slots lately, running
-//! tasks counted, goes first; priorities order the jobs of one user. What is not here: the order of one user's jobs
-//! (`crate::policy::ordering`).
+//! Fair shares: whose waiting job is next where several users wait. The user who had the fewest
+//! slots lately, running tasks counted, goes first; priorities order the jobs of one user. What is
+//! not here: the order of one user's jobs (`crate::policy::ordering`).
 //!
-//! Recent use is a user's average number of slots, weighted so that what lies one half-life back counts half (as the
-//! user priority of HTCondor does). With `r` running tasks the average `a` after `t` is `r + (a - r) 2^(-t / half-life)`.
-//! A user's claim is `(a + r) / weight`: the running tasks count at once, so that slots that become free at the same
-//! time are divided, too.
+//! Recent use is a user's average number of slots, weighted so that what lies one half-life back
+//! counts half (as the user priority of HTCondor does). With `r` running tasks the average `a`
+//! after `t` is `r + (a - r) 2^(-t / half-life)`. A user's claim is `(a + r) / weight`: the running
+//! tasks count at once, so that slots that become free at the same time are divided, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -33,7 +33,12 @@ pub struct Sharing {
 impl Default for Sharing {
     fn default() -> Self {
         let half_life = Span::from_secs(3_600);
-        Self { half_life, weights: BTreeMap::new(), most_running: BTreeMap::new(), most_running_each: None }
+        Self {
+            half_life,
+            weights: BTreeMap::new(),
+            most_running: BTreeMap::new(),
+            most_running_each: None,
+        }
     }
 }
 
@@ -74,7 +79,10 @@ pub(crate) struct Use {
 
 impl Shares {
     pub(crate) fn new(sharing: Option<Sharing>) -> Self {
-        Self { sharing, ..Self::default() }
+        Self {
+            sharing,
+            ..Self::default()
+        }
     }
 
     /// Whether users share.
@@ -84,14 +92,32 @@ impl Shares {
 
     /// The number of a user in ranks, made if need be; 0 for everybody where nobody shares.
     pub(crate) fn number(&mut self, name: &str) -> u32 {
-        let Some(sharing) = &self.sharing else { return 0 };
+        let Some(sharing) = &self.sharing else {
+            return 0;
+        };
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
         let number = u32::try_from(self.users.len()).unwrap_or(u32::MAX);
-        let weight = sharing.weights.get(name).copied().filter(|weight| *weight > 0.0).unwrap_or(1.0);
-        let most = sharing.most_running.get(name).copied().or(sharing.most_running_each);
-        let user = User { name: name.to_owned(), weight, most, average: 0.0, at: self.now, running: 0 };
+        let weight = sharing
+            .weights
+            .get(name)
+            .copied()
+            .filter(|weight| *weight > 0.0)
+            .unwrap_or(1.0);
+        let most = sharing
+            .most_running
+            .get(name)
+            .copied()
+            .or(sharing.most_running_each);
+        let user = User {
+            name: name.to_owned(),
+            weight,
+            most,
+            average: 0.0,
+            at: self.now,
+            running: 0,
+        };
         self.numbers.insert(name.to_owned(), number);
         self.users.push(user);
         number
@@ -101,7 +127,9 @@ impl Shares {
     pub(crate) fn note(&mut self, number: u32, before: u64, running: u64) {
         let half_life = self.half_life();
         let now = self.now;
-        let Some(user) = self.users.get_mut(number as usize) else { return };
+        let Some(user) = self.users.get_mut(number as usize) else {
+            return;
+        };
         user.average = user.average_at(now, half_life);
         user.at = user.at.max(now);
         user.running = (user.running + running).saturating_sub(before);
@@ -112,20 +140,31 @@ impl Shares {
         let user = self.users.get(number as usize)?;
         let average = user.average_at(self.now, self.half_life());
         let claim = (average + user.running as f64) / user.weight;
-        Some(Use { average, running: user.running, most: user.most, claim })
+        Some(Use {
+            average,
+            running: user.running,
+            most: user.most,
+            claim,
+        })
     }
 
     /// How many more tasks of the user may start; none where there is no bound.
     pub(crate) fn room(&self, number: u32) -> Option<u64> {
         let user = self.users.get(number as usize)?;
-        user.most.map(|most| u64::from(most).saturating_sub(user.running))
+        user.most
+            .map(|most| u64::from(most).saturating_sub(user.running))
     }
 
     /// The averages of all users, to be kept over a restart.
     pub(crate) fn averages(&self) -> BTreeMap<String, f64> {
         let half_life = self.half_life();
-        let averages = self.users.iter().map(|user| (user.name.clone(), user.average_at(self.now, half_life)));
-        averages.filter(|(_, average)| *average > LEAST_KEPT).collect()
+        let averages = self
+            .users
+            .iter()
+            .map(|user| (user.name.clone(), user.average_at(self.now, half_life)));
+        averages
+            .filter(|(_, average)| *average > LEAST_KEPT)
+            .collect()
     }
 
     /// Takes averages of before a restart.
@@ -140,7 +179,9 @@ impl Shares {
     }
 
     fn half_life(&self) -> Span {
-        self.sharing.as_ref().map_or(Span::ZERO, |sharing| sharing.half_life)
+        self.sharing
+            .as_ref()
+            .map_or(Span::ZERO, |sharing| sharing.half_life)
     }
 }
 
@@ -175,12 +216,16 @@ impl Asked {
             Some(last) => Excluded(*last),
             None => Included(Rank::first_of(class)),
         };
-        line.range((from, Unbounded)).next().copied().filter(|rank| rank.class() == class)
+        line.range((from, Unbounded))
+            .next()
+            .copied()
+            .filter(|rank| rank.class() == class)
     }
 }
 
 impl Lines {
-    /// The job of this line whose turn it is, after those that were asked, of users who may run more.
+    /// The job of this line whose turn it is, after those that were asked, of users who may run
+    /// more.
     pub(crate) fn next_turn(&self, line: &BTreeSet<Rank>, asked: &Asked) -> Option<Rank> {
         if !self.shares.on() {
             return after(line, asked.latest);
@@ -201,7 +246,10 @@ impl Lines {
                     best = Some((key, claim, next));
                 }
             }
-            from = line.range((Excluded(Rank::last_of(class)), Unbounded)).next().copied();
+            from = line
+                .range((Excluded(Rank::last_of(class)), Unbounded))
+                .next()
+                .copied();
         }
         best.map(|(.., rank)| rank)
     }
@@ -209,7 +257,11 @@ impl Lines {
     /// How many tasks of the job at this rank may start before it is another user's turn.
     pub(crate) fn quota(&self, rank: Rank) -> u64 {
         let room = self.shares.room(rank.user()).unwrap_or(u64::MAX);
-        if self.contested(rank) { room.min(1) } else { room }
+        if self.contested(rank) {
+            room.min(1)
+        } else {
+            room
+        }
     }
 
     /// Whether waiting jobs of this rank's class are another user's, too.
@@ -218,8 +270,14 @@ impl Lines {
             return false;
         }
         let (unpromised, disclosed, user) = rank.class();
-        let first = self.waiting.range(Rank::first_of((unpromised, disclosed, 0))..).next();
-        let last = self.waiting.range(..=Rank::last_of((unpromised, disclosed, u32::MAX))).next_back();
+        let first = self
+            .waiting
+            .range(Rank::first_of((unpromised, disclosed, 0))..)
+            .next();
+        let last = self
+            .waiting
+            .range(..=Rank::last_of((unpromised, disclosed, u32::MAX)))
+            .next_back();
         [first, last].into_iter().flatten().any(|other| {
             let class = other.class();
             (class.0, class.1) == (unpromised, disclosed) && class.2 != user
@@ -245,16 +303,35 @@ impl Jobs {
         let shares = &self.lines.shares;
         let mine = shares.of(job.rank.user()).filter(|_| shares.on())?;
         if let Some(most) = mine.most.filter(|most| mine.running >= u64::from(*most)) {
-            return Some(format!("{} of your tasks run, and the admin lets you run {most} at a time", mine.running));
+            return Some(format!(
+                "{} of your tasks run, and the admin lets you run {most} at a time",
+                mine.running
+            ));
         }
 
         let (unpromised, disclosed, user) = job.rank.class();
         let mut ahead = Vec::new();
-        let mut from = self.lines.waiting.range(Rank::first_of((unpromised, disclosed, 0))..).next().copied();
-        while let Some(rank) = from.filter(|rank| (rank.class().0, rank.class().1) == (unpromised, disclosed)) {
+        let mut from = self
+            .lines
+            .waiting
+            .range(Rank::first_of((unpromised, disclosed, 0))..)
+            .next()
+            .copied();
+        while let Some(rank) =
+            from.filter(|rank| (rank.class().0, rank.class().1) == (unpromised, disclosed))
+        {
             let other = rank.class().2;
-            ahead.extend(shares.of(other).filter(|of| other != user && of.claim < mine.claim));
-            from = self.lines.waiting.range((Excluded(Rank::last_of(rank.class())), Unbounded)).next().copied();
+            ahead.extend(
+                shares
+                    .of(other)
+                    .filter(|of| other != user && of.claim < mine.claim),
+            );
+            from = self
+                .lines
+                .waiting
+                .range((Excluded(Rank::last_of(rank.class())), Unbounded))
+                .next()
+                .copied();
         }
         let least = ahead.iter().map(|of| of.average).min_by(f64::total_cmp)?;
         let users = if ahead.len() == 1 {

@@ -1,5 +1,5 @@
-//! Which task of a job is next where requested tasks go before those that are only disclosed (Petrou et al. 2004). What is
-//! not here: who makes room for whom (`crate::room`).
+//! Which task of a job is next where requested tasks go before those that are only disclosed
+//! (Petrou et al. 2004). What is not here: who makes room for whom (`crate::room`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,10 +25,12 @@ const STEPS: f64 = (1_u64 << 52) as f64;
 /// What is known of how a user goes about disclosed tasks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Speculator {
-    /// How often the rest of a job was dropped, and how often there was a rest to be dropped or gone on with.
+    /// How often the rest of a job was dropped, and how often there was a rest to be dropped or
+    /// gone on with.
     pub(crate) cancels: u32,
     pub(crate) decisions: u32,
-    /// How many tasks of settled jobs were executed since it last asked for one, which nobody has requested.
+    /// How many tasks of settled jobs were executed since it last asked for one, which nobody has
+    /// requested.
     unasked: u32,
     /// Whether as much is kept of what its disclosed tasks left as may be.
     full: bool,
@@ -39,7 +41,8 @@ pub(crate) struct Speculator {
 impl Speculator {
     /// How likely the user goes on after a result.
     pub(crate) fn goes_on(&self) -> f64 {
-        1.0 - (f64::from(self.cancels) + PRIOR_CANCELS) / (f64::from(self.decisions) + PRIOR_DECISIONS)
+        1.0 - (f64::from(self.cancels) + PRIOR_CANCELS)
+            / (f64::from(self.decisions) + PRIOR_DECISIONS)
     }
 
     fn decide(&mut self, dropped: bool) {
@@ -49,7 +52,8 @@ impl Speculator {
     }
 }
 
-/// Which tasks of a job somebody waits for, and in what order the others are likely needed: by index.
+/// Which tasks of a job somebody waits for, and in what order the others are likely needed: by
+/// index.
 #[derive(Debug)]
 pub(crate) struct Speculation {
     answer: Batchactive,
@@ -59,7 +63,8 @@ pub(crate) struct Speculation {
     pub(crate) requested: IdSet,
     /// From which index on the next request is expected.
     next: u32,
-    /// The place of each task that counts as requested, by the first and last of those that got it together.
+    /// The place of each task that counts as requested, by the first and last of those that got it
+    /// together.
     places: BTreeMap<u32, (u32, u64)>,
     /// Such tasks that have had no attempt, by their places; some may have had one meanwhile.
     line: VecDeque<(u64, IdSet)>,
@@ -70,10 +75,11 @@ pub(crate) struct Speculation {
     arrival: u64,
     /// How likely its user goes on after a result.
     goes_on: f64,
-    /// How many tasks of its user's earlier jobs are expected before: the next one of each that is open, and those that were
-    /// executed already and not asked for.
+    /// How many tasks of its user's earlier jobs are expected before: the next one of each that is
+    /// open, and those that were executed already and not asked for.
     before: u32,
-    /// Whether nothing more may be started that nobody has requested, since its user's share of kept output is full.
+    /// Whether nothing more may be started that nobody has requested, since its user's share of
+    /// kept output is full.
     full: bool,
 }
 
@@ -113,7 +119,11 @@ impl Speculation {
 
     /// From which index on the next request is expected; 0 where that decides nothing.
     pub(crate) fn expected(&self) -> u32 {
-        if matches!(self.answer.disclosed, Disclosed::Need { .. }) { self.next } else { 0 }
+        if matches!(self.answer.disclosed, Disclosed::Need { .. }) {
+            self.next
+        } else {
+            0
+        }
     }
 
     /// Whether a task goes with the requested ones.
@@ -126,8 +136,15 @@ impl Speculation {
         self.requested.len() < self.ids.len()
     }
 
-    /// Gives these tasks, none of which has one, a place in the line; `fresh` are those that have had no attempt.
-    pub(crate) fn line_up(&mut self, tasks: &IdSet, fresh: &IdSet, place: u64, work: impl Fn(u32) -> Span) {
+    /// Gives these tasks, none of which has one, a place in the line; `fresh` are those that have
+    /// had no attempt.
+    pub(crate) fn line_up(
+        &mut self,
+        tasks: &IdSet,
+        fresh: &IdSet,
+        place: u64,
+        work: impl Fn(u32) -> Span,
+    ) {
         for (first, last) in tasks.ranges() {
             self.places.insert(first, (last, place));
         }
@@ -148,26 +165,45 @@ impl Speculation {
     }
 
     fn place(&self, index: u32) -> u64 {
-        let found = self.places.range(..=index).next_back().filter(|(_, (last, _))| *last >= index);
+        let found = self
+            .places
+            .range(..=index)
+            .next_back()
+            .filter(|(_, (last, _))| *last >= index);
         found.map_or(self.arrival, |(_, (_, place))| *place)
     }
 
     /// The rank of a task among its kind; smaller goes first.
     pub(crate) fn turn(&self, index: u32, left: Span) -> Turn {
         if self.urgent(index) {
-            let key = if self.answer.requested == Requested::Srpt { left.0 } else { 0 };
-            return Turn { index, disclosed: false, key, place: self.place(index) };
+            let key = if self.answer.requested == Requested::Srpt {
+                left.0
+            } else {
+                0
+            };
+            return Turn {
+                index,
+                disclosed: false,
+                key,
+                place: self.place(index),
+            };
         }
         let key = match self.answer.disclosed {
             Disclosed::Need { later } => self.needlessness(index, f64::from(later) / 100.0),
             _ => 0,
         };
-        Turn { index, disclosed: true, key, place: self.arrival }
+        Turn {
+            index,
+            disclosed: true,
+            key,
+            place: self.arrival,
+        }
     }
 
-    /// How little a disclosed task is needed, in steps. Its user has to go on once for each task from the one that is expected
-    /// next up to this one, and once for each earlier job, and that takes time: who brings tasks one by one gets no more than
-    /// who brings them together. What was passed over is not expected at all.
+    /// How little a disclosed task is needed, in steps. Its user has to go on once for each task
+    /// from the one that is expected next up to this one, and once for each earlier job, and that
+    /// takes time: who brings tasks one by one gets no more than who brings them together. What was
+    /// passed over is not expected at all.
     fn needlessness(&self, index: u32, later: f64) -> u64 {
         if index < self.next {
             return STEPS as u64;
@@ -179,17 +215,35 @@ impl Speculation {
     }
 
     /// The waiting task that is next, out of those that have had no attempt and those that have.
-    pub(crate) fn first(&mut self, fresh: &IdSet, tried: &IdSet, work: impl Fn(u32) -> Span) -> Option<Turn> {
+    pub(crate) fn first(
+        &mut self,
+        fresh: &IdSet,
+        tried: &IdSet,
+        work: impl Fn(u32) -> Span,
+    ) -> Option<Turn> {
         let again = tried.iter().filter(|index| self.urgent(*index));
         let again = again.map(|index| self.turn(index, self.work_left(index, &work)));
         let again = again.min_by_key(|turn| (turn.key, turn.place, turn.index));
-        let new = self.first_fresh(fresh).map(|index| self.turn(index, work(index)));
-        let urgent = again.into_iter().chain(new).min_by_key(|turn| (turn.key, turn.place, turn.index));
-        if urgent.is_some() || self.full || matches!(self.answer.disclosed, Disclosed::Held | Disclosed::AsRequested) {
+        let new = self
+            .first_fresh(fresh)
+            .map(|index| self.turn(index, work(index)));
+        let urgent = again
+            .into_iter()
+            .chain(new)
+            .min_by_key(|turn| (turn.key, turn.place, turn.index));
+        if urgent.is_some()
+            || self.full
+            || matches!(
+                self.answer.disclosed,
+                Disclosed::Held | Disclosed::AsRequested
+            )
+        {
             return urgent;
         }
         let again = tried.iter();
-        let new = fresh.first_beyond(self.next, &self.requested).or_else(|| fresh.first_beyond(0, &self.requested));
+        let new = fresh
+            .first_beyond(self.next, &self.requested)
+            .or_else(|| fresh.first_beyond(0, &self.requested));
         let passed = |index: &u32| (*index < self.next, *index);
         let index = again.chain(new).min_by_key(passed)?;
         Some(self.turn(index, Span::ZERO))
@@ -220,7 +274,10 @@ impl Speculation {
 
     /// The work left of a task that takes so much in all.
     pub(crate) fn work_left(&self, index: u32, work: impl Fn(u32) -> Span) -> Span {
-        self.left.get(&index).copied().unwrap_or_else(|| work(index))
+        self.left
+            .get(&index)
+            .copied()
+            .unwrap_or_else(|| work(index))
     }
 }
 
@@ -228,8 +285,12 @@ impl Scheduler {
     /// Somebody waits for tasks of a job. Going on with one more is a decision of its user's.
     pub(crate) fn on_tasks_requested(&mut self, id: JobId, tasks: Option<&IdSet>) {
         let place = self.jobs.arrivals;
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
-        let Some((new, again)) = job.request(tasks, place) else { return };
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some((new, again)) = job.request(tasks, place) else {
+            return;
+        };
         self.jobs.arrivals += 1;
         self.hosts.index.standing.on_requested(id, job, &new);
         self.jobs.lines.sync(job);
@@ -237,7 +298,11 @@ impl Scheduler {
         match self.jobs.user(id) {
             _ if again => self.decided(id, false),
             Some(user) => {
-                self.jobs.speculators.entry(user.clone()).or_default().unasked = 0;
+                self.jobs
+                    .speculators
+                    .entry(user.clone())
+                    .or_default()
+                    .unasked = 0;
                 self.expect_of(&user, MOST_BEFORE as usize + 1);
             }
             None => {}
@@ -246,14 +311,22 @@ impl Scheduler {
 
     /// A job is dropped, and so is what nobody has requested of it.
     pub(crate) fn on_rest_cancelled(&mut self, id: JobId) {
-        if self.jobs.table.get_mut(&id).and_then(Job::drop_rest).is_some() {
+        if self
+            .jobs
+            .table
+            .get_mut(&id)
+            .and_then(Job::drop_rest)
+            .is_some()
+        {
             self.decided(id, true);
         }
     }
 
     /// What nobody has requested of a job is dropped.
     pub(crate) fn on_unrequested_cancelled(&mut self, id: JobId, fx: &mut Vec<Effect>) {
-        let Some(rest) = self.jobs.table.get_mut(&id).and_then(Job::drop_rest) else { return };
+        let Some(rest) = self.jobs.table.get_mut(&id).and_then(Job::drop_rest) else {
+            return;
+        };
         self.cancel(id, Some(&rest), CancelReason::Unrequested, fx);
         self.decided(id, true);
     }
@@ -269,7 +342,9 @@ impl Scheduler {
     pub(crate) fn on_rest_decided(&mut self, user: &str, dropped: Option<bool>) {
         let speculator = self.jobs.speculators.entry(user.to_owned()).or_default();
         speculator.unasked = 0;
-        dropped.into_iter().for_each(|dropped| speculator.decide(dropped));
+        dropped
+            .into_iter()
+            .for_each(|dropped| speculator.decide(dropped));
         self.expect_of(user, usize::MAX);
     }
 
@@ -279,22 +354,36 @@ impl Scheduler {
             return;
         }
         let settled = fx.iter().filter_map(|effect| match effect {
-            Effect::JobSettled { job, .. } => Some(*job).filter(|job| self.jobs.speculating.contains(job)),
+            Effect::JobSettled { job, .. } => {
+                Some(*job).filter(|job| self.jobs.speculating.contains(job))
+            }
             _ => None,
         });
         let users: BTreeSet<String> = settled.filter_map(|job| self.jobs.user(job)).collect();
-        users.iter().for_each(|user| self.expect_of(user, MOST_BEFORE as usize + 1));
+        users
+            .iter()
+            .for_each(|user| self.expect_of(user, MOST_BEFORE as usize + 1));
     }
 
     /// How likely the user goes on, and in which order the first of its jobs are expected, changed.
     fn expect_of(&mut self, user: &str, first: usize) {
         let table = &mut self.jobs.table;
         let speculators = &mut self.jobs.speculators;
-        let Some(speculator) = speculators.get_mut(user) else { return };
-        let over: Vec<JobId> = speculator.jobs.iter().take(first).filter(|id| !open(table, **id)).copied().collect();
+        let Some(speculator) = speculators.get_mut(user) else {
+            return;
+        };
+        let over: Vec<JobId> = speculator
+            .jobs
+            .iter()
+            .take(first)
+            .filter(|id| !open(table, **id))
+            .copied()
+            .collect();
         for id in over {
             speculator.jobs.remove(&id);
-            speculator.unasked = speculator.unasked.saturating_add(table.get(&id).map_or(0, Job::unasked));
+            speculator.unasked = speculator
+                .unasked
+                .saturating_add(table.get(&id).map_or(0, Job::unasked));
         }
         let goes_on = speculator.goes_on();
         for (before, id) in (speculator.unasked..).zip(speculator.jobs.iter().take(first)) {
@@ -315,10 +404,14 @@ impl Scheduler {
         self.jobs.speculating.insert(id);
         let user = &job.stack.terms.estimator.user;
         if !self.jobs.speculators.contains_key(user) {
-            self.jobs.speculators.insert(user.clone(), Speculator::default());
+            self.jobs
+                .speculators
+                .insert(user.clone(), Speculator::default());
         }
         if let Some(speculator) = self.jobs.speculators.get_mut(user) {
-            let before = speculator.unasked.saturating_add(speculator.jobs.len() as u32);
+            let before = speculator
+                .unasked
+                .saturating_add(speculator.jobs.len() as u32);
             job.expect(speculator.goes_on(), before.min(MOST_BEFORE));
             speculator.jobs.insert(id);
             job.hold_back(speculator.full);
@@ -328,7 +421,9 @@ impl Scheduler {
     /// Tasks of a job may be needed again.
     pub(crate) fn meet_again(&mut self, id: JobId) {
         let speculates = self.jobs.table.get(&id).is_some_and(Job::speculates);
-        let Some(user) = self.jobs.user(id).filter(|_| speculates) else { return };
+        let Some(user) = self.jobs.user(id).filter(|_| speculates) else {
+            return;
+        };
         if let Some(speculator) = self.jobs.speculators.get_mut(&user) {
             speculator.jobs.insert(id);
         }
@@ -350,7 +445,9 @@ impl Scheduler {
     /// The job is forgotten; what was learned of its user is not.
     pub(crate) fn part_from(&mut self, id: JobId) {
         self.jobs.speculating.remove(&id);
-        let Some(user) = self.jobs.user(id) else { return };
+        let Some(user) = self.jobs.user(id) else {
+            return;
+        };
         self.expect_of(&user, MOST_BEFORE as usize + 1);
         if let Some(speculator) = self.jobs.speculators.get_mut(&user) {
             speculator.jobs.remove(&id);
@@ -360,7 +457,9 @@ impl Scheduler {
 
 /// Whether something of the job may still be needed and is not executed.
 fn open(table: &BTreeMap<JobId, Job>, id: JobId) -> bool {
-    table.get(&id).is_some_and(|job| job.speculates() && !job.settled())
+    table
+        .get(&id)
+        .is_some_and(|job| job.speculates() && !job.settled())
 }
 
 impl Jobs {
@@ -373,14 +472,23 @@ impl Jobs {
 impl Job {
     /// What a task takes, in run time on a host of speed 1.
     pub(crate) fn work(&self, index: u32) -> Span {
-        let known = self.estimate(index).or_else(|| self.task_work_s().map(Span::from_secs_f64));
+        let known = self
+            .estimate(index)
+            .or_else(|| self.task_work_s().map(Span::from_secs_f64));
         known.unwrap_or(UNKNOWN)
     }
 
-    /// Tells its requested from its disclosed tasks, if its policy asks for that. Where results are compared all count as
-    /// requested.
+    /// Tells its requested from its disclosed tasks, if its policy asks for that. Where results are
+    /// compared all count as requested.
     pub(crate) fn speculate(&mut self, ids: &IdSet, disclosed: bool, place: u64) {
-        let Some(answer) = self.policy.ordering.batchactive().filter(|_| !self.rules.quorum.compares()) else { return };
+        let Some(answer) = self
+            .policy
+            .ordering
+            .batchactive()
+            .filter(|_| !self.rules.quorum.compares())
+        else {
+            return;
+        };
         let sized = !self.stack.terms.estimates.is_empty();
         let mut speculation = Speculation::new(answer, ids, place, sized);
         if !disclosed {
@@ -394,10 +502,16 @@ impl Job {
 
     /// These tasks wait again as if they were new.
     pub(crate) fn line_up_again(&mut self, tasks: &IdSet, place: u64) {
-        let Some(mut speculation) = self.speculation.take() else { return };
+        let Some(mut speculation) = self.speculation.take() else {
+            return;
+        };
         speculation.dropped = false;
         let all = speculation.answer.disclosed == Disclosed::AsRequested;
-        let urgent = if all { tasks.clone() } else { tasks.intersection(&speculation.requested) };
+        let urgent = if all {
+            tasks.clone()
+        } else {
+            tasks.intersection(&speculation.requested)
+        };
         speculation.line_up(&urgent, &self.fresh, place, |index| self.work(index));
         self.speculation = Some(speculation);
     }
@@ -412,12 +526,15 @@ impl Job {
 
     /// Its rank by the waiting task that is next, if one is.
     pub(crate) fn turn_rank(&mut self) -> Option<Rank> {
-        self.turn().map(|turn| self.rank.next(turn.disclosed, turn.key, turn.place))
+        self.turn()
+            .map(|turn| self.rank.next(turn.disclosed, turn.key, turn.place))
     }
 
     /// Its user is so likely to go on, and that with so many earlier jobs; whether that is new.
     fn expect(&mut self, goes_on: f64, before: u32) -> bool {
-        let Some(speculation) = &mut self.speculation else { return false };
+        let Some(speculation) = &mut self.speculation else {
+            return false;
+        };
         let known = (speculation.goes_on, speculation.before);
         speculation.goes_on = goes_on;
         speculation.before = before;
@@ -426,17 +543,22 @@ impl Job {
 
     /// Whether it has tasks that nobody has requested, and that were not dropped.
     fn speculates(&self) -> bool {
-        let speculates = |speculation: &Speculation| speculation.speculates() && !speculation.dropped;
+        let speculates =
+            |speculation: &Speculation| speculation.speculates() && !speculation.dropped;
         self.speculation.as_deref().is_some_and(speculates)
     }
 
     /// How many of its tasks were executed that nobody has requested, nor dropped.
     fn unasked(&self) -> u32 {
-        let Some(speculation) = self.speculation.as_deref().filter(|_| self.speculates()) else { return 0 };
+        let Some(speculation) = self.speculation.as_deref().filter(|_| self.speculates()) else {
+            return 0;
+        };
         speculation
             .ids
             .iter()
-            .filter(|index| !speculation.requested.contains(*index) && self.finished.contains(*index))
+            .filter(|index| {
+                !speculation.requested.contains(*index) && self.finished.contains(*index)
+            })
             .count() as u32
     }
 
@@ -451,7 +573,9 @@ impl Job {
     pub(crate) fn held_back(&self) -> Option<&'static str> {
         let speculation = self.speculation.as_deref()?;
         match speculation.answer.disclosed {
-            Disclosed::Held => Some("nobody has requested it, and this policy starts nothing before"),
+            Disclosed::Held => {
+                Some("nobody has requested it, and this policy starts nothing before")
+            }
             _ if speculation.full => Some(
                 "nobody has requested it, and as much is kept of its user's unrequested output as may be: request or \
                  forget some",
@@ -460,11 +584,14 @@ impl Job {
         }
     }
 
-    /// Somebody waits for these tasks from now on; gives those of them that nobody waited for, and whether it is not the
-    /// job's first request.
+    /// Somebody waits for these tasks from now on; gives those of them that nobody waited for, and
+    /// whether it is not the job's first request.
     pub(crate) fn request(&mut self, tasks: Option<&IdSet>, place: u64) -> Option<(IdSet, bool)> {
         let mut speculation = self.speculation.take()?;
-        let mut new = tasks.map_or_else(|| speculation.ids.clone(), |tasks| tasks.intersection(&speculation.ids));
+        let mut new = tasks.map_or_else(
+            || speculation.ids.clone(),
+            |tasks| tasks.intersection(&speculation.ids),
+        );
         new.subtract(&speculation.requested);
         let again = !new.is_empty() && speculation.request(&new);
         if speculation.answer.disclosed != Disclosed::AsRequested {
@@ -476,7 +603,10 @@ impl Job {
 
     /// What nobody has requested is not needed any more. Gives that, the first time.
     fn drop_rest(&mut self) -> Option<IdSet> {
-        let speculation = self.speculation.as_mut().filter(|speculation| !speculation.dropped)?;
+        let speculation = self
+            .speculation
+            .as_mut()
+            .filter(|speculation| !speculation.dropped)?;
         speculation.dropped = speculation.speculates();
         let mut rest = speculation.ids.clone();
         rest.subtract(&speculation.requested);
@@ -484,13 +614,29 @@ impl Job {
     }
 
     /// Counts a live attempt among those that could make room, if nobody waits for its task.
-    pub(crate) fn stand(&self, attempt: AttemptId, host: &Host, start_cost: Span, standing: &mut Standing) {
+    pub(crate) fn stand(
+        &self,
+        attempt: AttemptId,
+        host: &Host,
+        start_cost: Span,
+        standing: &mut Standing,
+    ) {
         let urgent = |speculation: &Speculation| speculation.urgent(attempt.task.index);
-        let Some(load) = host.books.get(&attempt).filter(|load| !load.frozen && !load.stopping) else { return };
+        let Some(load) = host
+            .books
+            .get(&attempt)
+            .filter(|load| !load.frozen && !load.stopping)
+        else {
+            return;
+        };
         if self.speculation.as_deref().is_none_or(urgent) {
             return;
         }
-        let began = if self.rules.checkpoint { NOTHING_LOST } else { host.began(load, start_cost) };
+        let began = if self.rules.checkpoint {
+            NOTHING_LOST
+        } else {
+            host.began(load, start_cost)
+        };
         standing.insert(attempt, host.id, began);
         standing.open(attempt, host.takes_work());
     }
@@ -507,18 +653,26 @@ impl Job {
 
     /// Whether nobody has requested the task.
     pub(crate) fn only_disclosed(&self, index: u32) -> bool {
-        self.speculation.as_ref().is_some_and(|speculation| !speculation.requested.contains(index))
+        self.speculation
+            .as_ref()
+            .is_some_and(|speculation| !speculation.requested.contains(index))
     }
 
     /// How many waiting tasks nobody has requested, or how many others.
     pub(crate) fn waiting_as(&self, disclosed: bool) -> u64 {
         let unrequested = self.waiting_disclosed();
-        if disclosed { unrequested } else { self.waiting() - unrequested }
+        if disclosed {
+            unrequested
+        } else {
+            self.waiting() - unrequested
+        }
     }
 
     /// How many waiting tasks nobody has requested.
     pub(crate) fn waiting_disclosed(&self) -> u64 {
-        let Some(Speculation { requested, .. }) = self.speculation.as_deref() else { return 0 };
+        let Some(Speculation { requested, .. }) = self.speculation.as_deref() else {
+            return 0;
+        };
         let rest = |waiting: &IdSet| waiting.len() - waiting.intersection(requested).len();
         rest(&self.fresh) + rest(&self.requeued)
     }

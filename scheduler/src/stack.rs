@@ -1,5 +1,5 @@
-//! What was said of how long a job's tasks take, and the order in which they go on the calendar. What is not here: what is
-//! made of it.
+//! What was said of how long a job's tasks take, and the order in which they go on the calendar.
+//! What is not here: what is made of it.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,8 @@ pub(crate) struct Stack {
     pub(crate) terms: Terms,
     /// All tasks, where each has an estimate of its own.
     ids: IdSet,
-    /// The same in the order of the calendar, where that is not by index; those before `first` do not wait any more.
+    /// The same in the order of the calendar, where that is not by index; those before `first` do
+    /// not wait any more.
     order: Vec<u32>,
     first: usize,
 }
@@ -22,7 +23,10 @@ pub(crate) struct Stack {
 impl Stack {
     pub(crate) fn new(ids: &IdSet, terms: Terms, stacking: Stacking) -> Self {
         if terms.estimates.is_empty() {
-            return Self { terms, ..Self::default() };
+            return Self {
+                terms,
+                ..Self::default()
+            };
         }
         let mut order: Vec<(u32, Span)> = Vec::new();
         if stacking == Stacking::LongestFirst {
@@ -30,7 +34,12 @@ impl Stack {
             order.sort_by_key(|(index, estimate)| (Reverse(*estimate), *index));
         }
         let order = order.into_iter().map(|(index, _)| index).collect();
-        Self { terms, ids: ids.clone(), order, first: 0 }
+        Self {
+            terms,
+            ids: ids.clone(),
+            order,
+            first: 0,
+        }
     }
 
     /// A task's own estimate, if it has one.
@@ -38,19 +47,37 @@ impl Stack {
         if self.terms.estimates.is_empty() {
             return None;
         }
-        self.terms.estimates.get(usize::try_from(self.ids.rank(index)).ok()?).copied()
+        self.terms
+            .estimates
+            .get(usize::try_from(self.ids.rank(index)).ok()?)
+            .copied()
     }
 
     /// Those of these tasks that are there, in the order of the calendar.
     pub(crate) fn sorted<'a>(&'a self, fresh: &'a IdSet) -> impl Iterator<Item = u32> + 'a {
-        let listed = self.order.get(self.first..).unwrap_or_default().iter().copied();
-        let plain = if self.order.is_empty() { Some(fresh.iter()) } else { None };
-        listed.filter(|index| fresh.contains(*index)).chain(plain.into_iter().flatten())
+        let listed = self
+            .order
+            .get(self.first..)
+            .unwrap_or_default()
+            .iter()
+            .copied();
+        let plain = if self.order.is_empty() {
+            Some(fresh.iter())
+        } else {
+            None
+        };
+        listed
+            .filter(|index| fresh.contains(*index))
+            .chain(plain.into_iter().flatten())
     }
 
     /// Passes over those that are not there any more.
     pub(crate) fn advance(&mut self, fresh: &IdSet) {
-        while self.order.get(self.first).is_some_and(|index| !fresh.contains(*index)) {
+        while self
+            .order
+            .get(self.first)
+            .is_some_and(|index| !fresh.contains(*index))
+        {
             self.first += 1;
         }
     }
@@ -69,7 +96,10 @@ mod tests {
     fn the_longest_go_first_and_of_equals_the_first_one() {
         let ids = IdSet::from_iter([2, 5, 6, 9]);
         let secs = [3, 8, 8, 1];
-        let terms = Terms { estimates: secs.map(Span::from_secs).to_vec(), ..Terms::default() };
+        let terms = Terms {
+            estimates: secs.map(Span::from_secs).to_vec(),
+            ..Terms::default()
+        };
         let mut stack = Stack::new(&ids, terms.clone(), Stacking::LongestFirst);
         let mut fresh = ids.clone();
         assert_eq!(stack.sorted(&fresh).collect::<Vec<_>>(), [5, 6, 2, 9]);

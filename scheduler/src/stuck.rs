@@ -1,6 +1,7 @@
-//! Which attempts hold a job up though hosts are idle: those whose hosts are not heard of, and those that run for much longer
-//! than anything seen of their kind. Each gets a copy, whatever the length of its job's tasks, and whatever the job has spent
-//! on copies: the slots would idle otherwise. What is not here: copies that are weighed by what they gain (`ahead`).
+//! Which attempts hold a job up though hosts are idle: those whose hosts are not heard of, and
+//! those that run for much longer than anything seen of their kind. Each gets a copy, whatever the
+//! length of its job's tasks, and whatever the job has spent on copies: the slots would idle
+//! otherwise. What is not here: copies that are weighed by what they gain (`ahead`).
 
 use common::{Span, Time};
 
@@ -32,7 +33,10 @@ impl Going {
     /// Why it should be copied, if it is overdue.
     pub(crate) fn overdue(&self, job: &Job) -> Option<CopyReason> {
         let longest = Span::from_secs_f64(job.longest_s()?);
-        (self.ran_s >= self.due_s).then(|| CopyReason::Overdue { ran: Span::from_secs_f64(self.ran_s), longest })
+        (self.ran_s >= self.due_s).then(|| CopyReason::Overdue {
+            ran: Span::from_secs_f64(self.ran_s),
+            longest,
+        })
     }
 }
 
@@ -60,17 +64,25 @@ impl Starter<'_> {
         if job.plan.overdue.is_some_and(|at| self.now < at) {
             return;
         }
-        let Some(longest_s) = job.longest_s() else { return };
+        let Some(longest_s) = job.longest_s() else {
+            return;
+        };
         // Whatever starts from now on is overdue no sooner than this.
         let fastest = self.hosts.fastest().map_or(1.0, common::Speed::factor);
         let mut next_s = due_s(longest_s, fastest);
-        let going: Vec<Going> = going(job, self.hosts, self.settings.max_copies, self.now).collect();
+        let going: Vec<Going> =
+            going(job, self.hosts, self.settings.max_copies, self.now).collect();
         for going in going {
             let Some(why) = going.overdue(job) else {
                 next_s = next_s.min(going.due_s - going.ran_s);
                 continue;
             };
-            if !self.copy_to_idle(job, going.index, StartReason::Duplicate(going.number, why), fx) {
+            if !self.copy_to_idle(
+                job,
+                going.index,
+                StartReason::Duplicate(going.number, why),
+                fx,
+            ) {
                 next_s = next_s.min(AGAIN_S);
             }
         }
@@ -78,43 +90,74 @@ impl Starter<'_> {
     }
 
     /// Starts a copy on the host that the job's policy proposes for it; whether there is one.
-    fn copy_to_idle(&mut self, job: &mut Job, index: u32, why: StartReason, fx: &mut Vec<Effect>) -> bool {
+    fn copy_to_idle(
+        &mut self,
+        job: &mut Job,
+        index: u32,
+        why: StartReason,
+        fx: &mut Vec<Effect>,
+    ) -> bool {
         let scene = self.scene(job);
-        let host = job.policy.placement.propose(&scene, &job.plan, |host| scene.may_run(index, host));
+        let host = job
+            .policy
+            .placement
+            .propose(&scene, &job.plan, |host| scene.may_run(index, host));
         host.is_some_and(|host| self.begin(job, index, host, false, why, fx).is_some())
     }
 }
 
-/// From what run time on, in seconds, an attempt on a host of this speed is overdue, where the longest of its kind is so much
-/// work.
+/// From what run time on, in seconds, an attempt on a host of this speed is overdue, where the
+/// longest of its kind is so much work.
 fn due_s(longest_s: f64, speed: f64) -> f64 {
     (OVERDUE * longest_s / speed).max(LEAST_S)
 }
 
-/// The attempts that go on alone, each with its age; nothing where nothing is known of how long they should take.
-pub(crate) fn going(job: &Job, hosts: &Hosts, max_copies: u32, now: Time) -> impl Iterator<Item = Going> {
+/// The attempts that go on alone, each with its age; nothing where nothing is known of how long
+/// they should take.
+pub(crate) fn going(
+    job: &Job,
+    hosts: &Hosts,
+    max_copies: u32,
+    now: Time,
+) -> impl Iterator<Item = Going> {
     let longest_s = job.longest_s();
     job.records.iter().filter_map(move |(index, record)| {
         let (host, load, number) = alone(record, hosts, max_copies)?;
         let longest_s = longest_s?.max(job.own_estimate_s(index));
-        Some(Going { index, number, ran_s: ran_s(host, load, now), due_s: due_s(longest_s, host.speed.factor()) })
+        Some(Going {
+            index,
+            number,
+            ran_s: ran_s(host, load, now),
+            due_s: due_s(longest_s, host.speed.factor()),
+        })
     })
 }
 
-/// The attempt of a task that goes on, if that is only one, with its number; where two do, another one would hardly end any
-/// sooner.
-fn alone<'a>(record: &Record, hosts: &'a Hosts, max_copies: u32) -> Option<(&'a Host, &'a Load, u32)> {
+/// The attempt of a task that goes on, if that is only one, with its number; where two do, another
+/// one would hardly end any sooner.
+fn alone<'a>(
+    record: &Record,
+    hosts: &'a Hosts,
+    max_copies: u32,
+) -> Option<(&'a Host, &'a Load, u32)> {
     if record.live.len() >= max_copies as usize {
         return None;
     }
     let mut going = record.live.iter().filter(|copy| copy.hold_up.is_none());
     let copy = going.next().filter(|_| going.next().is_none())?;
     let host = hosts.table.get(&copy.host)?;
-    let load = host.books.get(&copy.attempt).filter(|load| load.phase.executing() && !load.stopping)?;
+    let load = host
+        .books
+        .get(&copy.attempt)
+        .filter(|load| load.phase.executing() && !load.stopping)?;
     Some((host, load, copy.attempt.number))
 }
 
 /// For how long an attempt has run, suspensions not counted.
 fn ran_s(host: &Host, load: &Load, now: Time) -> f64 {
-    if host.holds_still(load.phase) { load.ran.secs() } else { age_s(load, now) }
+    if host.holds_still(load.phase) {
+        load.ran.secs()
+    } else {
+        age_s(load, now)
+    }
 }

@@ -1,15 +1,16 @@
-//! How long things last, learned from what was seen: rates of an event by the age of what it ends, and the survival
-//! that follows. Pure arithmetic; who observes what is said elsewhere.
+//! How long things last, learned from what was seen: rates of an event by the age of what it ends,
+//! and the survival that follows. Pure arithmetic; who observes what is said elsewhere.
 
 use serde::{Deserialize, Serialize};
 
 /// Where age classes begin, in seconds. The last one has no end.
-const EDGES_S: [f64; CLASSES] =
-    [0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 28_800.0];
+const EDGES_S: [f64; CLASSES] = [
+    0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 28_800.0,
+];
 const CLASSES: usize = 12;
 
-/// Events and time under observation, by age (an actuarial life table). Things that were not seen from their beginning
-/// or to their end count for as long as they were seen.
+/// Events and time under observation, by age (an actuarial life table). Things that were not seen
+/// from their beginning or to their end count for as long as they were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LifeTable {
     events: [f64; CLASSES],
@@ -17,9 +18,13 @@ pub struct LifeTable {
 }
 
 impl LifeTable {
-    /// A table that knows one rate, in events per second, with the weight of so many events in each age class.
+    /// A table that knows one rate, in events per second, with the weight of so many events in each
+    /// age class.
     pub fn prior(rate: f64, weight: f64) -> Self {
-        Self { events: [weight; CLASSES], exposure_s: [weight / rate; CLASSES] }
+        Self {
+            events: [weight; CLASSES],
+            exposure_s: [weight / rate; CLASSES],
+        }
     }
 
     /// Something was seen from one age to another (seconds), and ended then or went out of sight.
@@ -54,7 +59,9 @@ impl LifeTable {
         let rate = |class: usize| self.events[class] / self.exposure_s[class];
         for class in 0..CLASSES {
             // Classes begin at multiples of the step, so that nothing is lost by the table.
-            let end = EDGES_S.get(class + 1).map_or(ENTRIES, |edge_s| (edge_s / STEP_S) as usize);
+            let end = EDGES_S
+                .get(class + 1)
+                .map_or(ENTRIES, |edge_s| (edge_s / STEP_S) as usize);
             let more = rate(class) * STEP_S;
             for entry in &mut hazard[next..end] {
                 *entry = sum;
@@ -62,17 +69,23 @@ impl LifeTable {
             }
             next = end;
         }
-        Curve { hazard, last_rate: rate(CLASSES - 1) }
+        Curve {
+            hazard,
+            last_rate: rate(CLASSES - 1),
+        }
     }
 }
 
-/// Distance between entries of a table, in seconds, and how many there are: they reach beyond the last class's begin.
+/// Distance between entries of a table, in seconds, and how many there are: they reach beyond the
+/// last class's begin.
 const STEP_S: f64 = 15.0;
 const STEPS_PER_S: f64 = 1.0 / STEP_S;
 const ENTRIES: usize = 2_048;
 
 fn class_of(age_s: f64) -> usize {
-    EDGES_S.partition_point(|edge| *edge <= age_s).saturating_sub(1)
+    EDGES_S
+        .partition_point(|edge| *edge <= age_s)
+        .saturating_sub(1)
 }
 
 /// Survival with a rate that depends on age, constant within each age class.
@@ -91,7 +104,10 @@ impl Curve {
         // Conversions from and to what is smaller than 64 bits are much cheaper.
         let entry = (at as i32).min(ENTRIES as i32 - 1);
         let low = entry as usize;
-        let slope = self.hazard.get(low + 1).map_or(self.last_rate * STEP_S, |next| next - self.hazard[low]);
+        let slope = self
+            .hazard
+            .get(low + 1)
+            .map_or(self.last_rate * STEP_S, |next| next - self.hazard[low]);
         self.hazard[low] + (at - f64::from(entry)) * slope
     }
 
@@ -107,11 +123,15 @@ impl Curve {
 
     /// The survival of something new.
     pub(crate) fn tabulated(&self) -> Tabulated {
-        Tabulated { alive: self.hazard.iter().map(|hazard| (-hazard).exp()).collect(), last_rate: self.last_rate }
+        Tabulated {
+            alive: self.hazard.iter().map(|hazard| (-hazard).exp()).collect(),
+            last_rate: self.last_rate,
+        }
     }
 }
 
-/// Survival of something new, tabulated: for those who ask often and need no more than three digits.
+/// Survival of something new, tabulated: for those who ask often and need no more than three
+/// digits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tabulated {
     alive: Vec<f64>,
@@ -128,10 +148,12 @@ impl Tabulated {
         STEP_S * (inner - 0.5 * (first + last)) + last / self.last_rate.max(1e-12)
     }
 
-    /// The probability that something new lasts for `age_s`. Nothing is told apart beyond the table's end, which is
-    /// some hours.
+    /// The probability that something new lasts for `age_s`. Nothing is told apart beyond the
+    /// table's end, which is some hours.
     pub(crate) fn alive(&self, age_s: f64) -> f64 {
-        let at = (age_s * STEPS_PER_S).max(0.0).min((ENTRIES - 2) as f64 + 0.999_999);
+        let at = (age_s * STEPS_PER_S)
+            .max(0.0)
+            .min((ENTRIES - 2) as f64 + 0.999_999);
         let entry = at as i32;
         let low = entry as usize;
         let part = at - f64::from(entry);
@@ -156,9 +178,16 @@ mod tests {
         let curve = LifeTable::prior(1.0 / 500.0, 1.0).curve();
         for (age_s, more_s) in [(0.0, 10.0), (45.0, 700.0), (20_000.0, 40_000.0)] {
             let exact = f64::exp(-more_s / 500.0);
-            assert!((curve.survival(age_s, more_s) - exact).abs() < 1e-12, "{age_s} + {more_s}");
+            assert!(
+                (curve.survival(age_s, more_s) - exact).abs() < 1e-12,
+                "{age_s} + {more_s}"
+            );
         }
-        assert!((curve.tabulated().mean_s() - 500.0).abs() < 0.1, "{}", curve.tabulated().mean_s());
+        assert!(
+            (curve.tabulated().mean_s() - 500.0).abs() < 0.1,
+            "{}",
+            curve.tabulated().mean_s()
+        );
     }
 
     #[test]
@@ -173,27 +202,48 @@ mod tests {
         let mut late = seen(&[(20.0, true), (600.0, true)]);
         let before = late.curve();
         late.observe(500.0, 510.0, true);
-        assert_eq!(before.survival(0.0, 480.0).to_bits(), late.curve().survival(0.0, 480.0).to_bits());
+        assert_eq!(
+            before.survival(0.0, 480.0).to_bits(),
+            late.curve().survival(0.0, 480.0).to_bits()
+        );
         assert!(late.curve().survival(500.0, 100.0) < before.survival(500.0, 100.0));
     }
 
     #[test]
     fn a_table_agrees_with_its_curve() {
-        let curve = seen(&[(5.0, true), (300.0, true), (4_000.0, true), (90_000.0, true)]).curve();
+        let curve = seen(&[
+            (5.0, true),
+            (300.0, true),
+            (4_000.0, true),
+            (90_000.0, true),
+        ])
+        .curve();
         let table = curve.tabulated();
         for age_s in [0.0, 7.0, 100.0, 1_234.5, 15_000.0] {
-            assert!((table.alive(age_s) - curve.survival(0.0, age_s)).abs() < 0.05, "at {age_s}");
+            assert!(
+                (table.alive(age_s) - curve.survival(0.0, age_s)).abs() < 0.05,
+                "at {age_s}"
+            );
         }
     }
 
     #[test]
     fn survival_falls_with_time_and_never_leaves_its_bounds() {
-        let curve = seen(&[(5.0, true), (100.0, true), (5_000.0, false), (90_000.0, true)]).curve();
+        let curve = seen(&[
+            (5.0, true),
+            (100.0, true),
+            (5_000.0, false),
+            (90_000.0, true),
+        ])
+        .curve();
         for age_s in [0.0, 17.0, 480.0, 1e5] {
             let mut last = 1.0;
             for more_s in [0.0, 1.0, 59.0, 1e3, 1e4, 1e6] {
                 let survival = curve.survival(age_s, more_s);
-                assert!((0.0..=last).contains(&survival), "{age_s} + {more_s}: {survival}");
+                assert!(
+                    (0.0..=last).contains(&survival),
+                    "{age_s} + {more_s}: {survival}"
+                );
                 last = survival;
             }
         }

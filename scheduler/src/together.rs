@@ -1,6 +1,7 @@
-//! Jobs that run as several ranks at once get all their hosts in one step, or none: so that no two of them can wait for each
-//! other. They hold them until the last rank is done. A rank that lost its host gets another before anything else does; a
-//! job that lacks hosts which are not there gives all of them up. What is not here: how many hosts a job waits for (`holdout`).
+//! Jobs that run as several ranks at once get all their hosts in one step, or none: so that no two
+//! of them can wait for each other. They hold them until the last rank is done. A rank that lost
+//! its host gets another before anything else does; a job that lacks hosts which are not there
+//! gives all of them up. What is not here: how many hosts a job waits for (`holdout`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -34,7 +35,11 @@ impl Scheduler {
             return;
         }
         self.release_kept();
-        let ranks = self.jobs.gangs.iter().filter_map(|id| Some(self.jobs.table.get(id)?.rank));
+        let ranks = self
+            .jobs
+            .gangs
+            .iter()
+            .filter_map(|id| Some(self.jobs.table.get(id)?.rank));
         let gangs: BTreeSet<Rank> = ranks.collect();
         for rank in &gangs {
             self.settle_seats(rank.job);
@@ -58,8 +63,8 @@ impl Scheduler {
         }
     }
 
-    /// Brings the hosts that a job holds up to date: where a rank is done the host stays held, where the host is gone it is
-    /// not, and once everything is done none is.
+    /// Brings the hosts that a job holds up to date: where a rank is done the host stays held,
+    /// where the host is gone it is not, and once everything is done none is.
     fn settle_seats(&mut self, id: JobId) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             self.jobs.gangs.remove(&id);
@@ -67,14 +72,24 @@ impl Scheduler {
         };
         let settled = job.settled();
         let width = job.counts().total as u32;
-        let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred || settled) else { return };
-        let live: BTreeSet<HostId> =
-            job.records.values().flat_map(|record| record.live.iter().map(|copy| copy.host)).collect();
+        let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred || settled) else {
+            return;
+        };
+        let live: BTreeSet<HostId> = job
+            .records
+            .values()
+            .flat_map(|record| record.live.iter().map(|copy| copy.host))
+            .collect();
         let held = gang.formed.is_some() && !settled;
         let seats = std::mem::take(&mut gang.seats);
         for (host, kept) in &seats {
-            let stays =
-                held && !live.contains(host) && self.hosts.table.get(host).is_some_and(|host| stays(host, *kept));
+            let stays = held
+                && !live.contains(host)
+                && self
+                    .hosts
+                    .table
+                    .get(host)
+                    .is_some_and(|host| stays(host, *kept));
             if stays != *kept {
                 self.hosts.reserve(*host, stays, self.now);
             }
@@ -83,7 +98,8 @@ impl Scheduler {
             }
         }
         if held {
-            gang.seats.extend(live.into_iter().map(|host| (host, false)));
+            gang.seats
+                .extend(live.into_iter().map(|host| (host, false)));
         }
         if settled {
             self.jobs.gangs.remove(&id);
@@ -91,11 +107,21 @@ impl Scheduler {
         }
     }
 
-    /// What a job of several ranks teaches that is done: how long it took on so many hosts, if nothing disturbed it.
+    /// What a job of several ranks teaches that is done: how long it took on so many hosts, if
+    /// nothing disturbed it.
     fn learn_together(&mut self, id: JobId, width: u32, hosts: impl Iterator<Item = HostId>) {
-        let Some(job) = self.jobs.table.get(&id).filter(|job| job.state() == JobState::Finished) else { return };
+        let Some(job) = self
+            .jobs
+            .table
+            .get(&id)
+            .filter(|job| job.state() == JobState::Finished)
+        else {
+            return;
+        };
         let Some(gang) = &job.gang else { return };
-        let Some(begun) = gang.begun.filter(|_| !gang.disturbed) else { return };
+        let Some(begun) = gang.begun.filter(|_| !gang.disturbed) else {
+            return;
+        };
         // All go at the pace of the slowest.
         let speeds = hosts.filter_map(|id| Some(self.hosts.table.get(&id)?.speed.factor()));
         let speed = speeds.min_by(f64::total_cmp).unwrap_or(1.0);
@@ -106,7 +132,8 @@ impl Scheduler {
         self.foresight.lives.observe(&of.program, Run::done(work_s));
     }
 
-    /// Gives each rank that waits a host, if the job holds hosts; false where there is none for one.
+    /// Gives each rank that waits a host, if the job holds hosts; false where there is none for
+    /// one.
     fn fill_seats(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         while let Some(index) = self.seatless(id) {
             let Some(host) = self.seat_for(id) else {
@@ -115,7 +142,12 @@ impl Scheduler {
             };
             self.seat(id, index, host, fx);
         }
-        if let Some(gang) = self.jobs.table.get_mut(&id).and_then(|job| job.gang.as_mut()) {
+        if let Some(gang) = self
+            .jobs
+            .table
+            .get_mut(&id)
+            .and_then(|job| job.gang.as_mut())
+        {
             gang.lacking = None;
         }
         true
@@ -128,44 +160,79 @@ impl Scheduler {
         job.requeued.first().or(job.fresh.first())
     }
 
-    /// Where a rank of this job can start: on a host that it holds and that is idle, or else on the fastest other one.
+    /// Where a rank of this job can start: on a host that it holds and that is idle, or else on the
+    /// fastest other one.
     fn seat_for(&self, id: JobId) -> Option<HostId> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
-        let idle = gang.seats.iter().filter(|(_, kept)| **kept).map(|(host, _)| *host);
+        let idle = gang
+            .seats
+            .iter()
+            .filter(|(_, kept)| **kept)
+            .map(|(host, _)| *host);
         let usable = |host: &HostId| self.hosts.table.get(host).is_some_and(Host::takes_work);
-        let others = || self.free_for(id).into_iter().find(|host| !gang.seats.contains_key(host));
+        let others = || {
+            self.free_for(id)
+                .into_iter()
+                .find(|host| !gang.seats.contains_key(host))
+        };
         idle.into_iter().find(usable).or_else(others)
     }
 
     /// The hosts that the job could have at once, the fastest first.
     pub(crate) fn free_for(&self, id: JobId) -> Vec<HostId> {
-        let Some(job) = self.jobs.table.get(&id) else { return Vec::new() };
+        let Some(job) = self.jobs.table.get(&id) else {
+            return Vec::new();
+        };
         let scene = job.scene(self.now, &self.settings, &self.hosts);
         let mut hosts: Vec<(Speed, HostId)> = scene.ready_by_speed().collect();
         let ready: BTreeSet<HostId> = hosts.iter().map(|(_, host)| *host).collect();
-        let filled = self.filled(job.rank).into_iter().filter(|(_, id)| !ready.contains(id) && scene.does(*id));
+        let filled = self
+            .filled(job.rank)
+            .into_iter()
+            .filter(|(_, id)| !ready.contains(id) && scene.does(*id));
         hosts.extend(filled);
         // Stable: of equals those first on which nothing has to make room.
         hosts.sort_by_key(|(speed, _)| Reverse(*speed));
-        hosts.into_iter().map(|(_, host)| host).filter(|id| self.starts_together(*id)).collect()
+        hosts
+            .into_iter()
+            .map(|(_, host)| host)
+            .filter(|id| self.starts_together(*id))
+            .collect()
     }
 
     /// Starts a rank on a host.
     fn seat(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
-        let Some(gang) = job.gang.as_mut() else { return };
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(gang) = job.gang.as_mut() else {
+            return;
+        };
         if gang.seats.insert(host, false) == Some(true) {
             self.hosts.reserve(host, false, self.now);
         }
         gang.stirred = true;
-        if self.hosts.table.get(&host).is_some_and(|host| host.free_slots() == 0) {
+        if self
+            .hosts
+            .table
+            .get(&host)
+            .is_some_and(|host| host.free_slots() == 0)
+        {
             self.oust(host, TaskId::new(id, index), fx);
         }
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
         if let Some(why) = job.take_waiting(index) {
-            Starter::of(&mut self.hosts, &self.settings, &self.foresight, self.now, self.incarnation)
-                .start(job, index, host, why, fx);
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                &self.foresight,
+                self.now,
+                self.incarnation,
+            )
+            .start(job, index, host, why, fx);
         }
         self.jobs.lines.sync(job);
     }
@@ -174,7 +241,9 @@ impl Scheduler {
     fn lack(&mut self, id: JobId) {
         let now = self.now;
         let lease = self.settings.lease;
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
         let Some(gang) = &mut job.gang else { return };
         let since = *gang.lacking.get_or_insert(now);
         let at = since + lease;
@@ -182,22 +251,40 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Has the latest of the jobs that have lacked a host for long start again from the beginning, where there are not so
-    /// many hosts as they hold and lack: else they would hold theirs for ever.
+    /// Has the latest of the jobs that have lacked a host for long start again from the beginning,
+    /// where there are not so many hosts as they hold and lack: else they would hold theirs for
+    /// ever.
     fn disband_one(&mut self, lacking: &[JobId], fx: &mut Vec<Effect>) {
         let Some(first) = lacking.first() else { return };
-        let unsettled =
-            |id: &JobId| self.jobs.table.get(id).filter(|job| job.gang.as_ref().is_some_and(|g| g.formed.is_some()));
-        let needed: u64 = self.jobs.gangs.iter().filter_map(unsettled).map(Job::unsettled).sum();
+        let unsettled = |id: &JobId| {
+            self.jobs
+                .table
+                .get(id)
+                .filter(|job| job.gang.as_ref().is_some_and(|g| g.formed.is_some()))
+        };
+        let needed: u64 = self
+            .jobs
+            .gangs
+            .iter()
+            .filter_map(unsettled)
+            .map(Job::unsettled)
+            .sum();
         let there = self.hosts.table.values().filter(|host| counts(host));
-        let (hosts, slots) = there.fold((0, 0), |(hosts, slots), host| (hosts + 1, slots + u64::from(host.slots)));
-        let alone = self.jobs.table.get(first).is_some_and(|job| job.unsettled() > hosts);
+        let (hosts, slots) = there.fold((0, 0), |(hosts, slots), host| {
+            (hosts + 1, slots + u64::from(host.slots))
+        });
+        let alone = self
+            .jobs
+            .table
+            .get(first)
+            .is_some_and(|job| job.unsettled() > hosts);
         if needed <= slots && !alone {
             return;
         }
         let late = |id: &&JobId| {
             let gang = self.jobs.table.get(id).and_then(|job| job.gang.as_ref());
-            gang.and_then(|gang| gang.lacking).is_some_and(|since| since + self.settings.lease <= self.now)
+            gang.and_then(|gang| gang.lacking)
+                .is_some_and(|since| since + self.settings.lease <= self.now)
         };
         if let Some(id) = lacking.iter().rev().find(late).copied() {
             self.disband(id, fx);
@@ -206,8 +293,13 @@ impl Scheduler {
 
     /// The job gives up all its hosts, and starts again once it gets as many together.
     fn disband(&mut self, id: JobId, fx: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
-        let live = job.records.values().flat_map(|record| record.live.iter().map(|copy| (copy.host, copy.attempt)));
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let live = job
+            .records
+            .values()
+            .flat_map(|record| record.live.iter().map(|copy| (copy.host, copy.attempt)));
         let live: Vec<(HostId, AttemptId)> = live.collect();
         if let Some(gang) = &mut job.gang {
             gang.formed = None;
@@ -221,16 +313,24 @@ impl Scheduler {
         self.settle_seats(id);
     }
 
-    /// Once all ranks of a job that are not done are ready, or running already, those that wait for that may start.
+    /// Once all ranks of a job that are not done are ready, or running already, those that wait for
+    /// that may start.
     fn begin_together(&mut self, id: JobId, fx: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
         let all = job.waiting() == 0;
-        let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred) else { return };
+        let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred) else {
+            return;
+        };
         gang.stirred = false;
         let copies = job.records.values().flat_map(|record| record.live.iter());
-        let phase = |host: HostId, attempt: AttemptId| Some(self.hosts.table.get(&host)?.books.get(&attempt)?.phase);
-        let live: Vec<(HostId, AttemptId, Phase)> =
-            copies.filter_map(|copy| Some((copy.host, copy.attempt, phase(copy.host, copy.attempt)?))).collect();
+        let phase = |host: HostId, attempt: AttemptId| {
+            Some(self.hosts.table.get(&host)?.books.get(&attempt)?.phase)
+        };
+        let live: Vec<(HostId, AttemptId, Phase)> = copies
+            .filter_map(|copy| Some((copy.host, copy.attempt, phase(copy.host, copy.attempt)?)))
+            .collect();
         // Where none of those that had begun is left, all that is left begins together.
         let begins = |(_, attempt, phase): &(HostId, AttemptId, Phase)| match phase {
             Phase::Queued | Phase::Staging => false,
@@ -241,16 +341,26 @@ impl Scheduler {
             gang.begun = None;
         }
         // What has ended may have failed to become ready: that is known once it is delivered.
-        let ready =
-            |(.., phase): &(HostId, AttemptId, Phase)| !matches!(phase, Phase::Queued | Phase::Staging | Phase::Ended);
+        let ready = |(.., phase): &(HostId, AttemptId, Phase)| {
+            !matches!(phase, Phase::Queued | Phase::Staging | Phase::Ended)
+        };
         if all && !live.is_empty() && live.iter().all(ready) {
             gang.begun.get_or_insert(self.now);
         }
         if gang.begun.is_some() {
-            let waits =
-                |(_, attempt, phase): &(HostId, AttemptId, Phase)| *phase == Phase::Ready && gang.told.insert(*attempt);
-            fx.extend(live.iter().copied().filter(waits).map(|(host, attempt, _)| Effect::Begin { host, attempt }));
-            gang.told.retain(|told| live.iter().any(|(_, attempt, phase)| attempt == told && *phase == Phase::Ready));
+            let waits = |(_, attempt, phase): &(HostId, AttemptId, Phase)| {
+                *phase == Phase::Ready && gang.told.insert(*attempt)
+            };
+            fx.extend(
+                live.iter()
+                    .copied()
+                    .filter(waits)
+                    .map(|(host, attempt, _)| Effect::Begin { host, attempt }),
+            );
+            gang.told.retain(|told| {
+                live.iter()
+                    .any(|(_, attempt, phase)| attempt == told && *phase == Phase::Ready)
+            });
         }
     }
 
@@ -265,7 +375,12 @@ impl Scheduler {
             Some(Choice::Start(hosts)) => self.form(id, &free, hosts as usize, fx),
             Some(Choice::Hold(holdout)) => self.hold(id, holdout, &free, fx),
             None => {
-                if let Some(gang) = self.jobs.table.get_mut(&id).and_then(|job| job.gang.as_mut()) {
+                if let Some(gang) = self
+                    .jobs
+                    .table
+                    .get_mut(&id)
+                    .and_then(|job| job.gang.as_mut())
+                {
                     gang.holdout = None;
                 }
             }
@@ -274,14 +389,26 @@ impl Scheduler {
 
     /// All waiting ranks start, each on a host of its own.
     fn form(&mut self, id: JobId, free: &[HostId], hosts: usize, fx: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
         if job.gang.as_ref().is_some_and(|gang| gang.width.is_none()) {
             job.widen(hosts as u32);
-            fx.push(Effect::Formed { job: id, ranks: hosts as u32, free: free.len() as u32 });
+            fx.push(Effect::Formed {
+                job: id,
+                ranks: hosts as u32,
+                free: free.len() as u32,
+            });
         }
-        if matches!(job.policy.limits, Limits::Learned(_)) && !job.rules.checkpoint && job.attempts == 0 {
+        if matches!(job.policy.limits, Limits::Learned(_))
+            && !job.rules.checkpoint
+            && job.attempts == 0
+        {
             let of = of_ranks(&job.stack.terms.estimator, hosts as u32);
-            let zeta = self.foresight.small.rate(self.hosts.index.usable_slots, self.now);
+            let zeta = self
+                .foresight
+                .small
+                .rate(self.hosts.index.usable_slots, self.now);
             job.lessons = Lessons::of(self.foresight.experience.runs.of(&of), zeta);
         }
         let ranks: Vec<u32> = waiting(job).iter().collect();
@@ -303,7 +430,9 @@ impl Scheduler {
         // Seconds are rounded: it is looked at again when that time has surely come.
         let now_s = self.now.secs();
         let until = at(holdout.until_s).max(self.now) + ROUNDING;
-        let Some(job) = self.jobs.table.get_mut(&id) else { return };
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
         let Some(gang) = &mut job.gang else { return };
         gang.holdout = Some(holdout);
         gang.passes_until.get_or_insert(until);
@@ -314,26 +443,53 @@ impl Scheduler {
             fx.extend(self.foretell(id, &holdout));
         }
         for id in free.iter().take(holdout.hosts as usize) {
-            if self.hosts.table.get(id).is_some_and(|host| host.free_slots() > 0) {
+            if self
+                .hosts
+                .table
+                .get(id)
+                .is_some_and(|host| host.free_slots() > 0)
+            {
                 self.hosts.reserve(*id, true, self.now);
                 self.jobs.kept.push(*id);
             }
         }
     }
 
-    /// Lets a job that is expected to be done in time have the hosts that are kept for those before it; says which.
+    /// Lets a job that is expected to be done in time have the hosts that are kept for those before
+    /// it; says which.
     pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<HostId> {
         if self.jobs.kept.is_empty() {
             return Vec::new();
         }
-        let gangs = self.jobs.gangs.iter().filter_map(|id| self.jobs.table.get(id)?.gang.as_ref());
-        let until = gangs.filter(|gang| gang.holdout.is_some()).filter_map(|gang| gang.passes_until).min();
-        let work_s = self.jobs.table.get(&id).filter(|job| job.promise.is_none()).and_then(Job::task_work_s);
-        let Some((until, work_s)) = until.zip(work_s) else { return Vec::new() };
+        let gangs = self
+            .jobs
+            .gangs
+            .iter()
+            .filter_map(|id| self.jobs.table.get(id)?.gang.as_ref());
+        let until = gangs
+            .filter(|gang| gang.holdout.is_some())
+            .filter_map(|gang| gang.passes_until)
+            .min();
+        let work_s = self
+            .jobs
+            .table
+            .get(&id)
+            .filter(|job| job.promise.is_none())
+            .and_then(Job::task_work_s);
+        let Some((until, work_s)) = until.zip(work_s) else {
+            return Vec::new();
+        };
         let stretch = self.foresight.curves().stretch;
         let in_time = |host: &&HostId| {
-            let task_s = |host| self.foresight.task_s(host, work_s, 1.0, self.settings.start_cost) * stretch;
-            self.hosts.table.get(host).is_some_and(|host| self.now.secs() + task_s(host) <= until.secs())
+            let task_s = |host| {
+                self.foresight
+                    .task_s(host, work_s, 1.0, self.settings.start_cost)
+                    * stretch
+            };
+            self.hosts
+                .table
+                .get(host)
+                .is_some_and(|host| self.now.secs() + task_s(host) <= until.secs())
         };
         let open: Vec<HostId> = self.jobs.kept.iter().filter(in_time).copied().collect();
         for host in &open {
@@ -345,7 +501,12 @@ impl Scheduler {
     /// Keeps what was not taken.
     pub(crate) fn close_again(&mut self, open: Vec<HostId>) {
         for id in open {
-            if self.hosts.table.get(&id).is_some_and(|host| host.free_slots() > 0) {
+            if self
+                .hosts
+                .table
+                .get(&id)
+                .is_some_and(|host| host.free_slots() > 0)
+            {
                 self.hosts.reserve(id, true, self.now);
             } else if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == id) {
                 self.jobs.kept.swap_remove(at);

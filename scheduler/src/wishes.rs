@@ -23,7 +23,11 @@ pub(crate) struct Wish {
 impl Wishes {
     /// Wants a copy of this task. An earlier wish stays if it is at least as urgent.
     pub(crate) fn add(&mut self, task: u32, urgency: Urgency, wish: Wish) {
-        if self.by_task.get(&task).is_some_and(|(old, _)| *old <= urgency) {
+        if self
+            .by_task
+            .get(&task)
+            .is_some_and(|(old, _)| *old <= urgency)
+        {
             return;
         }
         self.remove(task);
@@ -43,13 +47,18 @@ impl Wishes {
 
     /// All of them, the most urgent first.
     pub(crate) fn all(&self) -> Vec<(u32, Class, Wish)> {
-        let of = |(urgency, task): &(Urgency, u32)| Some((*task, urgency.class, self.by_task.get(task)?.1));
+        let of = |(urgency, task): &(Urgency, u32)| {
+            Some((*task, urgency.class, self.by_task.get(task)?.1))
+        };
         self.ranked.iter().filter_map(of).collect()
     }
 
     /// The most urgent one in place of a lost primary.
     pub(crate) fn first_primary(&self) -> Option<(u32, Wish)> {
-        let (urgency, task) = self.ranked.first().filter(|(urgency, _)| urgency.class == Class::Primary)?;
+        let (urgency, task) = self
+            .ranked
+            .first()
+            .filter(|(urgency, _)| urgency.class == Class::Primary)?;
         let (_, wish) = self.by_task.get(task).filter(|(of, _)| of == urgency)?;
         Some((*task, *wish))
     }
@@ -58,7 +67,9 @@ impl Wishes {
     pub(crate) fn unheard(&self) -> Vec<(u32, Wish)> {
         let from = self.ranked.range((Urgency::LEAST_UNHEARD, 0)..);
         let unheard = from.take_while(|(urgency, _)| urgency.class == Class::Unheard);
-        unheard.filter_map(|(_, task)| Some((*task, self.of(*task)?))).collect()
+        unheard
+            .filter_map(|(_, task)| Some((*task, self.of(*task)?)))
+            .collect()
     }
 
     /// The one of this task.
@@ -68,7 +79,10 @@ impl Wishes {
 
     /// How many wishes stand in place of a lost primary.
     pub(crate) fn primaries(&self) -> u64 {
-        self.ranked.iter().take_while(|(urgency, _)| urgency.class == Class::Primary).count() as u64
+        self.ranked
+            .iter()
+            .take_while(|(urgency, _)| urgency.class == Class::Primary)
+            .count() as u64
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,9 +1,11 @@
-//! How fast the simulated world goes: runs of the paper's heuristics and of ours on 220 hosts, on two threads, and
-//! completions of FCFS on 10,000 hosts. Prints rates, each the median of several rounds with their spread.
+//! How fast the simulated world goes: runs of the paper's heuristics and of ours on 220 hosts, on
+//! two threads, and completions of FCFS on 10,000 hosts. Prints rates, each the median of several
+//! rounds with their spread.
 //!
-//! Run with `cargo bench -p simulator`, or `cargo bench -p simulator -- FCFS completions` for some rows. It counts processor
-//! time of the threads, not wall time, so that what else runs on the machine counts as little as possible: rates of runs
-//! are those of two threads that have a processor each.
+//! Run with `cargo bench -p simulator`, or `cargo bench -p simulator -- FCFS completions` for some
+//! rows. It counts processor time of the threads, not wall time, so that what else runs on the
+//! machine counts as little as possible: rates of runs are those of two threads that have a
+//! processor each.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,15 +26,28 @@ const AIM_COMPLETIONS: f64 = 1_000_000.0;
 fn main() {
     // `cargo test --benches` runs this too: it should only be seen to work then.
     let whole = std::env::args().any(|arg| arg == "--bench");
-    let (runs, ours, tasks) = if whole { (2_000, 200, 1_000_000) } else { (4, 1, 10_500) };
-    println!("400 tasks of 5 minutes on {HOSTS} hosts (sdsc), {THREADS} threads, median of {ROUNDS} rounds");
-    let source = Generated::named("sdsc", "default", SEED, HOSTS).expect("a platform and a model that there are");
+    let (runs, ours, tasks) = if whole {
+        (2_000, 200, 1_000_000)
+    } else {
+        (4, 1, 10_500)
+    };
+    println!(
+        "400 tasks of 5 minutes on {HOSTS} hosts (sdsc), {THREADS} threads, median of {ROUNDS} rounds"
+    );
+    let source = Generated::named("sdsc", "default", SEED, HOSTS)
+        .expect("a platform and a model that there are");
     let world = World::new(&source.day(101).expect("generated days are there"));
     for row in scheduler::catalogue().iter().filter(|row| wanted(row.name)) {
         let reports = row.reports().is_some();
-        let (number, aim) = if reports { (ours, AIM_OURS) } else { (runs, AIM_HEURISTICS) };
+        let (number, aim) = if reports {
+            (ours, AIM_OURS)
+        } else {
+            (runs, AIM_HEURISTICS)
+        };
         let who = [Contender::named(row.name)];
-        let known = source.knowledge(if whole { 4 } else { 1 }, &KONDO_JOBS[..1], &who, THREADS).expect("days");
+        let known = source
+            .knowledge(if whole { 4 } else { 1 }, &KONDO_JOBS[..1], &who, THREADS)
+            .expect("days");
         let rate = |_| {
             let spent = many(&world, number, |start_s| Run {
                 watch: reports,
@@ -51,11 +66,15 @@ fn main() {
 
 /// Whether this row is among those that were asked for; all are where none was.
 fn wanted(name: &str) -> bool {
-    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
     asked.is_empty() || asked.iter().any(|asked| asked == name)
 }
 
-/// So many runs with different starts in business hours, on all threads; gives their processor time together.
+/// So many runs with different starts in business hours, on all threads; gives their processor time
+/// together.
 fn many<'a>(world: &World, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -> Duration {
     let next = AtomicUsize::new(0);
     let spent = Mutex::new(Duration::ZERO);
@@ -71,7 +90,9 @@ fn many<'a>(world: &World, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -
                         return;
                     }
                     let start_s = 14_400.0 + 21_600.0 * at as f64 / number as f64;
-                    let outcome = simulator.run(world, &run(start_s)).expect("a policy of the catalogue");
+                    let outcome = simulator
+                        .run(world, &run(start_s))
+                        .expect("a policy of the catalogue");
                     assert_eq!(outcome.completions_s.len(), 400, "a run was not finished");
                 }
             });
@@ -82,18 +103,43 @@ fn many<'a>(world: &World, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -
 
 /// FCFS with so many tasks on 10,000 hosts that are always there.
 fn completions(tasks: u32) {
-    let always = Segment { start_s: 0.0, end_s: 1e9, up: true, cpu: 1.0 };
-    let host = |n: u32| TracedHost::new(format!("h{n}"), 600.0 + f64::from(n * 7_919 % 2_400), vec![always]);
-    let world = World::new(&Trace { hosts: (0..10_000).map(host).collect(), ..Trace::default() });
+    let always = Segment {
+        start_s: 0.0,
+        end_s: 1e9,
+        up: true,
+        cpu: 1.0,
+    };
+    let host = |n: u32| {
+        TracedHost::new(
+            format!("h{n}"),
+            600.0 + f64::from(n * 7_919 % 2_400),
+            vec![always],
+        )
+    };
+    let world = World::new(&Trace {
+        hosts: (0..10_000).map(host).collect(),
+        ..Trace::default()
+    });
     let mut simulator = Simulator::default();
     let rate = |_| {
         let began = clock();
-        let outcome = simulator.run(&world, &Run::new(0.0, tasks, 300.0, "FCFS")).expect("a policy of the catalogue");
-        assert_eq!(outcome.completions_s.len(), tasks as usize, "a run was not finished");
+        let outcome = simulator
+            .run(&world, &Run::new(0.0, tasks, 300.0, "FCFS"))
+            .expect("a policy of the catalogue");
+        assert_eq!(
+            outcome.completions_s.len(),
+            tasks as usize,
+            "a run was not finished"
+        );
         f64::from(tasks) / (clock() - began).as_secs_f64()
     };
     println!("{tasks} tasks on 10,000 hosts, one thread");
-    tell("FCFS", (0..ROUNDS).map(rate).collect(), "completions/s", AIM_COMPLETIONS);
+    tell(
+        "FCFS",
+        (0..ROUNDS).map(rate).collect(),
+        "completions/s",
+        AIM_COMPLETIONS,
+    );
 }
 
 /// Prints the median of the rounds, their least and most, and the aim.
@@ -109,7 +155,10 @@ fn tell(name: &str, mut rates: Vec<f64>, unit: &str, aim: f64) {
 #[cfg(unix)]
 fn clock() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+    Duration::new(
+        now.tv_sec.unsigned_abs(),
+        u32::try_from(now.tv_nsec).unwrap_or_default(),
+    )
 }
 
 /// Wall time, where there is nothing better.

@@ -1,8 +1,10 @@
-//! A simulated world of owners' absences: hosts whose owners come and go by the hour of the week, and one bag of tasks whose run
-//! times are a matter of chance. It drives the scheduler through its two doors and does what it is told. What is not here: when
-//! owners are away (`week`), any rule of scheduling, and how results read.
+//! A simulated world of owners' absences: hosts whose owners come and go by the hour of the week,
+//! and one bag of tasks whose run times are a matter of chance. It drives the scheduler through its
+//! two doors and does what it is told. What is not here: when owners are away (`week`), any rule of
+//! scheduling, and how results read.
 //!
-//! An owner who comes back suspends what runs there; what is suspended for fifteen minutes is given back, and begins anew.
+//! An owner who comes back suspends what runs there; what is suspended for fifteen minutes is given
+//! back, and begins anew.
 
 mod week;
 
@@ -60,14 +62,16 @@ pub struct Way<'a> {
     pub policy: &'a str,
     /// Whether the bag has a deadline, far away.
     pub deadline: bool,
-    /// Whether the scheduler is told how long absences last: by four weeks of records, and by owners' hours where they have any.
+    /// Whether the scheduler is told how long absences last: by four weeks of records, and by
+    /// owners' hours where they have any.
     pub told: bool,
 }
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Came {
-    /// When the last task was done, in seconds from the beginning; the most that is looked at where one was not.
+    /// When the last task was done, in seconds from the beginning; the most that is looked at where
+    /// one was not.
     pub makespan_s: f64,
     /// Time for which tasks ran, and the part of it in attempts that brought no result.
     pub ran_s: f64,
@@ -83,7 +87,8 @@ pub struct Came {
 enum What {
     /// The owner of this host comes or goes.
     Turn(usize),
-    /// An attempt is done, or at its limit; or it has been suspended for long: if nothing has happened to it since.
+    /// An attempt is done, or at its limit; or it has been suspended for long: if nothing has
+    /// happened to it since.
     End(AttemptId, u32),
     Evict(AttemptId, u32),
 }
@@ -121,8 +126,12 @@ struct World<'a> {
 
 /// Runs the bag. Owners, hosts and run times depend on the case alone.
 pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
-    let settings =
-        Settings { suspect_after: FOREVER, lease: FOREVER, prefetch_window: Span::ZERO, ..Settings::default() };
+    let settings = Settings {
+        suspect_after: FOREVER,
+        lease: FOREVER,
+        prefetch_window: Span::ZERO,
+        ..Settings::default()
+    };
     let stream = |name| Stream::new(name, case.seed, case.run, 0);
     let mut speeds = stream("absent-speeds");
     let mut works = stream("absent-works");
@@ -133,8 +142,12 @@ pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
         now: case.owners.start(&mut stream("absent-start")),
         start: Time(0),
         queue: BinaryHeap::new(),
-        courses: (0..case.hosts).map(|host| case.owners.course(case.seed, case.run, host)).collect(),
-        speeds: (0..case.hosts).map(|_| Speed::new(speeds.between(0.7, 1.5)).unwrap_or(Speed::REFERENCE)).collect(),
+        courses: (0..case.hosts)
+            .map(|host| case.owners.course(case.seed, case.run, host))
+            .collect(),
+        speeds: (0..case.hosts)
+            .map(|_| Speed::new(speeds.between(0.7, 1.5)).unwrap_or(Speed::REFERENCE))
+            .collect(),
         works_s: (0..case.tasks).map(|_| case.work_s(&mut works)).collect(),
         running: BTreeMap::new(),
         started: Vec::new(),
@@ -160,12 +173,27 @@ fn id(host: usize) -> HostId {
 }
 
 fn bag(tasks: u32, policy: &str, mean_s: f64, deadline: Option<Time>) -> Bag {
-    let estimator = Estimator { user: "somebody".to_owned(), program: "task".to_owned() };
+    let estimator = Estimator {
+        user: "somebody".to_owned(),
+        program: "task".to_owned(),
+    };
     let policy = policy.to_owned();
     let estimate = Some(Span::from_secs_f64(mean_s));
-    let rules = Rules { policy, estimate, max_losses: u32::MAX, ..Rules::default() };
-    let terms = Terms { deadline, estimator, ..Terms::default() };
-    Bag { terms, ..Bag::new(IdSet::from_range(1, tasks), rules) }
+    let rules = Rules {
+        policy,
+        estimate,
+        max_losses: u32::MAX,
+        ..Rules::default()
+    };
+    let terms = Terms {
+        deadline,
+        estimator,
+        ..Terms::default()
+    };
+    Bag {
+        terms,
+        ..Bag::new(IdSet::from_range(1, tasks), rules)
+    }
 }
 
 impl World<'_> {
@@ -175,14 +203,32 @@ impl World<'_> {
         let host = HostId(self.case.hosts as u32 + 1);
         let speed = Speed::REFERENCE;
         let status = Status::from(OwnerState::Away);
-        self.step(Event::HostJoined { host, slots: 1, speed, status, held: Vec::new() });
+        self.step(Event::HostJoined {
+            host,
+            slots: 1,
+            speed,
+            status,
+            held: Vec::new(),
+        });
         let mean_s = self.case.law.mean() * self.case.unit_s;
-        self.step(Event::JobSubmitted { job: TEACHER, bag: Box::new(bag(self.case.known, "FCFS", mean_s, None)) });
+        self.step(Event::JobSubmitted {
+            job: TEACHER,
+            bag: Box::new(bag(self.case.known, "FCFS", mean_s, None)),
+        });
         for number in 1..=self.case.known {
             let ran = Span::from_secs_f64(self.case.work_s(&mut stream));
             let task = common::TaskId::new(TEACHER, number);
-            let attempt = AttemptId { task, number: 1, incarnation: Incarnation(1) };
-            self.step(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran });
+            let attempt = AttemptId {
+                task,
+                number: 1,
+                incarnation: Incarnation(1),
+            };
+            self.step(Event::AttemptEnded {
+                host,
+                attempt,
+                outcome: Outcome::Succeeded,
+                ran,
+            });
         }
         self.step(Event::HostLeft { host });
         self.over = false;
@@ -192,17 +238,35 @@ impl World<'_> {
         for host in 0..self.case.hosts {
             if self.way.told {
                 let windows = Box::new(self.courses[host].recorded(self.now));
-                self.step(Event::HostWindows { host: id(host), windows });
+                self.step(Event::HostWindows {
+                    host: id(host),
+                    windows,
+                });
             }
             let (away, turned) = self.courses[host].at(self.now);
-            let owner = if away { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) };
+            let owner = if away {
+                OwnerState::Away
+            } else {
+                OwnerState::Present(YieldReason::InUse)
+            };
             self.lend(host);
             let up_for = FOREVER;
             let owner_for = self.now.since(turned);
-            let status = Status { owner, cpu: 1.0, up_for, owner_for };
+            let status = Status {
+                owner,
+                cpu: 1.0,
+                up_for,
+                owner_for,
+            };
             let speed = self.speeds[host];
             let held = Vec::new();
-            self.step(Event::HostJoined { host: id(host), slots: 1, speed, status, held });
+            self.step(Event::HostJoined {
+                host: id(host),
+                slots: 1,
+                speed,
+                status,
+                held,
+            });
             self.plan_turn(host);
         }
     }
@@ -210,12 +274,18 @@ impl World<'_> {
     /// The host says for how long its owner's hours lend it, where there are any.
     fn lend(&mut self, host: usize) {
         if let Some(loan) = self.courses[host].loan(self.now).filter(|_| self.way.told) {
-            self.step(Event::HostLent { host: id(host), loan: Some(loan) });
+            self.step(Event::HostLent {
+                host: id(host),
+                loan: Some(loan),
+            });
         }
     }
 
     fn submit(&mut self) {
-        let deadline = self.way.deadline.then(|| self.now + Span::from_secs_f64(LONG_S));
+        let deadline = self
+            .way
+            .deadline
+            .then(|| self.now + Span::from_secs_f64(LONG_S));
         let mean_s = self.case.law.mean() * self.case.unit_s;
         self.step(Event::JobSubmitted {
             job: JOB,
@@ -226,7 +296,12 @@ impl World<'_> {
     fn go_on(&mut self) {
         let horizon = self.start + Span::from_secs_f64(LONG_S);
         while !self.over {
-            let Some(at) = self.queue.peek().map(|due| due.0.0).filter(|at| *at <= horizon) else {
+            let Some(at) = self
+                .queue
+                .peek()
+                .map(|due| due.0.0)
+                .filter(|at| *at <= horizon)
+            else {
                 self.now = horizon;
                 break;
             };
@@ -248,49 +323,97 @@ impl World<'_> {
         match what {
             What::Turn(host) => self.turn(host),
             What::End(attempt, turns) if self.is_at(attempt, turns) => {
-                let Some(Running { host, takes, limit, .. }) = self.running.get(&attempt).copied() else { return };
+                let Some(Running {
+                    host, takes, limit, ..
+                }) = self.running.get(&attempt).copied()
+                else {
+                    return;
+                };
                 let killed = limit.filter(|limit| *limit < takes);
-                let Some(ran) = self.take(attempt, killed.is_some()) else { return };
+                let Some(ran) = self.take(attempt, killed.is_some()) else {
+                    return;
+                };
                 self.came.killed += u32::from(killed.is_some());
                 let outcome = killed.map_or(Outcome::Succeeded, Outcome::TimedOut);
-                self.step(Event::AttemptEnded { host: id(host), attempt, outcome, ran });
+                self.step(Event::AttemptEnded {
+                    host: id(host),
+                    attempt,
+                    outcome,
+                    ran,
+                });
             }
             What::Evict(attempt, turns) if self.is_at(attempt, turns) => {
-                let Some(host) = self.running.get(&attempt).map(|running| running.host) else { return };
+                let Some(host) = self.running.get(&attempt).map(|running| running.host) else {
+                    return;
+                };
                 self.take(attempt, true);
                 self.came.given_back += 1;
-                self.step(Event::AttemptsReturned { host: id(host), attempts: vec![attempt] });
+                self.step(Event::AttemptsReturned {
+                    host: id(host),
+                    attempts: vec![attempt],
+                });
             }
             What::End(..) | What::Evict(..) => {}
         }
     }
 
     fn is_at(&self, attempt: AttemptId, turns: u32) -> bool {
-        self.running.get(&attempt).is_some_and(|running| running.turns == turns)
+        self.running
+            .get(&attempt)
+            .is_some_and(|running| running.turns == turns)
     }
 
     /// The owner comes or goes.
     fn turn(&mut self, host: usize) {
         let (away, _) = self.courses[host].at(self.now);
-        let on: Vec<AttemptId> =
-            self.running.iter().filter(|(_, running)| running.host == host).map(|(attempt, _)| *attempt).collect();
+        let on: Vec<AttemptId> = self
+            .running
+            .iter()
+            .filter(|(_, running)| running.host == host)
+            .map(|(attempt, _)| *attempt)
+            .collect();
         let mut held = Vec::new();
         for attempt in on {
-            let Some(running) = self.running.get_mut(&attempt) else { continue };
-            running.ran = running.ran + running.since.map_or(Span::ZERO, |since| self.now.since(since));
+            let Some(running) = self.running.get_mut(&attempt) else {
+                continue;
+            };
+            running.ran = running.ran
+                + running
+                    .since
+                    .map_or(Span::ZERO, |since| self.now.since(since));
             running.since = away.then_some(self.now);
             running.turns += 1;
-            let phase = if away { Phase::Running } else { Phase::Suspended(YieldReason::InUse) };
-            held.push(Held { attempt, phase, ran: running.ran, frozen_for: Span::ZERO, progress: None });
+            let phase = if away {
+                Phase::Running
+            } else {
+                Phase::Suspended(YieldReason::InUse)
+            };
+            held.push(Held {
+                attempt,
+                phase,
+                ran: running.ran,
+                frozen_for: Span::ZERO,
+                progress: None,
+            });
             self.plan(attempt);
         }
         if away {
             self.lend(host);
         }
-        let owner = if away { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) };
-        self.step(Event::OwnerChanged { host: id(host), owner });
+        let owner = if away {
+            OwnerState::Away
+        } else {
+            OwnerState::Present(YieldReason::InUse)
+        };
+        self.step(Event::OwnerChanged {
+            host: id(host),
+            owner,
+        });
         if !held.is_empty() {
-            self.step(Event::AttemptsMoved { host: id(host), held });
+            self.step(Event::AttemptsMoved {
+                host: id(host),
+                held,
+            });
         }
         self.plan_turn(host);
     }
@@ -303,10 +426,17 @@ impl World<'_> {
 
     /// Plans what becomes of an attempt if nothing comes between.
     fn plan(&mut self, attempt: AttemptId) {
-        let Some(running) = self.running.get(&attempt) else { return };
-        let goal = running.limit.map_or(running.takes, |limit| limit.min(running.takes));
+        let Some(running) = self.running.get(&attempt) else {
+            return;
+        };
+        let goal = running
+            .limit
+            .map_or(running.takes, |limit| limit.min(running.takes));
         let due = match running.since {
-            Some(since) => (since + Span(goal.0.saturating_sub(running.ran.0)), What::End(attempt, running.turns)),
+            Some(since) => (
+                since + Span(goal.0.saturating_sub(running.ran.0)),
+                What::End(attempt, running.turns),
+            ),
             None => (self.now + PATIENCE, What::Evict(attempt, running.turns)),
         };
         self.queue.push(Reverse(due));
@@ -315,7 +445,10 @@ impl World<'_> {
     /// An attempt is over; for how long it ran.
     fn take(&mut self, attempt: AttemptId, in_vain: bool) -> Option<Span> {
         let running = self.running.remove(&attempt)?;
-        let ran = running.ran + running.since.map_or(Span::ZERO, |since| self.now.since(since));
+        let ran = running.ran
+            + running
+                .since
+                .map_or(Span::ZERO, |since| self.now.since(since));
         self.came.ran_s += ran.secs();
         self.came.wasted_s += if in_vain { ran.secs() } else { 0.0 };
         Some(ran)
@@ -328,7 +461,13 @@ impl World<'_> {
         for (host, attempt) in std::mem::take(&mut self.started) {
             if self.running.contains_key(&attempt) {
                 let ran = Span::ZERO;
-                let held = vec![Held { attempt, phase: Phase::Running, ran, frozen_for: ran, progress: None }];
+                let held = vec![Held {
+                    attempt,
+                    phase: Phase::Running,
+                    ran,
+                    frozen_for: ran,
+                    progress: None,
+                }];
                 self.step(Event::AttemptsMoved { host, held });
             }
         }
@@ -336,13 +475,26 @@ impl World<'_> {
 
     fn obey(&mut self, effect: &Effect) {
         match effect {
-            Effect::Start { host, attempt, limit, .. } if attempt.task.job == JOB => {
+            Effect::Start {
+                host,
+                attempt,
+                limit,
+                ..
+            } if attempt.task.job == JOB => {
                 let place = host.0 as usize - 1;
-                let takes =
-                    Span::from_secs_f64(self.works_s[attempt.task.index as usize - 1] / self.speeds[place].factor());
+                let takes = Span::from_secs_f64(
+                    self.works_s[attempt.task.index as usize - 1] / self.speeds[place].factor(),
+                );
                 let ran = Span::ZERO;
                 let since = Some(self.now);
-                let running = Running { host: place, takes, limit: *limit, ran, since, turns: 0 };
+                let running = Running {
+                    host: place,
+                    takes,
+                    limit: *limit,
+                    ran,
+                    since,
+                    turns: 0,
+                };
                 self.running.insert(*attempt, running);
                 self.started.push((*host, *attempt));
                 self.plan(*attempt);

@@ -1,9 +1,11 @@
-//! Synthetic availability of desktop PCs over a weekday, calibrated to what Kondo et al. 2004 say of their traces, and
-//! other models to test policies on. What is not here: clocks (`platform`), and the comparison with the paper (`stats`).
+//! Synthetic availability of desktop PCs over a weekday, calibrated to what Kondo et al. 2004 say
+//! of their traces, and other models to test policies on. What is not here: clocks (`platform`),
+//! and the comparison with the paper (`stats`).
 //!
-//! A host is up and down in turns. Both are drawn from two kinds each: many short, some long. While it is up its owner comes
-//! and goes: spells in which tasks have the processor alternate with suspensions. Hosts differ for good, host-days and days
-//! differ among themselves, and some hosts stay off for the day.
+//! A host is up and down in turns. Both are drawn from two kinds each: many short, some long. While
+//! it is up its owner comes and goes: spells in which tasks have the processor alternate with
+//! suspensions. Hosts differ for good, host-days and days differ among themselves, and some hosts
+//! stay off for the day.
 
 mod course;
 mod parameters;
@@ -31,8 +33,14 @@ pub struct Model {
 
 impl Model {
     /// The names that `named` knows: the calibrated model first, then those that are unlike it.
-    pub const NAMES: [&'static str; 6] =
-        ["default", "other-seed", "memoryless", "heavy-suspension", "heavy-failure", "quiet"];
+    pub const NAMES: [&'static str; 6] = [
+        "default",
+        "other-seed",
+        "memoryless",
+        "heavy-suspension",
+        "heavy-failure",
+        "quiet",
+    ];
 
     /// The model of this name.
     pub fn named(name: &str) -> Option<Self> {
@@ -53,9 +61,9 @@ impl Model {
         self.name
     }
 
-    /// The segments of so many hosts on a day, from 0 to `DAY_ENDS_S`. A host keeps its nature from day to day; all else
-    /// is drawn anew. Any day can be made without the others, and any host's segments are the same whatever the number of
-    /// hosts.
+    /// The segments of so many hosts on a day, from 0 to `DAY_ENDS_S`. A host keeps its nature from
+    /// day to day; all else is drawn anew. Any day can be made without the others, and any host's
+    /// segments are the same whatever the number of hosts.
     pub fn day(&self, seed: u64, day: u32, hosts: usize) -> Vec<Vec<Segment>> {
         let seed = seed ^ self.parameters.seed;
         let mut shared = Stream::new("day", seed, day, 0);
@@ -72,12 +80,23 @@ impl Model {
     }
 }
 
-/// A segment in which the host is up, and its tasks have this part of the processor; less than a hundredth is none.
+/// A segment in which the host is up, and its tasks have this part of the processor; less than a
+/// hundredth is none.
 fn up(start_s: f64, end_s: f64, cpu: f64) -> Segment {
-    Segment { start_s, end_s, up: true, cpu: if cpu < LEAST_CPU { 0.0 } else { cpu } }
+    Segment {
+        start_s,
+        end_s,
+        up: true,
+        cpu: if cpu < LEAST_CPU { 0.0 } else { cpu },
+    }
 }
 
 /// A segment in which the host is down.
 fn down(start_s: f64, end_s: f64) -> Segment {
-    Segment { start_s, end_s, up: false, cpu: 0.0 }
+    Segment {
+        start_s,
+        end_s,
+        up: false,
+        cpu: 0.0,
+    }
 }

@@ -1,6 +1,6 @@
-//! A simulated world of bags: dedicated hosts that are always there, and users who ask whether their bags may enter. It
-//! drives the scheduler through its two doors and does what it is told. What is not here: owners, failures (`world`), and
-//! any rule of scheduling.
+//! A simulated world of bags: dedicated hosts that are always there, and users who ask whether
+//! their bags may enter. It drives the scheduler through its two doors and does what it is told.
+//! What is not here: owners, failures (`world`), and any rule of scheduling.
 //!
 //! At one instant bags arrive first, then tasks are done, in the order of their starts.
 
@@ -126,10 +126,15 @@ struct World<'a> {
     told: Told,
 }
 
-/// Brings the bags, which are in the order of their times, to a scheduler with such hosts, and waits until nothing runs.
+/// Brings the bags, which are in the order of their times, to a scheduler with such hosts, and
+/// waits until nothing runs.
 pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
-    let settings =
-        Settings { suspect_after: FOREVER, lease: FOREVER, prefetch_window: Span::ZERO, ..Settings::default() };
+    let settings = Settings {
+        suspect_after: FOREVER,
+        lease: FOREVER,
+        prefetch_window: Span::ZERO,
+        ..Settings::default()
+    };
     let mut world = World {
         asked,
         wanted,
@@ -141,11 +146,20 @@ pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
         starts: 0,
         running: Running::new(),
         open: asked.iter().map(|bag| bag.tasks.len()).collect(),
-        told: Told { fates: vec![Fate::default(); asked.len()], ..Told::default() },
+        told: Told {
+            fates: vec![Fate::default(); asked.len()],
+            ..Told::default()
+        },
     };
     for (number, speed) in (1..).zip(speeds) {
         let status = OwnerState::Away.into();
-        world.step(Event::HostJoined { host: HostId(number), slots: 1, speed: *speed, status, held: Vec::new() });
+        world.step(Event::HostJoined {
+            host: HostId(number),
+            slots: 1,
+            speed: *speed,
+            status,
+            held: Vec::new(),
+        });
     }
     world.go_on();
     world.told
@@ -154,13 +168,22 @@ pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
 /// The bag as the scheduler is told of it.
 fn bag(asked: &Asked) -> Bag {
     let tasks = IdSet::from_range(1, asked.tasks.len() as u32);
-    let rules = Rules { policy: asked.policy.clone(), ..Rules::default() };
+    let rules = Rules {
+        policy: asked.policy.clone(),
+        ..Rules::default()
+    };
     let terms = Terms {
         deadline: asked.deadline.map(|deadline| asked.at + deadline),
         estimates: asked.tasks.iter().map(|task| task.estimate).collect(),
         estimator: asked.estimator.clone(),
     };
-    Bag { tasks, rules, terms, disclosed: false, ranks: None }
+    Bag {
+        tasks,
+        rules,
+        terms,
+        disclosed: false,
+        ranks: None,
+    }
 }
 
 impl World<'_> {
@@ -169,7 +192,9 @@ impl World<'_> {
         loop {
             let arrival = self.asked.get(next).map(|bag| bag.at);
             let done = self.queue.peek().map(|due| due.0.0);
-            let Some(at) = arrival.into_iter().chain(done).min() else { return };
+            let Some(at) = arrival.into_iter().chain(done).min() else {
+                return;
+            };
             let tick = self.scheduler.next_wakeup().filter(|tick| *tick < at);
             self.now = self.now.max(tick.unwrap_or(at));
             if tick.is_some() {
@@ -191,10 +216,14 @@ impl World<'_> {
         }
         let job = JobId(number as u32 + 1);
         let counterfactual = self.wanted.single.then(|| bag.clone());
-        self.step(Event::JobSubmitted { job, bag: Box::new(bag) });
+        self.step(Event::JobSubmitted {
+            job,
+            bag: Box::new(bag),
+        });
         if let Some(mut bag) = counterfactual.filter(|_| !self.told.fates[number].accepted) {
             let excess = |task: &Task| task.estimate.0.saturating_sub(task.takes.0);
-            let worst = (0..asked.tasks.len()).max_by_key(|at| (excess(&asked.tasks[*at]), Reverse(*at)));
+            let worst =
+                (0..asked.tasks.len()).max_by_key(|at| (excess(&asked.tasks[*at]), Reverse(*at)));
             if let Some(worst) = worst {
                 bag.terms.estimates[worst] = asked.tasks[worst].takes;
             }
@@ -204,8 +233,15 @@ impl World<'_> {
 
     /// The attempt has done its work, if it still runs.
     fn end(&mut self, attempt: AttemptId) {
-        let Some((_, host, ran)) = self.running.remove(&attempt) else { return };
-        self.step(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran });
+        let Some((_, host, ran)) = self.running.remove(&attempt) else {
+            return;
+        };
+        self.step(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran,
+        });
     }
 
     fn step(&mut self, event: Event) {
@@ -239,18 +275,27 @@ impl World<'_> {
             Effect::JobRefused { job, why } => self.note(of(job), What::Refused(why)),
             Effect::Start { host, attempt, .. } => self.start(host, attempt),
             Effect::Stop { attempt, .. } => drop(self.running.remove(&attempt)),
-            Effect::Ended { attempt, why: EndReason::Policed { elapsed, .. }, .. } => {
+            Effect::Ended {
+                attempt,
+                why: EndReason::Policed { elapsed, .. },
+                ..
+            } => {
                 let bag = of(attempt.task.job);
                 let task = attempt.task.index as usize - 1;
                 self.told.fates[bag].killed.push((task, elapsed));
                 self.note(bag, What::Killed(task, elapsed));
             }
-            Effect::TaskSettled { task, settled: Settled::Finished(_) } => {
+            Effect::TaskSettled {
+                task,
+                settled: Settled::Finished(_),
+            } => {
                 let bag = of(task.job);
                 self.note(bag, What::Done(task.index as usize - 1));
                 self.open[bag] -= 1;
                 if self.open[bag] == 0 {
-                    let deadline = self.asked[bag].deadline.map(|deadline| self.asked[bag].at + deadline);
+                    let deadline = self.asked[bag]
+                        .deadline
+                        .map(|deadline| self.asked[bag].at + deadline);
                     let fate = &mut self.told.fates[bag];
                     fate.finished = Some(self.now);
                     fate.kept = deadline.is_none_or(|deadline| self.now <= deadline);
@@ -268,13 +313,18 @@ impl World<'_> {
         let ran = Span::from_secs_f64(takes.secs() / speed.factor());
         self.starts += 1;
         self.running.insert(attempt, (self.now + ran, host, ran));
-        self.queue.push(Reverse((self.now + ran, self.starts, attempt)));
+        self.queue
+            .push(Reverse((self.now + ran, self.starts, attempt)));
         self.note(bag, What::Started(task, host));
     }
 
     fn note(&mut self, bag: usize, what: What) {
         if self.wanted.moments {
-            self.told.moments.push(Moment { at: self.now, bag, what });
+            self.told.moments.push(Moment {
+                at: self.now,
+                bag,
+                what,
+            });
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Hosts that lie: the real scheduler gives jobs to hosts of which some deliver wrong results, alone or in concert, and
-//! what escapes and what it costs is counted. The hosts differ in speed and are always there: lying, not leaving, is what
-//! matters here. What is not here: any rule about belief (that is `scheduler::policy::trust`).
+//! Hosts that lie: the real scheduler gives jobs to hosts of which some deliver wrong results,
+//! alone or in concert, and what escapes and what it costs is counted. The hosts differ in speed
+//! and are always there: lying, not leaving, is what matters here. What is not here: any rule about
+//! belief (that is `scheduler::policy::trust`).
 
 mod crowd;
 mod report;
@@ -99,7 +100,10 @@ struct Court<'a> {
 
 /// Lets a crowd compute under a scheme. The same arguments give the same outcomes.
 pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
-    let settings = Settings { audit_seed: crowd.secret(), ..Settings::default() };
+    let settings = Settings {
+        audit_seed: crowd.secret(),
+        ..Settings::default()
+    };
     let mut court = Court {
         crowd,
         scheduler: Scheduler::new(settings, Incarnation(1)),
@@ -112,9 +116,19 @@ pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
         outcomes: Outcomes::default(),
     };
     for (host, speed, party) in crowd.hosts() {
-        court.step(Event::HostStanding { host, party, valid: 0 });
+        court.step(Event::HostStanding {
+            host,
+            party,
+            valid: 0,
+        });
         let status = OwnerState::Away.into();
-        court.step(Event::HostJoined { host, slots: 1, speed, status, held: Vec::new() });
+        court.step(Event::HostJoined {
+            host,
+            slots: 1,
+            speed,
+            status,
+            held: Vec::new(),
+        });
     }
     for job in (1..=load.jobs).map(JobId) {
         court.run_job(job, scheme, load.tasks);
@@ -125,10 +139,21 @@ pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
 
 impl Court<'_> {
     fn run_job(&mut self, job: JobId, scheme: Scheme, tasks: u32) {
-        let quorum = Quorum { size: scheme.size, adaptive: scheme.adaptive, compare: Compare::Bytes };
-        let rules = Rules { quorum, policy: "PRI-CR".to_owned(), ..Rules::default() };
+        let quorum = Quorum {
+            size: scheme.size,
+            adaptive: scheme.adaptive,
+            compare: Compare::Bytes,
+        };
+        let rules = Rules {
+            quorum,
+            policy: "PRI-CR".to_owned(),
+            ..Rules::default()
+        };
         self.settled = false;
-        self.step(Event::JobSubmitted { job, bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)) });
+        self.step(Event::JobSubmitted {
+            job,
+            bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
+        });
         while !self.settled
             && let Some(Reverse((at, attempt, host))) = self.due.pop()
         {
@@ -136,13 +161,24 @@ impl Court<'_> {
                 continue;
             }
             self.now = at;
-            let says = self.crowd.says(host, attempt, self.scheduler.host_valid(host));
+            let says = self
+                .crowd
+                .says(host, attempt, self.scheduler.host_valid(host));
             self.said.insert(attempt, says);
             let outcome = Outcome::Succeeded;
             let ran = TASK;
-            self.step(Event::AttemptEnded { host, attempt, outcome, ran });
+            self.step(Event::AttemptEnded {
+                host,
+                attempt,
+                outcome,
+                ran,
+            });
         }
-        let wrong = self.counts.values().filter(|attempt| self.said[attempt] != Says::Truth).count();
+        let wrong = self
+            .counts
+            .values()
+            .filter(|attempt| self.said[attempt] != Says::Truth)
+            .count();
         self.outcomes.finished += self.counts.len() as u64;
         self.outcomes.wrong += wrong as u64;
         self.counts.clear();
@@ -178,17 +214,28 @@ impl Court<'_> {
             Effect::Compare { attempt, with } => {
                 let mine = self.said.get(&attempt);
                 let alike = with.iter().filter(|other| self.said.get(other) == mine);
-                return Some(Event::ResultCompared { attempt, agrees: alike.map(|other| other.number).collect() });
+                return Some(Event::ResultCompared {
+                    attempt,
+                    agrees: alike.map(|other| other.number).collect(),
+                });
             }
-            Effect::Judged { attempt, judgement, .. } => {
+            Effect::Judged {
+                attempt, judgement, ..
+            } => {
                 let differed = matches!(judgement, scheduler::effect::Judgement::Differed(_));
-                self.outcomes.caught += u64::from(differed && self.said.get(&attempt) != Some(&Says::Truth));
+                self.outcomes.caught +=
+                    u64::from(differed && self.said.get(&attempt) != Some(&Says::Truth));
             }
-            Effect::TaskSettled { task, settled: Settled::Finished(attempt) } => {
+            Effect::TaskSettled {
+                task,
+                settled: Settled::Finished(attempt),
+            } => {
                 self.counts.insert(task.index, attempt);
             }
             Effect::TaskSettled { .. } => self.outcomes.failed += 1,
-            Effect::TasksReopened { tasks, .. } => self.counts.retain(|index, _| !tasks.contains(*index)),
+            Effect::TasksReopened { tasks, .. } => {
+                self.counts.retain(|index, _| !tasks.contains(*index))
+            }
             Effect::JobSettled { .. } => self.settled = true,
             _ => {}
         }

@@ -1,6 +1,6 @@
-//! The least possible makespan, with full knowledge of the trace (Kondo et al. 2004, section 3.4): each slot takes task
-//! after task as early as it can and only where it will finish, and the T-th completion of all slots is the optimum. What is
-//! not here: a schedule.
+//! The least possible makespan, with full knowledge of the trace (Kondo et al. 2004, section 3.4):
+//! each slot takes task after task as early as it can and only where it will finish, and the T-th
+//! completion of all slots is the optimum. What is not here: a schedule.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -19,21 +19,39 @@ pub struct Oracle<'t> {
 }
 
 impl<'t> Oracle<'t> {
-    /// The optimum from second `start_s` of the trace on, for tasks that take `work_s_at_reference` CPU seconds on a
-    /// dedicated host of speed 1 and `start_cost_s` seconds before that while the host is up, with so many slots on each
-    /// host. Each slot has the host's whole speed.
-    pub fn new(trace: &'t Trace, start_s: f64, work_s_at_reference: f64, start_cost_s: f64, slots: u32) -> Self {
+    /// The optimum from second `start_s` of the trace on, for tasks that take `work_s_at_reference`
+    /// CPU seconds on a dedicated host of speed 1 and `start_cost_s` seconds before that while the
+    /// host is up, with so many slots on each host. Each slot has the host's whole speed.
+    pub fn new(
+        trace: &'t Trace,
+        start_s: f64,
+        work_s_at_reference: f64,
+        start_cost_s: f64,
+        slots: u32,
+    ) -> Self {
         let chain = |(host, traced): (usize, &'t crate::trace::TracedHost)| {
-            let at = traced.segments.partition_point(|segment| segment.end_s <= start_s);
+            let at = traced
+                .segments
+                .partition_point(|segment| segment.end_s <= start_s);
             let cpu_s = work_s_at_reference * REFERENCE_MHZ / traced.clock_mhz;
-            Chain { host, segments: &traced.segments[at..], now_s: start_s, cpu_s }
+            Chain {
+                host,
+                segments: &traced.segments[at..],
+                now_s: start_s,
+                cpu_s,
+            }
         };
         let chains = trace.hosts.iter().enumerate().map(chain).collect();
-        Oracle { chains, start_s, start_cost_s, slots }
+        Oracle {
+            chains,
+            start_s,
+            start_cost_s,
+            slots,
+        }
     }
 
-    /// The least makespan of so many tasks, in seconds since the start; 0 for no tasks, and none where the trace ends
-    /// before enough of them can be done.
+    /// The least makespan of so many tasks, in seconds since the start; 0 for no tasks, and none
+    /// where the trace ends before enough of them can be done.
     pub fn makespan_s(&self, tasks: u32) -> Option<f64> {
         if tasks == 0 {
             return Some(0.0);
@@ -41,8 +59,11 @@ impl<'t> Oracle<'t> {
         if self.slots == 0 {
             return None;
         }
-        let mut next: BinaryHeap<_> =
-            self.chains.iter().filter_map(|chain| chain.clone().advance(self.start_cost_s)).collect();
+        let mut next: BinaryHeap<_> = self
+            .chains
+            .iter()
+            .filter_map(|chain| chain.clone().advance(self.start_cost_s))
+            .collect();
         let mut left = tasks;
         loop {
             let mut first = next.peek_mut()?;
@@ -81,7 +102,8 @@ impl Chain<'_> {
             if !segment.up {
                 ((cost_s, left_s), started) = (fresh, false);
             } else if self.now_s < segment.end_s && (segment.ready() || started) {
-                // A task starts only where it could compute; once started it pays its start while the host is up.
+                // A task starts only where it could compute; once started it pays its start while
+                // the host is up.
                 started = true;
                 let paid_s = cost_s.min(segment.end_s - self.now_s);
                 cost_s = cost_s - paid_s;
@@ -105,7 +127,10 @@ impl Chain<'_> {
 /// The earliest first, and among those the first host: a heap gives its greatest.
 impl Ord for Chain<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.now_s.total_cmp(&self.now_s).then(other.host.cmp(&self.host))
+        other
+            .now_s
+            .total_cmp(&self.now_s)
+            .then(other.host.cmp(&self.host))
     }
 }
 

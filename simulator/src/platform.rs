@@ -1,6 +1,7 @@
-//! Clock rates of the hosts of the platforms of Kondo et al. 2004 (section 3.2) and of two later ones. What is not here:
-//! availability, which is the same on every platform, as in the paper: a platform only transforms the clocks, so the n-th
-//! fastest host of one platform is the n-th fastest of each.
+//! Clock rates of the hosts of the platforms of Kondo et al. 2004 (section 3.2) and of two later
+//! ones. What is not here: availability, which is the same on every platform, as in the paper: a
+//! platform only transforms the clocks, so the n-th fastest host of one platform is the n-th
+//! fastest of each.
 
 mod law;
 
@@ -19,16 +20,38 @@ pub struct Platform {
 }
 
 const PLATFORMS: [Platform; 6] = [
-    Platform { name: "sdsc", law: SDSC },
-    Platform { name: "gimps", law: INTERNET_2004 },
-    Platform { name: "lri-wisc", law: LRI_WISC },
-    Platform { name: "homogeneous", law: Law::Normal { mean: 3_200.0, sd: 170.0 } },
-    Platform { name: "internet-2016", law: INTERNET_2016 },
-    Platform { name: "lab", law: LAB },
+    Platform {
+        name: "sdsc",
+        law: SDSC,
+    },
+    Platform {
+        name: "gimps",
+        law: INTERNET_2004,
+    },
+    Platform {
+        name: "lri-wisc",
+        law: LRI_WISC,
+    },
+    Platform {
+        name: "homogeneous",
+        law: Law::Normal {
+            mean: 3_200.0,
+            sd: 170.0,
+        },
+    },
+    Platform {
+        name: "internet-2016",
+        law: INTERNET_2016,
+    },
+    Platform {
+        name: "lab",
+        law: LAB,
+    },
 ];
 
 impl Platform {
-    /// The names that `named` knows: the paper's four platforms, volunteers' hosts of 2016, and a university's lab.
+    /// The names that `named` knows: the paper's four platforms, volunteers' hosts of 2016, and a
+    /// university's lab.
     pub const NAMES: [&'static str; 6] = {
         let mut names = [""; 6];
         let mut at = 0;
@@ -49,9 +72,13 @@ impl Platform {
         self.name
     }
 
-    /// The clock rates of so many hosts, in MHz. The seed decides which host is how fast, and the details of the law.
+    /// The clock rates of so many hosts, in MHz. The seed decides which host is how fast, and the
+    /// details of the law.
     pub fn clocks_mhz(&self, seed: u64, hosts: usize) -> Vec<f64> {
-        let mut sorted = self.law.sorted(&mut Stream::new(self.name, seed, 0, 0), hosts).into_iter();
+        let mut sorted = self
+            .law
+            .sorted(&mut Stream::new(self.name, seed, 0, 0), hosts)
+            .into_iter();
         let mut clocks_mhz = vec![0.0; hosts];
         for host in order(seed, hosts) {
             clocks_mhz[host] = sorted.next().unwrap_or_default();

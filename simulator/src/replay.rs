@@ -15,8 +15,8 @@ pub struct Record {
     pub events: Vec<(Time, Event)>,
 }
 
-/// The effects that the run has, event by event. A scheduler is a function of its record: the same record gives the
-/// same effects, whoever drives it.
+/// The effects that the run has, event by event. A scheduler is a function of its record: the same
+/// record gives the same effects, whoever drives it.
 pub fn replay(record: &Record) -> Vec<Vec<Effect>> {
     let mut scheduler = Scheduler::new(record.settings.clone(), record.incarnation);
     let step = |(now, event): &(Time, Event)| {
@@ -46,14 +46,31 @@ mod tests {
             held: Vec::new(),
         };
         let events = vec![
-            (Time(1), Event::JobSubmitted { job: JobId(1), bag: Box::new(bag) }),
+            (
+                Time(1),
+                Event::JobSubmitted {
+                    job: JobId(1),
+                    bag: Box::new(bag),
+                },
+            ),
             (Time(2), joined),
             (Time(3), Event::Tick),
         ];
-        let record = Record { settings: Settings::default(), incarnation: Incarnation(1), events };
+        let record = Record {
+            settings: Settings::default(),
+            incarnation: Incarnation(1),
+            events,
+        };
         let again: Record = postcard::from_bytes(&postcard::to_stdvec(&record).unwrap()).unwrap();
         let effects = replay(&record);
         assert_eq!(effects, replay(&again));
-        assert!(effects[1].iter().filter(|effect| matches!(effect, Effect::Start { .. })).count() == 2, "{effects:?}");
+        assert!(
+            effects[1]
+                .iter()
+                .filter(|effect| matches!(effect, Effect::Start { .. }))
+                .count()
+                == 2,
+            "{effects:?}"
+        );
     }
 }

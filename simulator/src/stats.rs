@@ -1,5 +1,6 @@
-//! What traces are like: how long hosts are up and down, how often tasks fail on them, how even the power of all hosts is,
-//! and how a generated model compares with what Kondo et al. 2004 say of their traces. What is not here: printing.
+//! What traces are like: how long hosts are up and down, how often tasks fail on them, how even the
+//! power of all hosts is, and how a generated model compares with what Kondo et al. 2004 say of
+//! their traces. What is not here: printing.
 
 mod calibration;
 mod failure;
@@ -20,7 +21,8 @@ use serde::Serialize;
 
 use crate::trace::Trace;
 
-/// The task sizes of which `Stats` says how often they fail, in seconds on a dedicated host of speed 1: the paper's.
+/// The task sizes of which `Stats` says how often they fail, in seconds on a dedicated host of
+/// speed 1: the paper's.
 pub const TASK_SIZES_S: [u32; 4] = [300, 900, 1_500, 2_100];
 /// Over how long power is summed up, in seconds (Kondo et al. 2004, section 5.2).
 pub const POWER_STEP_S: f64 = 300.0;
@@ -36,17 +38,19 @@ pub struct Stats {
     pub availability: Durations,
     /// How long they are down at a stretch.
     pub unavailability: Durations,
-    /// How often a task of this size fails because its host goes down, if it starts at any moment at which a host could
-    /// take it.
+    /// How often a task of this size fails because its host goes down, if it starts at any moment
+    /// at which a host could take it.
     ///
-    /// By the size in seconds on a dedicated host of speed 1: the part that fails, between 0 and 1; none where no task
-    /// could start early enough to tell.
+    /// By the size in seconds on a dedicated host of speed 1: the part that fails, between 0 and 1;
+    /// none where no task could start early enough to tell.
     pub failure_by_task_s: BTreeMap<u32, Option<f64>>,
-    /// Mean power of all hosts together, over stretches of five minutes, in hosts of speed 1; none of a shorter trace.
+    /// Mean power of all hosts together, over stretches of five minutes, in hosts of speed 1; none
+    /// of a shorter trace.
     pub power_mean: Option<f64>,
     /// Its coefficient of variation.
     pub power_cv: Option<f64>,
-    /// How it differs between the hours of a day: in UTC, or from the trace's start where nobody knows when that was.
+    /// How it differs between the hours of a day: in UTC, or from the trace's start where nobody
+    /// knows when that was.
     pub by_hour: Vec<Hour>,
 }
 
@@ -69,7 +73,10 @@ pub struct Durations {
 pub fn stats(trace: &Trace) -> Stats {
     let window = (0.0, trace.end_s());
     let of = |up| {
-        let lengths = trace.hosts.iter().flat_map(|host| interval::lengths_s(&host.segments, up, window));
+        let lengths = trace
+            .hosts
+            .iter()
+            .flat_map(|host| interval::lengths_s(&host.segments, up, window));
         Durations::of(lengths.collect())
     };
     let failures = TASK_SIZES_S.map(|task_s| {

@@ -1,11 +1,13 @@
-//! A simulated world of users who disclose sets of tasks, request one after the other, think about each result, and drop the
-//! rest of a set when they have seen enough (Petrou et al. 2004, section 2). Servers are equal and always there. What becomes of
-//! a task that makes room is a matter of the servers: it keeps what it has done and goes on anywhere, as in the paper; or stands
-//! still and goes on where it was; or begins anew. It drives the scheduler through its doors and does what it is told. What is
-//! not here: who the users are (`plan`), what is made of what they see, and any rule of scheduling.
+//! A simulated world of users who disclose sets of tasks, request one after the other, think about
+//! each result, and drop the rest of a set when they have seen enough (Petrou et al. 2004, section
+//! 2). Servers are equal and always there. What becomes of a task that makes room is a matter of
+//! the servers: it keeps what it has done and goes on anywhere, as in the paper; or stands still
+//! and goes on where it was; or begins anew. It drives the scheduler through its doors and does
+//! what it is told. What is not here: who the users are (`plan`), what is made of what they see,
+//! and any rule of scheduling.
 //!
-//! All users come at once. Later at one instant tasks are executed first, by their servers, then users act, by their numbers;
-//! the scheduler decides after each of them.
+//! All users come at once. Later at one instant tasks are executed first, by their servers, then
+//! users act, by their numbers; the scheduler decides after each of them.
 
 mod plan;
 
@@ -44,15 +46,21 @@ pub struct Which {
 pub struct Servers {
     /// How many there are.
     pub count: usize,
-    /// How many tasks each of them can hold frozen beside the one that runs, so that another has its place (default 0).
+    /// How many tasks each of them can hold frozen beside the one that runs, so that another has
+    /// its place (default 0).
     pub frozen: u32,
-    /// Whether a task that makes room otherwise keeps what it has done (default yes, as in the paper).
+    /// Whether a task that makes room otherwise keeps what it has done (default yes, as in the
+    /// paper).
     pub keep: bool,
 }
 
 impl From<usize> for Servers {
     fn from(count: usize) -> Self {
-        Self { count, frozen: 0, keep: true }
+        Self {
+            count,
+            frozen: 0,
+            keep: true,
+        }
     }
 }
 
@@ -91,7 +99,12 @@ pub struct Fate {
 impl Fate {
     /// As the ledger wants it.
     pub fn entry(&self) -> Entry {
-        Entry { used: self.used, service: self.takes, requested: self.requested, executed: self.executed }
+        Entry {
+            used: self.used,
+            service: self.takes,
+            requested: self.requested,
+            executed: self.executed,
+        }
     }
 }
 
@@ -127,7 +140,10 @@ struct Had {
 
 impl Had {
     fn and(self, ran: Span) -> Self {
-        Self { ran: self.ran + ran, done: self.done + ran }
+        Self {
+            ran: self.ran + ran,
+            done: self.done + ran,
+        }
     }
 }
 
@@ -169,11 +185,22 @@ struct World<'a, P, A> {
     through: Vec<JobId>,
 }
 
-/// Lets the users of this plan work on these servers until this time, or until all of them have stopped.
-pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: impl Into<Servers>, until: Time, audience: &mut A) {
+/// Lets the users of this plan work on these servers until this time, or until all of them have
+/// stopped.
+pub fn run<P: Plan, A: Audience>(
+    plan: &P,
+    policy: &str,
+    servers: impl Into<Servers>,
+    until: Time,
+    audience: &mut A,
+) {
     let kind = servers.into();
-    let settings =
-        Settings { suspect_after: FOREVER, lease: FOREVER, prefetch_window: Span::ZERO, ..Settings::default() };
+    let settings = Settings {
+        suspect_after: FOREVER,
+        lease: FOREVER,
+        prefetch_window: Span::ZERO,
+        ..Settings::default()
+    };
     let ordering = scheduler::policy::policy(policy).map(|policy| policy.ordering);
     let mut world = World {
         plan,
@@ -182,7 +209,12 @@ pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: impl Into<Serv
         secretive: matches!(ordering, Some(Ordering::Batchactive(answer)) if answer.disclosed == Disclosed::Held),
         scheduler: Scheduler::new(settings, Incarnation(1)),
         now: Time(0),
-        users: (0..plan.users()).map(|_| User { wakes: Some(Time(0)), ..User::default() }).collect(),
+        users: (0..plan.users())
+            .map(|_| User {
+                wakes: Some(Time(0)),
+                ..User::default()
+            })
+            .collect(),
         sets: BTreeMap::new(),
         kind,
         servers: vec![None; kind.count],
@@ -195,10 +227,19 @@ pub fn run<P: Plan, A: Audience>(plan: &P, policy: &str, servers: impl Into<Serv
         let host = HostId(number as u32);
         let status = OwnerState::Away.into();
         if kind.frozen > 0 {
-            let offers = Offers { frozen: kind.frozen, ..Offers::default() };
+            let offers = Offers {
+                frozen: kind.frozen,
+                ..Offers::default()
+            };
             world.events.push(Event::HostOffers { host, offers });
         }
-        world.events.push(Event::HostJoined { host, slots: 1, speed: Speed::REFERENCE, status, held: Vec::new() });
+        world.events.push(Event::HostJoined {
+            host,
+            slots: 1,
+            speed: Speed::REFERENCE,
+            status,
+            held: Vec::new(),
+        });
     }
     world.begin();
     world.go_on(until);
@@ -218,10 +259,13 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         loop {
             let ends = self.servers.iter().flatten().map(|running| running.until);
             let wakes = self.users.iter().filter_map(|user| user.wakes);
-            let Some(next) = ends.chain(wakes).min().filter(|next| *next <= until) else { break };
+            let Some(next) = ends.chain(wakes).min().filter(|next| *next <= until) else {
+                break;
+            };
             self.now = next;
             for server in 0..self.servers.len() {
-                if let Some(running) = self.servers[server].take_if(|running| running.until == next) {
+                if let Some(running) = self.servers[server].take_if(|running| running.until == next)
+                {
                     self.execute(server, running);
                     self.step();
                 }
@@ -238,10 +282,12 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     }
 
     fn happened(&mut self, what: What, user: usize, set: usize, task: usize) {
-        self.audience.happened(self.now, what, Which { user, set, task });
+        self.audience
+            .happened(self.now, what, Which { user, set, task });
     }
 
-    /// Something happened to tasks that were not requested; what users keep to themselves does not show.
+    /// Something happened to tasks that were not requested; what users keep to themselves does not
+    /// show.
     fn all_happened(&mut self, what: What, user: usize, set: usize, tasks: std::ops::Range<usize>) {
         if !self.secretive {
             tasks.for_each(|task| self.happened(what, user, set, task));
@@ -249,13 +295,29 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     }
 
     /// A task has done its work.
-    fn execute(&mut self, server: usize, Running { attempt, since, before, .. }: Running) {
+    fn execute(
+        &mut self,
+        server: usize,
+        Running {
+            attempt,
+            since,
+            before,
+            ..
+        }: Running,
+    ) {
         let now = self.now;
         let host = HostId(server as u32 + 1);
         let spent = now.since(since);
         self.audience.ran(since, now);
-        self.events.push(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: before.ran + spent });
-        let Some(set) = self.sets.get_mut(&attempt.task.job) else { return };
+        self.events.push(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: before.ran + spent,
+        });
+        let Some(set) = self.sets.get_mut(&attempt.task.job) else {
+            return;
+        };
         let user = set.user;
         let number = set.number;
         let task = attempt.task.index as usize - 1;
@@ -271,7 +333,11 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
 
     /// The user has the result, and begins to think.
     fn deliver(&mut self, user: usize, number: usize, task: usize) {
-        let which = Which { user, set: number, task };
+        let which = Which {
+            user,
+            set: number,
+            task,
+        };
         self.happened(What::Finished, user, number, task);
         if let Some(set) = self.sets.get(&self.job(user, number)) {
             self.audience.finished(self.now, which, &set.fates[task]);
@@ -300,19 +366,58 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
 
     /// The user discloses a set, if there is another one, and requests its first task.
     fn bring(&mut self, user: usize, number: usize) {
-        let Some(tasks) = self.plan.tasks(user, number) else { return };
-        let takes = |task| self.plan.takes(Which { user, set: number, task }).max(Span(1));
-        let fates: Vec<Fate> = (0..tasks).map(|task| Fate { takes: takes(task), ..Fate::default() }).collect();
+        let Some(tasks) = self.plan.tasks(user, number) else {
+            return;
+        };
+        let takes = |task| {
+            self.plan
+                .takes(Which {
+                    user,
+                    set: number,
+                    task,
+                })
+                .max(Span(1))
+        };
+        let fates: Vec<Fate> = (0..tasks)
+            .map(|task| Fate {
+                takes: takes(task),
+                ..Fate::default()
+            })
+            .collect();
         let terms = Terms {
             deadline: None,
             estimates: fates.iter().map(|fate| fate.takes).collect(),
-            estimator: Estimator { user: format!("user {user}"), program: String::new() },
+            estimator: Estimator {
+                user: format!("user {user}"),
+                program: String::new(),
+            },
         };
-        let rules = Rules { policy: self.policy.to_owned(), checkpoint: self.kind.keep, ..Rules::default() };
-        let bag = Bag { tasks: IdSet::from_range(1, tasks as u32), rules, terms, disclosed: true, ranks: None };
+        let rules = Rules {
+            policy: self.policy.to_owned(),
+            checkpoint: self.kind.keep,
+            ..Rules::default()
+        };
+        let bag = Bag {
+            tasks: IdSet::from_range(1, tasks as u32),
+            rules,
+            terms,
+            disclosed: true,
+            ranks: None,
+        };
         let job = self.job(user, number);
-        self.events.push(Event::JobSubmitted { job, bag: Box::new(bag) });
-        self.sets.insert(job, Set { user, number, fates, done: vec![Span::ZERO; tasks] });
+        self.events.push(Event::JobSubmitted {
+            job,
+            bag: Box::new(bag),
+        });
+        self.sets.insert(
+            job,
+            Set {
+                user,
+                number,
+                fates,
+                done: vec![Span::ZERO; tasks],
+            },
+        );
         self.users[user].set = number;
         self.all_happened(What::Disclosed, user, number, 1..tasks);
         self.request(user, number, 0);
@@ -323,9 +428,13 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         let job = self.job(user, number);
         self.users[user].task = task;
         self.happened(What::Requested, user, number, task);
-        self.events
-            .push(Event::TasksRequested { job, tasks: Some(IdSet::from_range(task as u32 + 1, task as u32 + 1)) });
-        let Some(set) = self.sets.get_mut(&job) else { return };
+        self.events.push(Event::TasksRequested {
+            job,
+            tasks: Some(IdSet::from_range(task as u32 + 1, task as u32 + 1)),
+        });
+        let Some(set) = self.sets.get_mut(&job) else {
+            return;
+        };
         let fate = &mut set.fates[task];
         fate.requested = Some(now);
         if fate.executed.is_some() {
@@ -336,7 +445,8 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     /// The scheduler decides, and is obeyed.
     fn step(&mut self) {
         let mut effects = std::mem::take(&mut self.effects);
-        self.scheduler.step_all(self.now, self.events.drain(..), &mut effects);
+        self.scheduler
+            .step_all(self.now, self.events.drain(..), &mut effects);
         let mut stopped = Vec::new();
         let mut started = Vec::new();
         for effect in effects.drain(..) {
@@ -367,30 +477,58 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         self.tell(&stopped, &started);
         self.report(&started);
         for job in std::mem::take(&mut self.through) {
-            if let Some(Set { user, number, fates, .. }) = self.sets.remove(&job) {
+            if let Some(Set {
+                user,
+                number,
+                fates,
+                ..
+            }) = self.sets.remove(&job)
+            {
                 self.audience.through(self.now, user, number, &fates);
             }
         }
     }
 
     fn start(&mut self, host: HostId, attempt: AttemptId) {
-        let Some(set) = self.sets.get(&attempt.task.job) else { return };
+        let Some(set) = self.sets.get(&attempt.task.job) else {
+            return;
+        };
         let done = set.done[attempt.task.index as usize - 1];
-        self.go_on_with(host, attempt, Had { ran: Span::ZERO, done });
+        self.go_on_with(
+            host,
+            attempt,
+            Had {
+                ran: Span::ZERO,
+                done,
+            },
+        );
     }
 
     /// An attempt that is so far runs from now on.
     fn go_on_with(&mut self, host: HostId, attempt: AttemptId, before: Had) {
-        let Some(set) = self.sets.get(&attempt.task.job) else { return };
+        let Some(set) = self.sets.get(&attempt.task.job) else {
+            return;
+        };
         let takes = set.fates[attempt.task.index as usize - 1].takes;
         let until = self.now + Span(takes.0 - before.done.0);
-        self.servers[host.0 as usize - 1] = Some(Running { attempt, since: self.now, until, before });
+        self.servers[host.0 as usize - 1] = Some(Running {
+            attempt,
+            since: self.now,
+            until,
+            before,
+        });
     }
 
     fn stop(&mut self, host: HostId, attempt: AttemptId) {
         let frozen = self.frozen.remove(&attempt);
-        let Some(had) = frozen.or_else(|| self.halt(host, attempt)) else { return };
-        if let Some(set) = self.sets.get_mut(&attempt.task.job).filter(|_| self.kind.keep) {
+        let Some(had) = frozen.or_else(|| self.halt(host, attempt)) else {
+            return;
+        };
+        if let Some(set) = self
+            .sets
+            .get_mut(&attempt.task.job)
+            .filter(|_| self.kind.keep)
+        {
             let done = &mut set.done[attempt.task.index as usize - 1];
             *done = (*done).max(had.done);
         }
@@ -420,24 +558,53 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         if self.kind.frozen == 0 || started.is_empty() {
             return;
         }
-        let running = (1..).zip(&self.servers).filter_map(|(number, running)| Some((HostId(number), (*running)?)));
-        for (host, Running { attempt, before: Had { ran, .. }, .. }) in
-            running.filter(|(_, now)| started.contains(&now.attempt))
+        let running = (1..)
+            .zip(&self.servers)
+            .filter_map(|(number, running)| Some((HostId(number), (*running)?)));
+        for (
+            host,
+            Running {
+                attempt,
+                before: Had { ran, .. },
+                ..
+            },
+        ) in running.filter(|(_, now)| started.contains(&now.attempt))
         {
-            let held = Held { attempt, phase: Phase::Running, ran, frozen_for: Span::ZERO, progress: None };
-            self.events.push(Event::AttemptsMoved { host, held: vec![held] });
+            let held = Held {
+                attempt,
+                phase: Phase::Running,
+                ran,
+                frozen_for: Span::ZERO,
+                progress: None,
+            };
+            self.events.push(Event::AttemptsMoved {
+                host,
+                held: vec![held],
+            });
         }
         self.step();
     }
 
-    /// Tells who made room and who starts; nothing of tasks that go on elsewhere, or that did not get to run.
+    /// Tells who made room and who starts; nothing of tasks that go on elsewhere, or that did not
+    /// get to run.
     fn tell(&mut self, stopped: &[AttemptId], started: &[AttemptId]) {
-        let runs: Vec<AttemptId> = self.servers.iter().flatten().map(|running| running.attempt).collect();
+        let runs: Vec<AttemptId> = self
+            .servers
+            .iter()
+            .flatten()
+            .map(|running| running.attempt)
+            .collect();
         let ran_before = |attempt: &AttemptId| !started.contains(attempt);
         let left = stopped.iter().filter(|attempt| ran_before(attempt));
         let left: Vec<AttemptId> = left.copied().collect();
-        let come: Vec<AttemptId> = started.iter().filter(|attempt| runs.contains(attempt)).copied().collect();
-        let same = |of: &[AttemptId], attempt: &AttemptId| of.iter().any(|other| other.task == attempt.task);
+        let come: Vec<AttemptId> = started
+            .iter()
+            .filter(|attempt| runs.contains(attempt))
+            .copied()
+            .collect();
+        let same = |of: &[AttemptId], attempt: &AttemptId| {
+            of.iter().any(|other| other.task == attempt.task)
+        };
         for attempt in left.iter().filter(|attempt| !same(&come, attempt)) {
             self.tell_of(What::Preempted, *attempt);
         }
@@ -447,7 +614,9 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     }
 
     fn tell_of(&mut self, what: What, attempt: AttemptId) {
-        let Some(Set { user, number, .. }) = self.sets.get(&attempt.task.job) else { return };
+        let Some(Set { user, number, .. }) = self.sets.get(&attempt.task.job) else {
+            return;
+        };
         let user = *user;
         let number = *number;
         self.happened(what, user, number, attempt.task.index as usize - 1);

@@ -1,7 +1,9 @@
-//! The simulated world: hosts that are up and down and whose owners come and go as a trace says, tasks that compute on
-//! them, and the scheduler, which hears and says exactly what it would over real connections.
+//! The simulated world: hosts that are up and down and whose owners come and go as a trace says,
+//! tasks that compute on them, and the scheduler, which hears and says exactly what it would over
+//! real connections.
 //!
-//! What is not here: any rule of scheduling. The world calls the scheduler's two doors and does what it is told.
+//! What is not here: any rule of scheduling. The world calls the scheduler's two doors and does
+//! what it is told.
 
 mod ask;
 mod course;

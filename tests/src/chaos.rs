@@ -1,6 +1,7 @@
-//! The whole system in a simulated world: the master's core with its store, the scheduler, the workers' machines, sessions
-//! and spools are the ones that run in earnest; the network, the disks, the clocks, the tasks and the people are made up,
-//! and misbehave. One seed is one run, to the last byte of its story.
+//! The whole system in a simulated world: the master's core with its store, the scheduler, the
+//! workers' machines, sessions and spools are the ones that run in earnest; the network, the disks,
+//! the clocks, the tasks and the people are made up, and misbehave. One seed is one run, to the
+//! last byte of its story.
 //!
 //! What is not here: QUIC, TLS, processes and real files. Those are tried where they are real.
 
@@ -33,7 +34,10 @@ pub struct Laws {
 
 impl Laws {
     /// All of them, as in earnest.
-    pub const KEPT: Self = Self { master: ::master::Laws::KEPT, worker: ::worker::engine::Laws::KEPT };
+    pub const KEPT: Self = Self {
+        master: ::master::Laws::KEPT,
+        worker: ::worker::engine::Laws::KEPT,
+    };
 }
 
 /// How a run went.
@@ -83,5 +87,10 @@ pub fn run(seed: u64, laws: Laws) -> Run {
     };
     let (story, counts) = world.into_story();
     disk::clear();
-    Run { seed, story, broken, counts }
+    Run {
+        seed,
+        story,
+        broken,
+        counts,
+    }
 }

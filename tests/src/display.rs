@@ -1,4 +1,5 @@
-//! A display without a screen (Xvfb), and a person who presses keys on it. What is not here: who looks at it.
+//! A display without a screen (Xvfb), and a person who presses keys on it. What is not here: who
+//! looks at it.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -32,15 +33,34 @@ impl Display {
     /// If Xvfb is there and does not work.
     pub fn open() -> Option<Self> {
         let mut command = Command::new("Xvfb");
-        command.args(["-displayfd", "1", "-screen", "0", "64x64x24", "-nolisten", "tcp"]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+        command.args([
+            "-displayfd",
+            "1",
+            "-screen",
+            "0",
+            "64x64x24",
+            "-nolisten",
+            "tcp",
+        ]);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
         let mut server = Server(child);
         let mut line = String::new();
         let said = server.0.stdout.take().expect("a pipe");
-        BufReader::new(said).read_line(&mut line).expect("Xvfb says its number");
+        BufReader::new(said)
+            .read_line(&mut line)
+            .expect("Xvfb says its number");
         let name = format!(":{}", line.trim());
         let (person, _) = x11rb::connect(Some(&name)).expect("the display answers");
-        Some(Self { name, person, _server: server })
+        Some(Self {
+            name,
+            person,
+            _server: server,
+        })
     }
 
     /// What it is called, such as `:1`.
@@ -54,7 +74,9 @@ impl Display {
     /// If the display is gone.
     pub fn press_key(&self) {
         for kind in [KEY_PRESS_EVENT, KEY_RELEASE_EVENT] {
-            self.person.xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0).expect("the display takes a key");
+            self.person
+                .xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0)
+                .expect("the display takes a key");
         }
         self.person.flush().expect("the display takes a key");
     }

@@ -23,11 +23,12 @@ suspect_after = \"2s\"
 lease = \"4s\"
 ";
 
-/// What workers of tests heed: nobody's desk but the switches, so that tests run as well on a developer's.
+/// What workers of tests heed: nobody's desk but the switches, so that tests run as well on a
+/// developer's.
 const DEDICATED: &str = include_str!("../../configs/worker-dedicated.toml");
 
-/// A master, its workers, and a user with a client's certificate. Everything is killed and removed when it is dropped;
-/// if the test failed, what the servers said is printed first.
+/// A master, its workers, and a user with a client's certificate. Everything is killed and removed
+/// when it is dropped; if the test failed, what the servers said is printed first.
 pub struct Grid {
     dir: TempDir,
     listen: String,
@@ -71,7 +72,8 @@ impl Grid {
         grid
     }
 
-    /// A grid of which nothing runs yet, the master with times short enough for tests and then this configuration.
+    /// A grid of which nothing runs yet, the master with times short enough for tests and then this
+    /// configuration.
     ///
     /// # Panics
     /// If there is no temporary directory.
@@ -84,7 +86,10 @@ impl Grid {
     /// # Panics
     /// If there is no temporary directory.
     pub fn prepared(config: &str) -> Self {
-        let dir = tempfile::Builder::new().prefix("deskgrid-test-").tempdir().expect("a temporary directory");
+        let dir = tempfile::Builder::new()
+            .prefix("deskgrid-test-")
+            .tempdir()
+            .expect("a temporary directory");
         let (listen, http) = free_addresses();
         let home = "admin".to_owned();
         let grid = Self {
@@ -110,10 +115,11 @@ impl Grid {
         self.login("user");
     }
 
-    /// From now on what `who` starts stands behind these words, such as those that enter a namespace. `master` is the
-    /// master alone, without the admin's commands. No words: as before.
+    /// From now on what `who` starts stands behind these words, such as those that enter a
+    /// namespace. `master` is the master alone, without the admin's commands. No words: as before.
     pub fn wrap<A: Into<OsString>>(&mut self, who: &str, words: impl IntoIterator<Item = A>) {
-        self.wraps.insert(who.to_owned(), words.into_iter().map(Into::into).collect());
+        self.wraps
+            .insert(who.to_owned(), words.into_iter().map(Into::into).collect());
     }
 
     /// From now on the master listens there, for QUIC and for HTTP.
@@ -148,7 +154,8 @@ impl Grid {
     /// If it cannot be written.
     pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.dir.path().join(name);
-        fs::create_dir_all(path.parent().expect("below a directory")).expect("a directory can be made");
+        fs::create_dir_all(path.parent().expect("below a directory"))
+            .expect("a directory can be made");
         fs::write(&path, text).expect("a file can be written");
         path
     }
@@ -159,7 +166,8 @@ impl Grid {
     /// If it does not.
     pub fn start_master(&mut self) {
         self.launch_master();
-        self.as_user(&self.home, ["master", "wait", "--timeout", "30s"]).expect_code(0);
+        self.as_user(&self.home, ["master", "wait", "--timeout", "30s"])
+            .expect_code(0);
     }
 
     /// Starts the master (again) and does not wait for anything.
@@ -170,9 +178,17 @@ impl Grid {
         let listen = self.listen.clone();
         let http = self.http.clone();
         let config = self.dir.path().join("master.toml");
-        let wrap = if self.wraps.contains_key("master") { "master" } else { &self.home };
+        let wrap = if self.wraps.contains_key("master") {
+            "master"
+        } else {
+            &self.home
+        };
         let mut command = self.wrapped(wrap, &self.home);
-        command.args(["master", "start", "--tied", "--listen", &listen, "--http", &http, "--config"]).arg(config);
+        command
+            .args([
+                "master", "start", "--tied", "--listen", &listen, "--http", &http, "--config",
+            ])
+            .arg(config);
         self.master = Some(Started::server(&mut command, &self.log("master")));
     }
 
@@ -208,7 +224,10 @@ impl Grid {
     /// A second master on the same directory, as a command that should end by itself.
     pub fn second_master(&self) -> Output {
         let (listen, http) = free_addresses();
-        self.as_user("admin", ["master", "start", "--listen", &listen, "--http", &http])
+        self.as_user(
+            "admin",
+            ["master", "start", "--listen", &listen, "--http", &http],
+        )
     }
 
     /// A token for this role, good for one use.
@@ -216,7 +235,12 @@ impl Grid {
     /// # Panics
     /// If the master makes none.
     pub fn token(&self, role: &str) -> String {
-        let made = self.as_user(&self.home, ["--output", "quiet", "token", "create", "--role", role]).expect_code(0);
+        let made = self
+            .as_user(
+                &self.home,
+                ["--output", "quiet", "token", "create", "--role", role],
+            )
+            .expect_code(0);
         made.stdout.trim().to_owned()
     }
 
@@ -226,12 +250,30 @@ impl Grid {
     /// If the master does not.
     pub fn login(&self, who: &str) {
         let token = self.token("client");
-        self.as_user(who, ["login", "--master", &self.listen, "--join", &token, "--name", who]).expect_code(0);
+        self.as_user(
+            who,
+            [
+                "login",
+                "--master",
+                &self.listen,
+                "--join",
+                &token,
+                "--name",
+                who,
+            ],
+        )
+        .expect_code(0);
     }
 
     /// A worker of this name.
     pub fn worker(&mut self, name: &str) -> WorkerSetup<'_> {
-        WorkerSetup { grid: self, name: name.to_owned(), slots: 1, config: String::new(), via: None }
+        WorkerSetup {
+            grid: self,
+            name: name.to_owned(),
+            slots: 1,
+            config: String::new(),
+            via: None,
+        }
     }
 
     /// The worker of this name.
@@ -242,12 +284,16 @@ impl Grid {
         self.workers.get_mut(worker).expect("a worker of this name")
     }
 
-    /// SIGKILL for a worker. The processes that it leaves are its own affair: tests look whether they are gone.
+    /// SIGKILL for a worker. The processes that it leaves are its own affair: tests look whether
+    /// they are gone.
     ///
     /// # Panics
     /// If there is none of this name.
     pub fn kill_worker(&mut self, name: &str) {
-        self.workers.remove(name).expect("a worker of this name").kill();
+        self.workers
+            .remove(name)
+            .expect("a worker of this name")
+            .kill();
     }
 
     /// Runs a command as the user and waits for its end.
@@ -262,7 +308,10 @@ impl Grid {
     #[track_caller]
     pub fn json<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Value {
         let mut command = self.command("user");
-        Started::new(command.args(["--output", "json"]).args(args)).finish().expect_code(0).json()
+        Started::new(command.args(["--output", "json"]).args(args))
+            .finish()
+            .expect_code(0)
+            .json()
     }
 
     /// Submits as the user; gives the job's number.
@@ -272,7 +321,9 @@ impl Grid {
     #[track_caller]
     pub fn submit<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> String {
         let mut command = self.command("user");
-        let done = Started::new(command.args(["--output", "quiet", "submit"]).args(args)).finish().expect_code(0);
+        let done = Started::new(command.args(["--output", "quiet", "submit"]).args(args))
+            .finish()
+            .expect_code(0);
         done.stdout.trim().to_owned()
     }
 
@@ -281,8 +332,13 @@ impl Grid {
         self.background_as("user", args)
     }
 
-    /// Starts a command with the state directory of `who`; it runs on while the test does other things.
-    pub fn background_as<A: AsRef<OsStr>>(&self, who: &str, args: impl IntoIterator<Item = A>) -> Started {
+    /// Starts a command with the state directory of `who`; it runs on while the test does other
+    /// things.
+    pub fn background_as<A: AsRef<OsStr>>(
+        &self,
+        who: &str,
+        args: impl IntoIterator<Item = A>,
+    ) -> Started {
         Started::new(self.command(who).args(args))
     }
 
@@ -302,9 +358,20 @@ impl Grid {
 
     /// What the master and the workers have said.
     pub fn logs(&self) -> String {
-        let files = fs::read_dir(self.dir.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+        let files = fs::read_dir(self.dir.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path());
         let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log"));
-        logs.map(|path| format!("---- {}\n{}", path.display(), fs::read_to_string(&path).unwrap_or_default())).collect()
+        logs.map(|path| {
+            format!(
+                "---- {}\n{}",
+                path.display(),
+                fs::read_to_string(&path).unwrap_or_default()
+            )
+        })
+        .collect()
     }
 
     fn log(&self, who: &str) -> PathBuf {
@@ -319,7 +386,10 @@ impl Grid {
     fn wrapped(&self, wrap: &str, who: &str) -> Command {
         let words = self.wraps.get(wrap).map_or(&[][..], Vec::as_slice);
         let mut command = clean_behind(words, "deskgrid", self.dir.path());
-        command.arg("--dir").arg(self.state(who)).current_dir(self.dir.path());
+        command
+            .arg("--dir")
+            .arg(self.state(who))
+            .current_dir(self.dir.path());
         command
     }
 }
@@ -350,11 +420,15 @@ impl<'a> WorkerSetup<'a> {
     pub fn start(self) {
         let (name, grid) = self.launch();
         let up = |host: &Value| {
-            host["host"] == *name && matches!(host["state"].as_str(), Some("ready" | "busy" | "suspended"))
+            host["host"] == *name
+                && matches!(host["state"].as_str(), Some("ready" | "busy" | "suspended"))
         };
         eventually(&format!("worker {name} joins"), STARTUP, || {
             let hosts = grid.json(["host", "list"]);
-            hosts["hosts"].as_array().is_some_and(|all| all.iter().any(up)).then_some(())
+            hosts["hosts"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(up))
+                .then_some(())
         });
     }
 
@@ -363,18 +437,40 @@ impl<'a> WorkerSetup<'a> {
     /// # Panics
     /// If its program cannot be started, or the master makes no token.
     pub fn launch(self) -> (String, &'a mut Grid) {
-        let Self { grid, name, slots, config, via } = self;
-        let owner = if config.contains("[owner") { "" } else { DEDICATED };
+        let Self {
+            grid,
+            name,
+            slots,
+            config,
+            via,
+        } = self;
+        let owner = if config.contains("[owner") {
+            ""
+        } else {
+            DEDICATED
+        };
         let file = grid.file(&format!("{name}.toml"), format!("{config}\n{owner}"));
         let mut command = grid.command(&name);
         command
-            .args(["worker", "start", "--tied", "--name", &name, "--slots", &slots.to_string(), "--config"])
+            .args([
+                "worker",
+                "start",
+                "--tied",
+                "--name",
+                &name,
+                "--slots",
+                &slots.to_string(),
+                "--config",
+            ])
             .arg(file);
         if grid.joined.insert(name.clone()) {
             let master = via.unwrap_or_else(|| grid.listen.clone());
             command.args(["--master", &master, "--join", &grid.token("worker")]);
         }
-        grid.workers.insert(name.clone(), Started::server(&mut command, &grid.log(&name)));
+        grid.workers.insert(
+            name.clone(),
+            Started::server(&mut command, &grid.log(&name)),
+        );
         (name, grid)
     }
 }
@@ -391,7 +487,11 @@ impl Drop for Grid {
 
 /// Addresses on loopback that were free a moment ago: for QUIC and for HTTP.
 fn free_addresses() -> (String, String) {
-    let udp = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("loopback has free ports");
-    let tcp = TcpListener::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("loopback has free ports");
+    let udp = UdpSocket::bind("127.0.0.1:0")
+        .and_then(|s| s.local_addr())
+        .expect("loopback has free ports");
+    let tcp = TcpListener::bind("127.0.0.1:0")
+        .and_then(|s| s.local_addr())
+        .expect("loopback has free ports");
     (udp.to_string(), tcp.to_string())
 }

@@ -1,7 +1,8 @@
-//! The door through which end-to-end tests and benchmarks speak to a real grid: real processes of the built `deskgrid`
-//! on loopback, in a temporary directory, all gone when the door closes.
+//! The door through which end-to-end tests and benchmarks speak to a real grid: real processes of
+//! the built `deskgrid` on loopback, in a temporary directory, all gone when the door closes.
 //!
-//! What is not here: any knowledge of how the rooms work inside. Tests see what a person at a terminal sees.
+//! What is not here: any knowledge of how the rooms work inside. Tests see what a person at a
+//! terminal sees.
 
 pub mod chaos;
 mod display;
@@ -10,4 +11,6 @@ mod process;
 
 pub use display::Display;
 pub use grid::{Grid, WorkerSetup};
-pub use process::{Output, Started, alive_with, build_release, clean, eventually, program, resident};
+pub use process::{
+    Output, Started, alive_with, build_release, clean, eventually, program, resident,
+};

@@ -1,4 +1,5 @@
-//! Processes: where the programs are, running one to its end, and looking for those that should be gone.
+//! Processes: where the programs are, running one to its end, and looking for those that should be
+//! gone.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -24,9 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub fn program(name: &str) -> PathBuf {
     let given = std::env::var_os("DESKGRID_BIN_DIR").map(PathBuf::from);
     let here = std::env::current_exe().expect("this program has a path");
-    let mut dirs = given.into_iter().chain(here.ancestors().skip(1).take(2).map(Path::to_owned));
+    let mut dirs = given
+        .into_iter()
+        .chain(here.ancestors().skip(1).take(2).map(Path::to_owned));
     let found = dirs.find_map(|dir| Some(dir.join(name)).filter(|path| path.is_file()));
-    found.unwrap_or_else(|| panic!("{name} is not built: run ./test, or first `cargo build --workspace --bins`"))
+    found.unwrap_or_else(|| {
+        panic!("{name} is not built: run ./test, or first `cargo build --workspace --bins`")
+    })
 }
 
 /// What a command left.
@@ -47,7 +52,8 @@ impl Output {
     /// If it is not exactly one.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("not one JSON value ({e}): {self:?}"))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("not one JSON value ({e}): {self:?}"))
     }
 
     /// This, once it is sure that the exit code is `code`.
@@ -74,23 +80,40 @@ impl Started {
     /// # Panics
     /// If it cannot be started.
     pub fn new(command: &mut Command) -> Self {
-        let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let piped = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let stdout = read_all(child.stdout.take().expect("piped"));
         let stderr = read_all(child.stderr.take().expect("piped"));
-        Self { child, readers: Some([stdout, stderr]) }
+        Self {
+            child,
+            readers: Some([stdout, stderr]),
+        }
     }
 
-    /// Starts a server: it lives no longer than this process (it is told to end with its standard input) and writes
-    /// what it has to say to `log`.
+    /// Starts a server: it lives no longer than this process (it is told to end with its standard
+    /// input) and writes what it has to say to `log`.
     ///
     /// # Panics
     /// If it cannot be started.
     pub fn server(command: &mut Command, log: &Path) -> Self {
-        let log = fs::File::options().create(true).append(true).open(log).expect("a log file can be made");
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .expect("a log file can be made");
         let errors = log.try_clone().expect("a file has a second handle");
-        let child = command.stdin(Stdio::piped()).stdout(log).stderr(errors).spawn();
-        Self { child: child.unwrap_or_else(|e| panic!("{command:?}: {e}")), readers: None }
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(log)
+            .stderr(errors)
+            .spawn();
+        Self {
+            child: child.unwrap_or_else(|e| panic!("{command:?}: {e}")),
+            readers: None,
+        }
     }
 
     /// Its process id.
@@ -103,7 +126,10 @@ impl Started {
     /// # Panics
     /// If the system does not say.
     pub fn ended(&mut self) -> Option<i32> {
-        self.child.try_wait().expect("a child can be waited for").map(|status| status.code().unwrap_or(-1))
+        self.child
+            .try_wait()
+            .expect("a child can be waited for")
+            .map(|status| status.code().unwrap_or(-1))
     }
 
     /// Waits for its end.
@@ -115,15 +141,29 @@ impl Started {
         if self.ended().is_none() {
             self.await_end(PATIENCE);
         }
-        let code = self.ended().unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for the end of a command"));
-        let [stdout, stderr] = self.readers.take().expect("only servers have none").map(|r| r.join().expect("reads"));
-        Output { code, stdout, stderr }
+        let code = self
+            .ended()
+            .unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for the end of a command"));
+        let [stdout, stderr] = self
+            .readers
+            .take()
+            .expect("only servers have none")
+            .map(|r| r.join().expect("reads"));
+        Output {
+            code,
+            stdout,
+            stderr,
+        }
     }
 
     /// Returns when the process has ended, or when the time is over.
     fn await_end(&self, patience: Duration) {
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a child has a process id");
-        let handle = pidfd_open(pid, PidfdFlags::empty()).expect("a child that was not waited for can be opened");
+        let pid = i32::try_from(self.pid())
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("a child has a process id");
+        let handle = pidfd_open(pid, PidfdFlags::empty())
+            .expect("a child that was not waited for can be opened");
         let patience = Timespec::try_from(patience).expect("minutes fit");
         let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience));
     }
@@ -172,19 +212,25 @@ pub fn eventually<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> O
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < deadline, "waited {deadline:?} in vain: {what}");
+        assert!(
+            start.elapsed() < deadline,
+            "waited {deadline:?} in vain: {what}"
+        );
         std::thread::sleep(LOOK);
     }
 }
 
-/// The living processes whose command line or environment mentions `mark`, with their command lines.
+/// The living processes whose command line or environment mentions `mark`, with their command
+/// lines.
 ///
 /// # Panics
 /// If the system does not list its processes.
 pub fn alive_with(mark: &str) -> Vec<(u32, String)> {
     let numbers = fs::read_dir("/proc").expect("Linux").flatten();
     let pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| *pid != std::process::id()).filter_map(|pid| Some((pid, mentions(pid, mark)?))).collect()
+    pids.filter(|pid| *pid != std::process::id())
+        .filter_map(|pid| Some((pid, mentions(pid, mark)?)))
+        .collect()
 }
 
 fn mentions(pid: u32, mark: &str) -> Option<String> {
@@ -204,7 +250,8 @@ pub fn clean(name: &str, temp: &Path) -> Command {
     clean_behind(&[], name, temp)
 }
 
-/// The same behind other words: those of a program that in turn starts the rest of its command line.
+/// The same behind other words: those of a program that in turn starts the rest of its command
+/// line.
 pub(crate) fn clean_behind(words: &[OsString], name: &str, temp: &Path) -> Command {
     let mut command = match words {
         [] => Command::new(program(name)),
@@ -215,12 +262,16 @@ pub(crate) fn clean_behind(words: &[OsString], name: &str, temp: &Path) -> Comma
         }
     };
     let ours = |(name, _): &(OsString, OsString)| {
-        name.to_str().is_some_and(|n| n.starts_with("DESKGRID_") || n == "XDG_STATE_HOME")
+        name.to_str()
+            .is_some_and(|n| n.starts_with("DESKGRID_") || n == "XDG_STATE_HOME")
     };
     for (name, _) in std::env::vars_os().filter(ours) {
         command.env_remove(name);
     }
-    command.env("TMPDIR", OsStr::new(temp)).env("HOME", temp).env("RUST_BACKTRACE", "0");
+    command
+        .env("TMPDIR", OsStr::new(temp))
+        .env("HOME", temp)
+        .env("RUST_BACKTRACE", "0");
     command
 }
 
@@ -233,16 +284,26 @@ pub fn build_release() {
     let mut command = Command::new(cargo);
     command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
     // What cargo says to this program would make it build half of the libraries again.
-    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_")) {
+    for (name, _) in std::env::vars()
+        .filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_"))
+    {
         command.env_remove(name);
     }
-    assert!(command.status().is_ok_and(|status| status.success()), "deskgrid does not build");
+    assert!(
+        command.status().is_ok_and(|status| status.success()),
+        "deskgrid does not build"
+    );
 }
 
 /// The memory that a process has in use, in bytes; none of it where the process is gone.
 pub fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let kib =
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let kib = status.lines().find_map(|line| {
+        line.strip_prefix("VmRSS:")?
+            .trim()
+            .strip_suffix(" kB")?
+            .parse::<u64>()
+            .ok()
+    });
     kib.unwrap_or(0) * 1_024
 }

@@ -1,7 +1,8 @@
-//! One attempt from its assignment to what it left: a fresh directory, its inputs, its command, its outputs.
+//! One attempt from its assignment to what it left: a fresh directory, its inputs, its command, its
+//! outputs.
 //!
-//! Each attempt is a task of its own that follows orders and tells what happened; which attempt runs when is the
-//! machine's business.
+//! Each attempt is a task of its own that follows orders and tells what happened; which attempt
+//! runs when is the machine's business.
 
 mod capture;
 pub(crate) mod checkpoint;
@@ -34,9 +35,11 @@ use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
 use collect::{Collected, Wanted};
 use disk::DiskLimits;
 
-/// Where a program may write how far it is, as a number from 0 to 1; `DESKGRID_PROGRESS_FILE` names it.
+/// Where a program may write how far it is, as a number from 0 to 1; `DESKGRID_PROGRESS_FILE` names
+/// it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
-/// How long to read on after the whole tree has ended: only a foreign process can hold the pipes open then.
+/// How long to read on after the whole tree has ended: only a foreign process can hold the pipes
+/// open then.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How often inputs are fetched that were damaged in the cache before an attempt does without.
@@ -93,13 +96,25 @@ impl Workshop {
         if os::is_root() {
             files::let_through(&root)?;
         }
-        Ok(Self { launcher, cache, blobs, master, root, config, force, serial: AtomicU64::new(0) })
+        Ok(Self {
+            launcher,
+            cache,
+            blobs,
+            master,
+            root,
+            config,
+            force,
+            serial: AtomicU64::new(0),
+        })
     }
 
     /// A place for the next attempt, never used before.
     pub(crate) fn next_dir(&self, id: AttemptId) -> PathBuf {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        self.root.join(format!("{}.{}-{}-{serial}", id.task.job, id.task.index, id.number))
+        self.root.join(format!(
+            "{}.{}-{}-{serial}",
+            id.task.job, id.task.index, id.number
+        ))
     }
 
     /// Makes the attempt, tells what happens, and leaves nothing in `dir`.
@@ -138,9 +153,15 @@ impl Workshop {
             Err(why) => return not_started(why),
         };
         if let Err(error) = files::make_private_dir(dir) {
-            return Ok(Ending::bare(unstarted(format!("its directory cannot be made: {error}"), &error)));
+            return Ok(Ending::bare(unstarted(
+                format!("its directory cannot be made: {error}"),
+                &error,
+            )));
         }
-        if let Err(outcome) = self.stage(std::mem::take(&mut command.inputs), dir, orders).await? {
+        if let Err(outcome) = self
+            .stage(std::mem::take(&mut command.inputs), dir, orders)
+            .await?
+        {
             return Ok(Ending::bare(outcome));
         }
         let checkpoint = command.checkpoint;
@@ -162,16 +183,29 @@ impl Workshop {
             _ => return Err(Dropped),
         }
         let launch = self.launch(&command, dir, confines);
-        let process = match self.launcher.launch(&launch, command.keep_stdout, command.keep_stderr).await {
+        let process = match self
+            .launcher
+            .launch(&launch, command.keep_stdout, command.keep_stderr)
+            .await
+        {
             Ok(process) => process,
-            Err(error) => return not_started(format!("the worker's helper process failed: {error}")),
+            Err(error) => {
+                return not_started(format!("the worker's helper process failed: {error}"));
+            }
         };
         let keeper = checkpoint.map(|checkpoint| self.keeper(id, checkpoint, dir, say));
-        self.follow(id, process, keeper, (dir, wanted), orders, say).await
+        self.follow(id, process, keeper, (dir, wanted), orders, say)
+            .await
     }
 
     /// Places the state that the attempt starts from, or says that it starts from nothing, and why.
-    async fn restore(&self, id: AttemptId, from: Option<Saved>, dir: &Path, say: &Say) -> io::Result<()> {
+    async fn restore(
+        &self,
+        id: AttemptId,
+        from: Option<Saved>,
+        dir: &Path,
+        say: &Say,
+    ) -> io::Result<()> {
         let dir = dir.join(CHECKPOINT_DIR);
         if let Err(why) = checkpoint::restore(&self.cache, from, &dir, self.bounds()).await? {
             tracing::warn!(attempt = %id, why, "a saved state cannot be used: the attempt starts from scratch");
@@ -180,7 +214,13 @@ impl Workshop {
         Ok(())
     }
 
-    fn keeper(&self, attempt: AttemptId, checkpoint: Checkpointing, dir: &Path, say: &Say) -> Keeper {
+    fn keeper(
+        &self,
+        attempt: AttemptId,
+        checkpoint: Checkpointing,
+        dir: &Path,
+        say: &Say,
+    ) -> Keeper {
         Keeper::start(checkpoint::Setup {
             attempt,
             dir: dir.to_owned(),
@@ -193,10 +233,14 @@ impl Workshop {
     }
 
     fn bounds(&self) -> Bounds {
-        Bounds { bytes: self.config.checkpoint_limit_bytes, files: self.config.checkpoint_files_limit.min(MAX_FILES) }
+        Bounds {
+            bytes: self.config.checkpoint_limit_bytes,
+            files: self.config.checkpoint_files_limit.min(MAX_FILES),
+        }
     }
 
-    /// Brings the inputs to this host and places them. What was damaged in the cache is fetched again.
+    /// Brings the inputs to this host and places them. What was damaged in the cache is fetched
+    /// again.
     async fn stage(
         &self,
         mut inputs: Vec<StagedInput>,
@@ -220,8 +264,14 @@ impl Workshop {
                 return Ok(Ok(()));
             }
         }
-        let names: Vec<_> = inputs.iter().map(|input| format!("`{}`", input.path)).collect();
-        let why = format!("its input {} is damaged in this worker's cache, time and again", names.join(", "));
+        let names: Vec<_> = inputs
+            .iter()
+            .map(|input| format!("`{}`", input.path))
+            .collect();
+        let why = format!(
+            "its input {} is damaged in this worker's cache, time and again",
+            names.join(", ")
+        );
         Ok(Err(Outcome::NotStarted(why)))
     }
 
@@ -234,13 +284,18 @@ impl Workshop {
             fetches.spawn(async move { (cache.fetch(input.blob).await, input) });
         }
         while let Some(fetched) = fetches.join_next().await {
-            let (pinned, input) =
-                fetched.map_err(|panic| Outcome::NotStarted(format!("its inputs cannot be fetched: {panic}")))?;
+            let (pinned, input) = fetched.map_err(|panic| {
+                Outcome::NotStarted(format!("its inputs cannot be fetched: {panic}"))
+            })?;
             match pinned {
                 Ok(pinned) => here.push((pinned, input)),
                 Err(error) => {
                     let why = format!("its input `{}` cannot be fetched: {error}", input.path);
-                    return Err(if error.is_full() { Outcome::NoRoom(why) } else { Outcome::NotStarted(why) });
+                    return Err(if error.is_full() {
+                        Outcome::NoRoom(why)
+                    } else {
+                        Outcome::NotStarted(why)
+                    });
                 }
             }
         }
@@ -260,7 +315,10 @@ impl Workshop {
         let saves = command.checkpoint.is_some();
         let state = saves.then(|| dir.join(CHECKPOINT_DIR).to_string_lossy().into_owned());
         let state = state.map(|state| ("DESKGRID_CHECKPOINT_DIR", state));
-        let ours = ours.into_iter().chain(state).map(|(key, value)| (key.to_owned(), value));
+        let ours = ours
+            .into_iter()
+            .chain(state)
+            .map(|(key, value)| (key.to_owned(), value));
         let env: BTreeMap<String, String> = ours.chain(command.env.iter().cloned()).collect();
         Launch {
             argv: command.argv.clone(),
@@ -283,8 +341,16 @@ impl Workshop {
         say: &Say,
     ) -> Result<Ending, Dropped> {
         let limit = self.config.stream_limit_bytes;
-        let mut out = Capture::new(process.stdout.take(), dir.with_added_extension("out"), limit);
-        let mut err = Capture::new(process.stderr.take(), dir.with_added_extension("err"), limit);
+        let mut out = Capture::new(
+            process.stdout.take(),
+            dir.with_added_extension("out"),
+            limit,
+        );
+        let mut err = Capture::new(
+            process.stderr.take(),
+            dir.with_added_extension("err"),
+            limit,
+        );
         let end = {
             let pumps = async { tokio::join!(out.pump(), err.pump()) };
             let over = self.disk_limits().until_exceeded(dir.to_owned());
@@ -333,16 +399,23 @@ impl Workshop {
         dir: &Path,
         wanted: Wanted,
     ) -> Ending {
-        let mut ending = Ending { cpu, ..Ending::bare(outcome) };
-        for (name, capture, stream) in
-            [("standard output", out, &mut ending.stdout), ("standard error", err, &mut ending.stderr)]
-        {
+        let mut ending = Ending {
+            cpu,
+            ..Ending::bare(outcome)
+        };
+        for (name, capture, stream) in [
+            ("standard output", out, &mut ending.stdout),
+            ("standard error", err, &mut ending.stderr),
+        ] {
             match capture.finish(&self.blobs).await {
                 Ok(kept) => *stream = kept,
                 Err(error) if ending.outcome.success() => {
-                    ending.outcome = unkept(format!("its {name} could not be kept: {error}"), &error);
+                    ending.outcome =
+                        unkept(format!("its {name} could not be kept: {error}"), &error);
                 }
-                Err(error) => tracing::warn!(%error, "the {name} of a failed attempt could not be kept"),
+                Err(error) => {
+                    tracing::warn!(%error, "the {name} of a failed attempt could not be kept")
+                }
             }
         }
         if !wanted.is_empty() {
@@ -352,13 +425,20 @@ impl Workshop {
             let succeeded = ending.outcome.success();
             let disk = self.disk_limits();
             let work = move || match disk.exceeded(&dir) {
-                Some(why) => Collected { files: Vec::new(), problem: succeeded.then_some(Outcome::OverLimit(why)) },
+                Some(why) => Collected {
+                    files: Vec::new(),
+                    problem: succeeded.then_some(Outcome::OverLimit(why)),
+                },
                 None => wanted.collect(&dir, &blobs, limit, succeeded),
             };
-            let collected = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Collected {
-                files: Vec::new(),
-                problem: Some(Outcome::BadOutput(format!("the outputs could not be collected: {panic}"))),
-            });
+            let collected = tokio::task::spawn_blocking(work)
+                .await
+                .unwrap_or_else(|panic| Collected {
+                    files: Vec::new(),
+                    problem: Some(Outcome::BadOutput(format!(
+                        "the outputs could not be collected: {panic}"
+                    ))),
+                });
             ending.outputs = collected.files;
             ending.outcome = collected.problem.unwrap_or(ending.outcome);
         }
@@ -367,8 +447,13 @@ impl Workshop {
 
     /// Throws away what an attempt left in the spool.
     pub(crate) fn discard(&self, ending: &Ending) {
-        let streams = [&ending.stdout, &ending.stderr].into_iter().filter_map(|s| s.content.blob());
-        let hashes: Vec<_> = streams.chain(ending.outputs.iter().map(|o| o.blob)).map(|blob| blob.hash).collect();
+        let streams = [&ending.stdout, &ending.stderr]
+            .into_iter()
+            .filter_map(|s| s.content.blob());
+        let hashes: Vec<_> = streams
+            .chain(ending.outputs.iter().map(|o| o.blob))
+            .map(|blob| blob.hash)
+            .collect();
         self.blobs.release(&hashes);
     }
 }
@@ -387,8 +472,8 @@ enum End {
     Dropped,
 }
 
-/// Passes orders on until the tree has ended, and ends it if it takes too much. Says also whether its state is to be
-/// saved then.
+/// Passes orders on until the tree has ended, and ends it if it takes too much. Says also whether
+/// its state is to be saved then.
 async fn drive(
     process: &mut Process,
     keeper: Option<&Keeper>,
@@ -431,19 +516,32 @@ async fn drive(
     }
 }
 
-/// What an attempt comes to that could not be started since this failed. A full disk is no fault of the task.
+/// What an attempt comes to that could not be started since this failed. A full disk is no fault of
+/// the task.
 fn unstarted(why: String, error: &io::Error) -> Outcome {
-    if link::is_full(error) { Outcome::NoRoom(why) } else { Outcome::NotStarted(why) }
+    if link::is_full(error) {
+        Outcome::NoRoom(why)
+    } else {
+        Outcome::NotStarted(why)
+    }
 }
 
 /// What an attempt comes to that succeeded and whose results could not be kept since this failed.
 fn unkept(why: String, error: &io::Error) -> Outcome {
-    if link::is_full(error) { Outcome::NoRoom(why) } else { Outcome::BadOutput(why) }
+    if link::is_full(error) {
+        Outcome::NoRoom(why)
+    } else {
+        Outcome::BadOutput(why)
+    }
 }
 
-/// Copies the inputs to their places below `dir`: copies, because the command may write to them, and hashed on the way,
-/// because what lies in the cache may have been damaged since it came. Gives those that are to be fetched again.
-async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<Vec<StagedInput>, Outcome> {
+/// Copies the inputs to their places below `dir`: copies, because the command may write to them,
+/// and hashed on the way, because what lies in the cache may have been damaged since it came. Gives
+/// those that are to be fetched again.
+async fn place(
+    inputs: Vec<(Pinned, StagedInput)>,
+    dir: &Path,
+) -> Result<Vec<StagedInput>, Outcome> {
     if inputs.is_empty() {
         return Ok(Vec::new());
     }
@@ -463,7 +561,11 @@ async fn place(inputs: Vec<(Pinned, StagedInput)>, dir: &Path) -> Result<Vec<Sta
         Ok(damaged)
     };
     let placed = tokio::task::spawn_blocking(all).await;
-    placed.unwrap_or_else(|panic| Err(Outcome::NotStarted(format!("its inputs cannot be placed: {panic}"))))
+    placed.unwrap_or_else(|panic| {
+        Err(Outcome::NotStarted(format!(
+            "its inputs cannot be placed: {panic}"
+        )))
+    })
 }
 
 /// Places one input, and says whether it is whole; of one that is not, nothing stays.
@@ -479,7 +581,8 @@ fn place_one(from: &Pinned, input: &StagedInput, dir: &Path) -> io::Result<bool>
     Ok(whole)
 }
 
-/// Removes what a crash left. The tasks of a worker that was killed may be dying still, and write while they do.
+/// Removes what a crash left. The tasks of a worker that was killed may be dying still, and write
+/// while they do.
 fn empty(root: &Path) -> io::Result<()> {
     let mut tries = DYING_TRIES;
     loop {
@@ -512,5 +615,8 @@ pub(crate) fn read_progress(dir: &Path) -> Option<f32> {
     let mut text = String::new();
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     file.take(64).read_to_string(&mut text).ok()?;
-    text.trim().parse::<f32>().ok().filter(|part| (0.0..=1.0).contains(part))
+    text.trim()
+        .parse::<f32>()
+        .ok()
+        .filter(|part| (0.0..=1.0).contains(part))
 }

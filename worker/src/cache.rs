@@ -1,4 +1,5 @@
-//! Input files by their content: fetched once, verified, kept for the next attempts as long as there is room.
+//! Input files by their content: fetched once, verified, kept for the next attempts as long as
+//! there is room.
 //!
 //! What was used longest ago goes first; what an attempt is copying right now stays.
 
@@ -53,7 +54,11 @@ pub(crate) struct Pinned {
 
 impl Cache {
     /// Opens the cache in `dir`. `master` is the connection, while there is one.
-    pub(crate) fn open(dir: &Path, limit: u64, master: watch::Receiver<Option<Connection>>) -> Result<Self, LinkError> {
+    pub(crate) fn open(
+        dir: &Path,
+        limit: u64,
+        master: watch::Receiver<Option<Connection>>,
+    ) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
         found.sort_by_key(|(_, written)| *written);
@@ -61,12 +66,18 @@ impl Cache {
         for (blob, _) in found {
             books.enter(blob);
         }
-        let cache = Self { store, limit, books: Mutex::new(books), master };
+        let cache = Self {
+            store,
+            limit,
+            books: Mutex::new(books),
+            master,
+        };
         cache.evict(&mut cache.lock());
         Ok(cache)
     }
 
-    /// Brings the content here if it is not, however long the master is away. The error is for people, and final.
+    /// Brings the content here if it is not, however long the master is away. The error is for
+    /// people, and final.
     pub(crate) async fn fetch(self: &Arc<Self>, blob: BlobRef) -> Result<Pinned, LinkError> {
         let mut master = self.master.clone();
         let mut damaged = 0;
@@ -78,7 +89,9 @@ impl Cache {
                 Ok(connection) => connection.clone(),
                 Err(_) => return Err(LinkError::Closed("the worker ends".to_owned())),
             };
-            let Some(connection) = connection else { continue };
+            let Some(connection) = connection else {
+                continue;
+            };
             match link::content::get(&connection, &self.store, blob).await {
                 Ok(()) => {}
                 Err(error) if error.is_full() && self.make_room() => {}
@@ -116,11 +129,14 @@ impl Cache {
         }
         books.enter(blob).users += 1;
         self.evict(&mut books);
-        Some(Pinned { cache: Arc::clone(self), blob })
+        Some(Pinned {
+            cache: Arc::clone(self),
+            blob,
+        })
     }
 
-    /// Removes all that no attempt uses, for a disk that is full before the cache has reached its limit. Says whether
-    /// anything was removed.
+    /// Removes all that no attempt uses, for a disk that is full before the cache has reached its
+    /// limit. Says whether anything was removed.
     fn make_room(&self) -> bool {
         let mut books = self.lock();
         let before = books.total;
@@ -136,7 +152,12 @@ impl Cache {
     fn evict_to(&self, books: &mut Books, limit: u64) {
         while books.total > limit {
             let unused = books.entries.iter().filter(|(_, entry)| entry.users == 0);
-            let Some(oldest) = unused.min_by_key(|(_, entry)| entry.used).map(|(hash, _)| *hash) else { return };
+            let Some(oldest) = unused
+                .min_by_key(|(_, entry)| entry.used)
+                .map(|(hash, _)| *hash)
+            else {
+                return;
+            };
             if let Some(entry) = books.entries.remove(&oldest) {
                 books.total -= entry.size;
             }
@@ -153,7 +174,11 @@ impl Books {
         self.uses += 1;
         let entry = self.entries.entry(blob.hash).or_insert_with(|| {
             self.total += blob.size;
-            Entry { size: blob.size, used: 0, users: 0 }
+            Entry {
+                size: blob.size,
+                used: 0,
+                users: 0,
+            }
         });
         entry.used = self.uses;
         entry
@@ -171,7 +196,8 @@ impl Pinned {
         self.cache.discard(&self.blob.hash);
     }
 
-    /// Copies the content to `to`, which is new, and says whether it is what it should be. What is not goes from the cache.
+    /// Copies the content to `to`, which is new, and says whether it is what it should be. What is
+    /// not goes from the cache.
     ///
     /// # Errors
     /// If `to` cannot be written, or the content not be read.
@@ -246,12 +272,18 @@ mod tests {
         let other = put(&cache, b"0123456789");
         std::fs::write(one.path(), b"0123456780").unwrap();
         let copy = |pinned: &Pinned| pinned.copy_to(&mut tempfile::tempfile().unwrap()).unwrap();
-        assert_eq!((copy(&one), copy(&other), one.path().exists()), (false, false, false));
+        assert_eq!(
+            (copy(&one), copy(&other), one.path().exists()),
+            (false, false, false)
+        );
         let again = put(&cache, b"0123456789");
         drop((one, other));
         assert!(copy(&again) && cache.lock().total == 10);
         put(&cache, &[7; 95]);
-        assert!(again.path().exists(), "it is held, whoever let go of what was damaged");
+        assert!(
+            again.path().exists(),
+            "it is held, whoever let go of what was damaged"
+        );
     }
 
     #[tokio::test]

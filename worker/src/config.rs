@@ -1,4 +1,5 @@
-//! What the owner of a host can set, each with its unit and default. Parsed once, complete with its defaults.
+//! What the owner of a host can set, each with its unit and default. Parsed once, complete with its
+//! defaults.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,13 +23,17 @@ pub struct Config {
     pub slots: u32,
     /// Speed of one slot against a dedicated 1.5 GHz PC; 0: as measured at start.
     pub speed: f64,
-    /// How long a task that was asked to end (SIGTERM) may take before it is killed, in milliseconds.
+    /// How long a task that was asked to end (SIGTERM) may take before it is killed, in
+    /// milliseconds.
     pub grace_ms: u64,
-    /// How often each of the owner's switches is looked at, in milliseconds, where the system does not tell.
+    /// How often each of the owner's switches is looked at, in milliseconds, where the system does
+    /// not tell.
     pub owner_poll_ms: u64,
-    /// How often the processors are looked at and the host's availability is noted, in milliseconds.
+    /// How often the processors are looked at and the host's availability is noted, in
+    /// milliseconds.
     pub look_every_ms: u64,
-    /// How many stretches of availability are kept here until the master has them; 0: none is noted at all.
+    /// How many stretches of availability are kept here until the master has them; 0: none is noted
+    /// at all.
     pub record_limit: u32,
     /// `PATH` of the tasks.
     pub path: String,
@@ -42,7 +47,8 @@ pub struct Config {
     pub checkpoint_limit_bytes: u64,
     /// How many files a task's saved state may have; one with more is not kept.
     pub checkpoint_files_limit: u32,
-    /// How much disk the cache of input files may take, in bytes. What running tasks need stays in any case.
+    /// How much disk the cache of input files may take, in bytes. What running tasks need stays in
+    /// any case.
     pub cache_limit_bytes: u64,
     /// How well tasks are kept away from the owner's things.
     pub confinement: Choice<Confinement>,
@@ -50,14 +56,16 @@ pub struct Config {
     pub network: Network,
     /// Files and directories that tasks may read and execute beside those of the system.
     pub readable_paths: Vec<String>,
-    /// The account of tasks where the worker runs as root, by name or number; empty: that of `nobody`.
+    /// The account of tasks where the worker runs as root, by name or number; empty: that of
+    /// `nobody`.
     pub account: String,
     /// In which way tasks are frozen.
     pub freezer: Choice<Freezer>,
-    /// Memory of a task, all its processes together, in bytes; where the host has no control groups for that, address
-    /// space of each process; 0: no limit.
+    /// Memory of a task, all its processes together, in bytes; where the host has no control groups
+    /// for that, address space of each process; 0: no limit.
     pub memory_limit_bytes: u64,
-    /// Processes and threads that a task may have at a time, where the host can count them; 0: no limit.
+    /// Processes and threads that a task may have at a time, where the host can count them; 0: no
+    /// limit.
     pub processes_limit: u64,
     /// Disk that a task's directory may take, in bytes; 0: no limit.
     pub disk_limit_bytes: u64,
@@ -67,13 +75,14 @@ pub struct Config {
     pub file_limit_bytes: u64,
     /// Files that each process of a task may have open; 0: no limit of ours.
     pub open_files_limit: u64,
-    /// Bound of the first wait before connecting again, in milliseconds; each wait is drawn evenly from zero to a bound
-    /// that doubles from here.
+    /// Bound of the first wait before connecting again, in milliseconds; each wait is drawn evenly
+    /// from zero to a bound that doubles from here.
     pub reconnect_base_ms: u64,
-    /// The largest such bound, in milliseconds. Where the master is there and refuses this worker, both are twenty times as
-    /// long.
+    /// The largest such bound, in milliseconds. Where the master is there and refuses this worker,
+    /// both are twenty times as long.
     pub reconnect_cap_ms: u64,
-    /// How often a worker that reaches its master over TCP tries whether UDP gets through, in seconds.
+    /// How often a worker that reaches its master over TCP tries whether UDP gets through, in
+    /// seconds.
     pub udp_retry_s: u64,
     /// When tasks may run, and how much of the host they may have.
     pub owner: Rules,
@@ -124,7 +133,10 @@ impl Config {
     /// If the file cannot be read, is not TOML, or has a key that does not exist.
     pub fn load(path: &Path) -> Result<Self, WorkerError> {
         let text = std::fs::read_to_string(path).map_err(WorkerError::file("cannot read", path))?;
-        text.parse().map_err(|source| WorkerError::Config { path: path.to_owned(), source: Box::new(source) })
+        text.parse().map_err(|source| WorkerError::Config {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })
     }
 
     /// How many slots that is on this host.
@@ -176,7 +188,11 @@ impl Config {
     pub(crate) fn again(&self) -> Again {
         let ms = Duration::from_millis;
         let udp_every = Duration::from_secs(self.udp_retry_s.max(1));
-        Again::new(ms(self.reconnect_base_ms), ms(self.reconnect_cap_ms), udp_every)
+        Again::new(
+            ms(self.reconnect_base_ms),
+            ms(self.reconnect_cap_ms),
+            udp_every,
+        )
     }
 }
 
@@ -185,10 +201,16 @@ impl std::str::FromStr for Config {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let config: Config = toml::from_str(text)?;
         if config.speed != 0.0 && Speed::new(config.speed).is_err() {
-            return Err(serde::de::Error::custom("speed must be greater than zero, or 0 for what is measured"));
+            return Err(serde::de::Error::custom(
+                "speed must be greater than zero, or 0 for what is measured",
+            ));
         }
         config.owner.check().map_err(serde::de::Error::custom)?;
-        if let Some(path) = config.readable_paths.iter().find(|path| !Path::new(path).is_absolute()) {
+        if let Some(path) = config
+            .readable_paths
+            .iter()
+            .find(|path| !Path::new(path).is_absolute())
+        {
             let why = format!("readable_paths: `{path}` must begin with a slash");
             return Err(serde::de::Error::custom(why));
         }
@@ -204,8 +226,18 @@ mod tests {
     fn the_shipped_file_names_every_key_with_its_default() {
         let text = include_str!("../../configs/worker.toml");
         // It shows the `PATH` of Linux, and says the other.
-        let path = if cfg!(windows) { text.parse::<Config>().unwrap().path } else { TASK_PATH.to_owned() };
-        assert_eq!(text.parse::<Config>().unwrap(), Config { path, ..Config::default() });
+        let path = if cfg!(windows) {
+            text.parse::<Config>().unwrap().path
+        } else {
+            TASK_PATH.to_owned()
+        };
+        assert_eq!(
+            text.parse::<Config>().unwrap(),
+            Config {
+                path,
+                ..Config::default()
+            }
+        );
         assert!(text.contains(TASK_PATH));
         let shipped: toml::Table = text.parse().unwrap();
         let known = toml::Table::try_from(Config::default()).unwrap();
@@ -233,7 +265,12 @@ mod tests {
     #[test]
     fn an_unknown_key_is_refused_by_name() {
         let error = "slotz = 3".parse::<Config>().unwrap_err().to_string();
-        assert!("speed = -1.0".parse::<Config>().is_err() && "speed = nan".parse::<Config>().is_err());
-        assert!(error.contains("slotz") && error.contains("slots"), "{error}");
+        assert!(
+            "speed = -1.0".parse::<Config>().is_err() && "speed = nan".parse::<Config>().is_err()
+        );
+        assert!(
+            error.contains("slotz") && error.contains("slots"),
+            "{error}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! How tasks are frozen and confined by this worker: what its owner wishes, and what the host can do, come to what is in
-//! force. Settled once, when the worker starts. What is not here: how it is done ([`crate::os`]).
+//! How tasks are frozen and confined by this worker: what its owner wishes, and what the host can
+//! do, come to what is in force. Settled once, when the worker starts. What is not here: how it is
+//! done ([`crate::os`]).
 
 use std::fmt::Display;
 use std::path::Path;
@@ -13,7 +14,11 @@ use crate::error::WorkerError;
 use crate::os::{self, Abilities, Confines, Freezer, Grounds, Launcher, Means, Survey, files};
 
 /// What is chosen for the owner where he does not say: the first of these that the host has.
-const BY_DEFAULT: [Confinement; 3] = [Confinement::Namespace, Confinement::Landlock, Confinement::Process];
+const BY_DEFAULT: [Confinement; 3] = [
+    Confinement::Namespace,
+    Confinement::Landlock,
+    Confinement::Process,
+];
 /// Where a worker writes down which control groups it made, below its directory.
 const RECORD: &str = "cgroups";
 /// How many digits of a hash tell the directories of workers apart.
@@ -21,7 +26,11 @@ const DIGITS: usize = 16;
 
 /// A wish of the owner's: the best that there is, or just this.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String", bound = "T: Copy + Display + FromStr, T::Err: Display")]
+#[serde(
+    try_from = "String",
+    into = "String",
+    bound = "T: Copy + Display + FromStr, T::Err: Display"
+)]
 pub enum Choice<T> {
     /// What suits this host.
     #[default]
@@ -33,7 +42,11 @@ pub enum Choice<T> {
 impl<T: FromStr> TryFrom<String> for Choice<T> {
     type Error = T::Err;
     fn try_from(text: String) -> Result<Self, T::Err> {
-        if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::This) }
+        if text == "auto" {
+            Ok(Self::Auto)
+        } else {
+            text.parse().map(Self::This)
+        }
     }
 }
 
@@ -86,28 +99,45 @@ impl Drop for Traces {
 }
 
 impl InForce {
-    /// Settles it for the worker of this directory, whose lock the caller holds, and starts what starts commands. What an earlier worker of the same
-    /// directory left in its control groups is ended.
-    pub(crate) async fn settle(dir: &Path, config: &Config) -> Result<(Self, Launcher, Traces), WorkerError> {
+    /// Settles it for the worker of this directory, whose lock the caller holds, and starts what
+    /// starts commands. What an earlier worker of the same directory left in its control groups is
+    /// ended.
+    pub(crate) async fn settle(
+        dir: &Path,
+        config: &Config,
+    ) -> Result<(Self, Launcher, Traces), WorkerError> {
         let name = blake3::hash(dir.as_os_str().as_encoded_bytes()).to_hex();
         let traces = Traces(Survey::make(&name[..DIGITS]));
         let survey = &traces.0;
-        survey.replace(&dir.join(RECORD)).map_err(WorkerError::file("cannot write", dir.join(RECORD)))?;
+        survey
+            .replace(&dir.join(RECORD))
+            .map_err(WorkerError::file("cannot write", dir.join(RECORD)))?;
         let grounds = choose_grounds(survey, config.freezer)?;
         let limit = config.owner.cpu_limit;
         if let Err(why) = survey.throttle(limit)
             && limit < 1.0
         {
-            tracing::warn!(cpu_limit = limit, "the limit bounds the number of slots only: {why}");
+            tracing::warn!(
+                cpu_limit = limit,
+                "the limit bounds the number of slots only: {why}"
+            );
         }
         let means = config.means();
         if os::is_root() {
             files::let_through(dir).map_err(WorkerError::file("cannot change the mode of", dir))?;
         }
-        let launcher = Launcher::start(os::this_program(), grounds.clone()).map_err(WorkerError::Spawner)?;
+        let launcher =
+            Launcher::start(os::this_program(), grounds.clone()).map_err(WorkerError::Spawner)?;
         let abilities = Abilities::find(survey, &launcher, dir, &means).await;
         let (level, most) = choose_level(&abilities, config.confinement)?;
-        let force = Self { grounds, level, most, network: config.network, means, abilities };
+        let force = Self {
+            grounds,
+            level,
+            most,
+            network: config.network,
+            means,
+            abilities,
+        };
         survey.narrow(&force.grounds);
         Ok((force, launcher, traces))
     }
@@ -128,8 +158,16 @@ impl InForce {
 
     /// What an owner should know, if there is something.
     pub(crate) fn warning(&self) -> Option<String> {
-        let missing = |level| self.abilities.level(level).and_then(|ability| ability.missing.as_deref());
-        let why = |level| missing(level).unwrap_or("the configuration says so").to_owned();
+        let missing = |level| {
+            self.abilities
+                .level(level)
+                .and_then(|ability| ability.missing.as_deref())
+        };
+        let why = |level| {
+            missing(level)
+                .unwrap_or("the configuration says so")
+                .to_owned()
+        };
         match self.level {
             Confinement::Process => Some(format!(
                 "tasks are confined by process only, as {}: they can read and write what this account can; no landlock: {}; \
@@ -145,7 +183,10 @@ impl InForce {
                     self.tasks_as(),
                     why(Confinement::Namespace)
                 );
-                let gap = self.abilities.level(self.level).and_then(|ability| ability.gap.clone());
+                let gap = self
+                    .abilities
+                    .level(self.level)
+                    .and_then(|ability| ability.gap.clone());
                 Some(gap.map_or(open.clone(), |gap| format!("{open}; {gap}")))
             }
             Confinement::Namespace | Confinement::Account => None,
@@ -153,60 +194,101 @@ impl InForce {
     }
 
     /// What keeps an attempt whose job wishes this. The error says why this host cannot.
-    pub(crate) fn confines(&self, wished: Option<Confinement>, network: bool) -> Result<Confines, String> {
+    pub(crate) fn confines(
+        &self,
+        wished: Option<Confinement>,
+        network: bool,
+    ) -> Result<Confines, String> {
         let level = wished.map_or(self.level, |wished| wished.max(self.level));
-        if let Some(why) = self.abilities.level(level).and_then(|ability| ability.missing.as_ref()) {
-            return Err(format!("this host cannot confine at the level `{level}`: {why}"));
+        if let Some(why) = self
+            .abilities
+            .level(level)
+            .and_then(|ability| ability.missing.as_ref())
+        {
+            return Err(format!(
+                "this host cannot confine at the level `{level}`: {why}"
+            ));
         }
         let network = match self.network {
-            Network::Never if network => return Err("this host's owner gives no task the network".to_owned()),
+            Network::Never if network => {
+                return Err("this host's owner gives no task the network".to_owned());
+            }
             Network::Never => false,
             Network::Asked => network,
             Network::Always => true,
         };
-        Ok(Confines { network, ..self.means.confines(level)? })
+        Ok(Confines {
+            network,
+            ..self.means.confines(level)?
+        })
     }
 }
 
 fn choose_grounds(survey: &Survey, wish: Choice<Freezer>) -> Result<Grounds, WorkerError> {
     match wish {
-        Choice::This(freezer) => survey.grounds(freezer).map_err(|why| WorkerError::Unavailable {
-            key: "freezer",
-            wish: freezer.to_string(),
-            why,
-        }),
-        Choice::Auto => Ok(Freezer::ALL.into_iter().find_map(|f| survey.grounds(f).ok()).unwrap_or_default()),
+        Choice::This(freezer) => survey
+            .grounds(freezer)
+            .map_err(|why| WorkerError::Unavailable {
+                key: "freezer",
+                wish: freezer.to_string(),
+                why,
+            }),
+        Choice::Auto => Ok(Freezer::ALL
+            .into_iter()
+            .find_map(|f| survey.grounds(f).ok())
+            .unwrap_or_default()),
     }
 }
 
-/// The level that a worker with this wish has on a host that can do so much, and in whose account its tasks run there, in
-/// words. The error says why there is none.
+/// The level that a worker with this wish has on a host that can do so much, and in whose account
+/// its tasks run there, in words. The error says why there is none.
 ///
 /// # Errors
 /// If the host lacks what is wished.
-pub fn in_force(abilities: &Abilities, config: &Config) -> Result<(Confinement, String), WorkerError> {
+pub fn in_force(
+    abilities: &Abilities,
+    config: &Config,
+) -> Result<(Confinement, String), WorkerError> {
     let (level, _) = choose_level(abilities, config.confinement)?;
     Ok((level, config.means().tasks_as(level)))
 }
 
 /// The level in force, and the highest that there is.
-fn choose_level(abilities: &Abilities, wish: Choice<Confinement>) -> Result<(Confinement, Confinement), WorkerError> {
+fn choose_level(
+    abilities: &Abilities,
+    wish: Choice<Confinement>,
+) -> Result<(Confinement, Confinement), WorkerError> {
     let missing = |level| match abilities.level(level) {
         Some(ability) => ability.missing.clone(),
         None => Some("this worker does not know it".to_owned()),
     };
     let there = |level: &Confinement| missing(*level).is_none();
-    let most = Confinement::ALL.into_iter().filter(there).max().unwrap_or(Confinement::Process);
+    let most = Confinement::ALL
+        .into_iter()
+        .filter(there)
+        .max()
+        .unwrap_or(Confinement::Process);
     let level = match wish {
         Choice::This(level) => match missing(level) {
             None => level,
-            Some(why) => return Err(WorkerError::Unavailable { key: "confinement", wish: level.to_string(), why }),
+            Some(why) => {
+                return Err(WorkerError::Unavailable {
+                    key: "confinement",
+                    wish: level.to_string(),
+                    why,
+                });
+            }
         },
-        Choice::Auto => BY_DEFAULT.into_iter().find(there).ok_or_else(|| WorkerError::Unavailable {
-            key: "confinement",
-            wish: "auto".to_owned(),
-            why: missing(Confinement::Process).unwrap_or_default(),
-        })?,
+        Choice::Auto => {
+            BY_DEFAULT
+                .into_iter()
+                .find(there)
+                .ok_or_else(|| WorkerError::Unavailable {
+                    key: "confinement",
+                    wish: "auto".to_owned(),
+                    why: missing(Confinement::Process).unwrap_or_default(),
+                })?
+        }
     };
     Ok((level, most))
 }
@@ -220,8 +302,14 @@ mod tests {
     /// A host on which these levels are missing.
     fn host(missing: &[Confinement]) -> Abilities {
         let ability = |what| {
-            let missing = missing.contains(&what).then(|| "it is not there".to_owned());
-            Ability { what, missing, gap: None }
+            let missing = missing
+                .contains(&what)
+                .then(|| "it is not there".to_owned());
+            Ability {
+                what,
+                missing,
+                gap: None,
+            }
         };
         let levels = Confinement::ALL.map(ability).into();
         Abilities {
@@ -242,27 +330,49 @@ mod tests {
         assert_eq!(auto(&[Namespace, Account]), (Landlock, Landlock));
         assert_eq!(auto(&[Landlock, Account]), (Namespace, Namespace));
         assert_eq!(auto(&[Landlock, Namespace, Account]), (Process, Process));
-        let nothing = choose_level(&host(&Confinement::ALL), Choice::Auto).unwrap_err().to_string();
+        let nothing = choose_level(&host(&Confinement::ALL), Choice::Auto)
+            .unwrap_err()
+            .to_string();
         assert!(nothing.contains("it is not there"), "{nothing}");
 
         let in_force = |missing: &[_]| {
             let (level, most) = auto(missing);
             let grounds = Grounds::default();
             let means = Means::default();
-            InForce { grounds, level, most, network: Network::Asked, means, abilities: host(missing) }
+            InForce {
+                grounds,
+                level,
+                most,
+                network: Network::Asked,
+                means,
+                abilities: host(missing),
+            }
         };
         assert_eq!(in_force(&[]).warning(), None);
         for weaker in [&[Namespace][..], &[Landlock, Namespace]] {
-            assert!(in_force(weaker).warning().unwrap().contains("no namespace: it is not there"));
+            assert!(
+                in_force(weaker)
+                    .warning()
+                    .unwrap()
+                    .contains("no namespace: it is not there")
+            );
         }
     }
 
     #[test]
     fn a_level_that_the_owner_demands_and_the_host_lacks_stops_the_worker() {
         let demanded = |level, missing: &[_]| choose_level(&host(missing), Choice::This(level));
-        let error = demanded(Confinement::Namespace, &[Confinement::Namespace]).unwrap_err().to_string();
-        assert!(error.contains("confinement = \"namespace\"") && error.contains("it is not there"), "{error}");
-        assert_eq!(demanded(Confinement::Process, &[]).unwrap(), (Confinement::Process, Confinement::Account));
+        let error = demanded(Confinement::Namespace, &[Confinement::Namespace])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("confinement = \"namespace\"") && error.contains("it is not there"),
+            "{error}"
+        );
+        assert_eq!(
+            demanded(Confinement::Process, &[]).unwrap(),
+            (Confinement::Process, Confinement::Account)
+        );
     }
 
     #[test]
@@ -272,12 +382,29 @@ mod tests {
         let grounds = Grounds::default();
         let means = Means::default();
         let abilities = host(&missing);
-        let mut it = InForce { grounds, level, most, network: Network::Asked, means, abilities };
+        let mut it = InForce {
+            grounds,
+            level,
+            most,
+            network: Network::Asked,
+            means,
+            abilities,
+        };
         let level = |it: &InForce, wish| it.confines(wish, false).map(|confines| confines.level);
         assert_eq!(level(&it, None), Ok(Confinement::Namespace));
-        assert_eq!(level(&it, Some(Confinement::Process)), Ok(Confinement::Namespace));
-        assert_eq!(level(&it, Some(Confinement::Namespace)), Ok(Confinement::Namespace));
-        assert!(level(&it, Some(Confinement::Account)).unwrap_err().contains("it is not there"));
+        assert_eq!(
+            level(&it, Some(Confinement::Process)),
+            Ok(Confinement::Namespace)
+        );
+        assert_eq!(
+            level(&it, Some(Confinement::Namespace)),
+            Ok(Confinement::Namespace)
+        );
+        assert!(
+            level(&it, Some(Confinement::Account))
+                .unwrap_err()
+                .contains("it is not there")
+        );
         for (network, asked, gets) in [
             (Network::Asked, false, Ok(false)),
             (Network::Asked, true, Ok(true)),
@@ -286,7 +413,11 @@ mod tests {
             (Network::Never, true, Err(())),
         ] {
             it.network = network;
-            assert_eq!(it.confines(None, asked).map(|c| c.network).map_err(drop), gets, "{network:?} {asked}");
+            assert_eq!(
+                it.confines(None, asked).map(|c| c.network).map_err(drop),
+                gets,
+                "{network:?} {asked}"
+            );
         }
     }
 
@@ -296,6 +427,9 @@ mod tests {
         assert_eq!(read("auto"), Ok(Choice::Auto));
         assert_eq!(read("cgroup1"), Ok(Choice::This(Freezer::Cgroup1)));
         assert!(read("ice").unwrap_err().contains("cgroup2"));
-        assert_eq!(String::from(Choice::This(Confinement::Landlock)), "landlock");
+        assert_eq!(
+            String::from(Choice::This(Confinement::Landlock)),
+            "landlock"
+        );
     }
 }

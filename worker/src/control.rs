@@ -1,8 +1,9 @@
-//! What the owner can ask the worker of this machine, and tell it, without the master: one line of JSON to a socket in the
-//! worker's directory (on Windows a named pipe), one line back. Who may ask, the transports say.
+//! What the owner can ask the worker of this machine, and tell it, without the master: one line of
+//! JSON to a socket in the worker's directory (on Windows a named pipe), one line back. Who may
+//! ask, the transports say.
 //!
-//! A pause is a file ([`crate::owner::pause`]), so it survives the worker and can be made without one. What is not here:
-//! what the answers look like to people.
+//! A pause is a file ([`crate::owner::pause`]), so it survives the worker and can be made without
+//! one. What is not here: what the answers look like to people.
 
 mod report;
 #[cfg(test)]
@@ -87,12 +88,24 @@ pub async fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     let failed = |source: io::Error| match source.kind() {
         NotFound | ConnectionRefused => ControlError::NotRunning(dir.to_owned()),
-        _ => ControlError::Io { dir: dir.to_owned(), source },
+        _ => ControlError::Io {
+            dir: dir.to_owned(),
+            source,
+        },
     };
-    let broken = |source: io::Error| ControlError::Io { dir: dir.to_owned(), source };
+    let broken = |source: io::Error| ControlError::Io {
+        dir: dir.to_owned(),
+        source,
+    };
     let in_time = |_| broken(io::ErrorKind::TimedOut.into());
-    let stream = tokio::time::timeout(PATIENCE, transport::connect(dir)).await.map_err(in_time)?.map_err(failed)?;
-    let answer = tokio::time::timeout(PATIENCE, say(stream, ask)).await.map_err(in_time)?.map_err(broken)?;
+    let stream = tokio::time::timeout(PATIENCE, transport::connect(dir))
+        .await
+        .map_err(in_time)?
+        .map_err(failed)?;
+    let answer = tokio::time::timeout(PATIENCE, say(stream, ask))
+        .await
+        .map_err(in_time)?
+        .map_err(broken)?;
     match serde_json::from_str(&answer).map_err(|error| broken(error.into()))? {
         Answer::Report(report) => Ok(*report),
         Answer::Refused { why } => Err(ControlError::Refused(why)),
@@ -103,7 +116,9 @@ async fn say(stream: impl AsyncRead + AsyncWrite, ask: &Ask) -> io::Result<Strin
     let (from, mut to) = tokio::io::split(stream);
     to.write_all(&line(ask)?).await?;
     let mut answer = String::new();
-    BufReader::new(from.take(MAX_LINE)).read_line(&mut answer).await?;
+    BufReader::new(from.take(MAX_LINE))
+        .read_line(&mut answer)
+        .await?;
     Ok(answer)
 }
 
@@ -129,7 +144,8 @@ pub fn paused(dir: &Path) -> Option<String> {
     }
 }
 
-/// What the loop is asked, with what the owner's own switch says now where that has just been changed.
+/// What the loop is asked, with what the owner's own switch says now where that has just been
+/// changed.
 #[derive(Debug)]
 pub(crate) struct Question {
     /// What the switch in the worker's directory says.
@@ -142,7 +158,10 @@ pub(crate) struct Question {
 ///
 /// # Errors
 /// If the socket cannot be made.
-pub(crate) fn serve<T: From<Question> + Send + 'static>(dir: PathBuf, tell: UnboundedSender<T>) -> io::Result<()> {
+pub(crate) fn serve<T: From<Question> + Send + 'static>(
+    dir: PathBuf,
+    tell: UnboundedSender<T>,
+) -> io::Result<()> {
     let mut listener = transport::Listener::bind(&dir)?;
     tokio::spawn(async move {
         loop {
@@ -175,9 +194,9 @@ async fn converse<T: From<Question> + Send + 'static>(
         from.read_line(&mut asked).await?;
         let answer = match serde_json::from_str::<Ask>(&asked) {
             Ok(ask) => answer(ask, dir, &tell).await,
-            Err(error) => {
-                Answer::Refused { why: format!("this worker does not understand what it was asked: {error}") }
-            }
+            Err(error) => Answer::Refused {
+                why: format!("this worker does not understand what it was asked: {error}"),
+            },
         };
         to.write_all(&line(&answer)?).await?;
         to.shutdown().await?;
@@ -189,7 +208,11 @@ async fn converse<T: From<Question> + Send + 'static>(
     }
 }
 
-async fn answer<T: From<Question> + Send + 'static>(ask: Ask, dir: PathBuf, tell: &UnboundedSender<T>) -> Answer {
+async fn answer<T: From<Question> + Send + 'static>(
+    ask: Ask,
+    dir: PathBuf,
+    tell: &UnboundedSender<T>,
+) -> Answer {
     let refused = |why: String| Answer::Refused { why };
     let switched = tokio::task::spawn_blocking(move || switch(&ask, &dir)).await;
     let switch = match switched {
@@ -201,7 +224,10 @@ async fn answer<T: From<Question> + Send + 'static>(ask: Ask, dir: PathBuf, tell
     if tell.send(Question { switch, answer }.into()).is_err() {
         return refused("the worker is about to end".to_owned());
     }
-    report.await.map_or_else(|_| refused("the worker is about to end".to_owned()), |r| Answer::Report(Box::new(r)))
+    report.await.map_or_else(
+        |_| refused("the worker is about to end".to_owned()),
+        |r| Answer::Report(Box::new(r)),
+    )
 }
 
 /// Turns the switch as asked; what it says then, where it was turned.

@@ -1,5 +1,6 @@
-//! The worker without threads, files and clock: the machine, and what is said to the master and asked of the spool when.
-//! `worker` drives it live; a driver that decides itself what happens when drives the very same.
+//! The worker without threads, files and clock: the machine, and what is said to the master and
+//! asked of the spool when. `worker` drives it live; a driver that decides itself what happens when
+//! drives the very same.
 //!
 //! What is not here: how messages travel, how attempts are made, and when the owner wants what.
 
@@ -25,8 +26,9 @@ const BACKLOG: usize = 512;
 /// The most attempts in a list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
-/// The rules of the worker that make crashes harmless, by name. The program keeps them all and has no way not to; a
-/// simulated world that drives an [`Engine`] can break one, to show that its absence would be noticed.
+/// The rules of the worker that make crashes harmless, by name. The program keeps them all and has
+/// no way not to; a simulated world that drives an [`Engine`] can break one, to show that its
+/// absence would be noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Laws {
     /// A completion is durable in the spool before it is first sent.
@@ -37,7 +39,10 @@ pub struct Laws {
 
 impl Laws {
     /// All of them.
-    pub const KEPT: Self = Self { spool_before_send: true, delete_after_acknowledgement: true };
+    pub const KEPT: Self = Self {
+        spool_before_send: true,
+        delete_after_acknowledgement: true,
+    };
 }
 
 /// What happened.
@@ -58,7 +63,8 @@ pub enum Input {
 /// What is to be done, in this order.
 #[derive(Debug)]
 pub enum Output {
-    /// With an attempt, or with the worker: stage, start, freeze, thaw, end, save, drop, discard, leave.
+    /// With an attempt, or with the worker: stage, start, freeze, thaw, end, save, drop, discard,
+    /// leave.
     Act(Action),
     /// Tell the master, where there is a connection; else it is of no use any more.
     Say(ToMaster),
@@ -86,8 +92,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A worker with this many slots, which gives a command that it asked to end the time `grace`, and keeps a frozen one
-    /// for no longer than its patience. `ended` are the completions that its spool holds from before.
+    /// A worker with this many slots, which gives a command that it asked to end the time `grace`,
+    /// and keeps a frozen one for no longer than its patience. `ended` are the completions that its
+    /// spool holds from before.
     pub fn new(
         slots: usize,
         grace: Span,
@@ -99,7 +106,14 @@ impl Engine {
         let saved = BTreeMap::new();
         let backlog = Vec::new();
         let actions = Vec::new();
-        Self { machine, laws, saved, backlog, connected: false, actions }
+        Self {
+            machine,
+            laws,
+            saved,
+            backlog,
+            connected: false,
+            actions,
+        }
     }
 
     /// The machine, to be looked at.
@@ -124,18 +138,29 @@ impl Engine {
 
     /// What to greet the master with.
     pub fn hello(&self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
-        ToMaster::Hello { versions: Versions::ours(), facts, status, held: self.held(now) }
+        ToMaster::Hello {
+            versions: Versions::ours(),
+            facts,
+            status,
+            held: self.held(now),
+        }
     }
 
     /// What to say once in a while.
     pub fn heartbeat(&self, now: Time, status: Status) -> ToMaster {
-        ToMaster::Heartbeat { status, held: self.held(now) }
+        ToMaster::Heartbeat {
+            status,
+            held: self.held(now),
+        }
     }
 
     fn held(&self, now: Time) -> Vec<Held> {
         let mut held = self.machine.held(now);
         if held.len() > MAX_HELD {
-            tracing::warn!(held = held.len(), "more attempts are held than a message can list");
+            tracing::warn!(
+                held = held.len(),
+                "more attempts are held than a message can list"
+            );
             held.truncate(MAX_HELD);
         }
         held
@@ -148,9 +173,16 @@ impl Engine {
             Input::Up => {
                 self.connected = true;
                 // What was said last over the connection before may not have arrived.
-                let saved = self.saved.iter().map(|(id, (sequence, saving))| (*id, *sequence, saving.clone()));
+                let saved = self
+                    .saved
+                    .iter()
+                    .map(|(id, (sequence, saving))| (*id, *sequence, saving.clone()));
                 out.extend(saved.map(|(attempt, sequence, saving)| {
-                    Output::Say(ToMaster::Checkpoint { attempt, sequence, saving })
+                    Output::Say(ToMaster::Checkpoint {
+                        attempt,
+                        sequence,
+                        saving,
+                    })
                 }));
             }
             Input::Down => {
@@ -172,7 +204,13 @@ impl Engine {
     fn on_message(&mut self, now: Time, message: ToWorker, out: &mut Vec<Output>) {
         let event = match message {
             ToWorker::Welcome { abandon, .. } => {
-                self.backlog = self.machine.ended().iter().copied().filter(|id| !abandon.contains(id)).collect();
+                self.backlog = self
+                    .machine
+                    .ended()
+                    .iter()
+                    .copied()
+                    .filter(|id| !abandon.contains(id))
+                    .collect();
                 self.read_backlog(out);
                 Event::Abandon(abandon)
             }
@@ -189,11 +227,19 @@ impl Engine {
                 Event::Stop(attempts)
             }
             ToWorker::Yield { attempts, why } => {
-                tracing::info!(count = attempts.len(), why, "the master stops attempts, their states saved");
+                tracing::info!(
+                    count = attempts.len(),
+                    why,
+                    "the master stops attempts, their states saved"
+                );
                 Event::Yield(attempts)
             }
             ToWorker::Hold { attempts, frozen } => {
-                tracing::info!(count = attempts.len(), frozen, "the master freezes attempts, or lets them go on");
+                tracing::info!(
+                    count = attempts.len(),
+                    frozen,
+                    "the master freezes attempts, or lets them go on"
+                );
                 Event::Hold(attempts, frozen)
             }
             ToWorker::Acknowledged(attempts) => Event::Acknowledged(attempts),
@@ -205,7 +251,9 @@ impl Engine {
 
     /// Has the next of the spooled completions read.
     fn read_backlog(&mut self, out: &mut Vec<Output>) {
-        let some = self.backlog.split_off(self.backlog.len().saturating_sub(BACKLOG));
+        let some = self
+            .backlog
+            .split_off(self.backlog.len().saturating_sub(BACKLOG));
         if self.connected && !some.is_empty() {
             out.push(Output::Read(some));
         }
@@ -215,7 +263,10 @@ impl Engine {
         if !self.connected {
             return;
         }
-        let attempts: Vec<AttemptId> = deliveries.iter().map(|delivery| delivery.completion.attempt).collect();
+        let attempts: Vec<AttemptId> = deliveries
+            .iter()
+            .map(|delivery| delivery.completion.attempt)
+            .collect();
         out.push(Output::Deliver(deliveries));
         if !self.laws.delete_after_acknowledgement {
             self.happen(now, Event::Acknowledged(attempts), out);
@@ -234,10 +285,17 @@ impl Engine {
                 Action::Forget(attempts) => out.push(Output::Forget(attempts)),
                 Action::Saving(attempt, sequence, saving) => {
                     self.saved.insert(attempt, (sequence, saving.clone()));
-                    out.push(Output::Say(ToMaster::Checkpoint { attempt, sequence, saving }));
+                    out.push(Output::Say(ToMaster::Checkpoint {
+                        attempt,
+                        sequence,
+                        saving,
+                    }));
                 }
                 Action::Return(attempts, why) => {
-                    out.push(Output::Say(ToMaster::Returned { attempts, why: why.to_owned() }));
+                    out.push(Output::Say(ToMaster::Returned {
+                        attempts,
+                        why: why.to_owned(),
+                    }));
                 }
                 Action::Spent(spent) => {
                     out.push(Output::Say(ToMaster::Spent(spent)));
@@ -253,7 +311,14 @@ impl Engine {
 
     fn keep(&mut self, now: Time, completion: Completion, out: &mut Vec<Output>) {
         if !self.laws.spool_before_send {
-            self.deliver(now, vec![Delivery { completion: completion.clone(), ago: Span::ZERO }], out);
+            self.deliver(
+                now,
+                vec![Delivery {
+                    completion: completion.clone(),
+                    ago: Span::ZERO,
+                }],
+                out,
+            );
         }
         out.push(Output::Keep(completion));
     }

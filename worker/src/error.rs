@@ -46,7 +46,9 @@ pub enum WorkerError {
         why: String,
     },
     /// Finished results cannot be kept.
-    #[error("finished results cannot be kept in the spool: check the disk, then start the worker again")]
+    #[error(
+        "finished results cannot be kept in the spool: check the disk, then start the worker again"
+    )]
     Spool(#[source] io::Error),
     /// The content store of the worker does not do.
     #[error(transparent)]
@@ -55,7 +57,14 @@ pub enum WorkerError {
 
 impl WorkerError {
     /// Wraps a failed operation on a file.
-    pub(crate) fn file(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::File { what, path: path.as_ref().to_owned(), source }
+    pub(crate) fn file(
+        what: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File {
+            what,
+            path: path.as_ref().to_owned(),
+            source,
+        }
     }
 }

@@ -11,22 +11,26 @@ use crate::os;
 #[cfg(windows)]
 use crate::os::clock_and_memory;
 
-/// Repetitions of the kernel, of which the quickest counts: what else the processor does can only slow it down.
+/// Repetitions of the kernel, of which the quickest counts: what else the processor does can only
+/// slow it down.
 const RUNS: usize = 5;
-/// Steps of the integer part, and the processor cycles that each takes on the reference host: a xorshift generator
-/// (Marsaglia 2003) is three shifts and three exclusive ors, none of which can begin before the one before it is done.
+/// Steps of the integer part, and the processor cycles that each takes on the reference host: a
+/// xorshift generator (Marsaglia 2003) is three shifts and three exclusive ors, none of which can
+/// begin before the one before it is done.
 const INTEGER_STEPS: u32 = 3_750_000;
 const INTEGER_CYCLES: u32 = 6;
-/// Steps of the floating-point part, and the cycles of each: a multiplication and an addition, four cycles each, that
-/// wait for one another.
+/// Steps of the floating-point part, and the cycles of each: a multiplication and an addition, four
+/// cycles each, that wait for one another.
 const FLOAT_STEPS: u32 = 2_812_500;
 const FLOAT_CYCLES: u32 = 8;
-/// What the reference host, a dedicated processor at 1,500 MHz, takes for one repetition: 30 ms, half of it integers.
-const REFERENCE_S: f64 =
-    (INTEGER_STEPS as f64 * INTEGER_CYCLES as f64 + FLOAT_STEPS as f64 * FLOAT_CYCLES as f64) / (REFERENCE_MHZ * 1e6);
+/// What the reference host, a dedicated processor at 1,500 MHz, takes for one repetition: 30 ms,
+/// half of it integers.
+const REFERENCE_S: f64 = (INTEGER_STEPS as f64 * INTEGER_CYCLES as f64
+    + FLOAT_STEPS as f64 * FLOAT_CYCLES as f64)
+    / (REFERENCE_MHZ * 1e6);
 
-/// Everything about this host but how it confines tasks. `name` is what its identity calls it. Takes about a tenth of a
-/// second.
+/// Everything about this host but how it confines tasks. `name` is what its identity calls it.
+/// Takes about a tenth of a second.
 pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
     let (clock_mhz, memory_mib) = clock_and_memory();
     let name = match (name, hostname::get()) {
@@ -50,18 +54,26 @@ pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
 /// How large the disk is on which this directory lies, in bytes, where the system says.
 pub(crate) fn disk_bytes(dir: &std::path::Path) -> Option<u64> {
     #[cfg(unix)]
-    return rustix::fs::statvfs(dir).ok().map(|disk| disk.f_blocks.saturating_mul(disk.f_frsize));
+    return rustix::fs::statvfs(dir)
+        .ok()
+        .map(|disk| disk.f_blocks.saturating_mul(disk.f_frsize));
     #[cfg(not(unix))]
     return Some(dir).and(None);
 }
 
-/// The highest clock of a processor, in MHz, and the memory, in MiB; zero where the system does not say.
+/// The highest clock of a processor, in MHz, and the memory, in MiB; zero where the system does not
+/// say.
 #[cfg(not(windows))]
 fn clock_and_memory() -> (u64, u64) {
     sysinfo::System::new().map_or((0, 0), |mut system| {
         system.refresh_memory();
         system.refresh_cpu_frequency();
-        let clock_mhz = system.cpus().iter().map(sysinfo::Cpu::frequency).max().unwrap_or(0);
+        let clock_mhz = system
+            .cpus()
+            .iter()
+            .map(sysinfo::Cpu::frequency)
+            .max()
+            .unwrap_or(0);
         (clock_mhz, system.total_memory() >> 20)
     })
 }
@@ -73,9 +85,10 @@ fn shorten(mut name: String) -> String {
     name
 }
 
-/// How much faster than the reference host one slot does a fixed piece of work, half of it with integers and half with
-/// floating-point numbers. A lowered clock shows in it; caches and vector units do not, nor do other programs on the host:
-/// processor time counts, and what others take of it is said with every heartbeat.
+/// How much faster than the reference host one slot does a fixed piece of work, half of it with
+/// integers and half with floating-point numbers. A lowered clock shows in it; caches and vector
+/// units do not, nor do other programs on the host: processor time counts, and what others take of
+/// it is said with every heartbeat.
 fn speed() -> Speed {
     let quickest = (0..RUNS).map(|_| repetition()).min().unwrap_or_default();
     Speed::new(REFERENCE_S / quickest.as_secs_f64()).unwrap_or(Speed::REFERENCE)
@@ -116,14 +129,20 @@ mod tests {
     fn the_kernel_computes_what_it_says() {
         assert!((floats(0.5) - 1.0).abs() < 1e-9);
         let mut seen = std::collections::BTreeSet::new();
-        assert!((1..100).all(|seed| seen.insert(integers(seed))), "a xorshift loses nothing");
+        assert!(
+            (1..100).all(|seed| seen.insert(integers(seed))),
+            "a xorshift loses nothing"
+        );
         assert!((REFERENCE_S - 0.030).abs() < 1e-12);
     }
 
     #[test]
     fn facts_make_sense() {
         let facts = measure("", 2);
-        assert!(!facts.name.is_empty() && facts.cores > 0 && facts.memory_mib > 0, "{facts:?}");
+        assert!(
+            !facts.name.is_empty() && facts.cores > 0 && facts.memory_mib > 0,
+            "{facts:?}"
+        );
         assert!((0.01..50.0).contains(&facts.speed.factor()), "{facts:?}");
     }
 }

@@ -1,17 +1,20 @@
-//! The volunteer's side of deskgrid: takes attempts from the master, runs each in a confined process tree while the
-//! owner lets it, and delivers what they left, over any number of broken connections and crashes.
+//! The volunteer's side of deskgrid: takes attempts from the master, runs each in a confined
+//! process tree while the owner lets it, and delivers what they left, over any number of broken
+//! connections and crashes.
 //!
-//! What decides is pure (`machine`); what acts is around it: `session` talks to the master, `attempt` makes an attempt,
-//! `spool` keeps what is finished, `cache` keeps inputs, `record` notes how the host is available, [`owner`] watches for the owner, [`os`] is all that differs
-//! between systems, and `worker` ties them together. What is not here: scheduling, which is the master's.
+//! What decides is pure (`machine`); what acts is around it: `session` talks to the master,
+//! `attempt` makes an attempt, `spool` keeps what is finished, `cache` keeps inputs, `record` notes
+//! how the host is available, [`owner`] watches for the owner, [`os`] is all that differs between
+//! systems, and `worker` ties them together. What is not here: scheduling, which is the master's.
 //!
 //! # What a task finds
 //!
-//! Its command runs without a shell, in a fresh directory that holds its inputs and is removed afterwards, in a session
-//! of its own, at the lowest processor and IO priority. Its environment is `PATH` and `LANG` (from the [`Config`]),
-//! `HOME` and `TMPDIR` (its directory), what the job sets, the master's `DESKGRID_*`, and `DESKGRID_PROGRESS_FILE`: into
-//! the file of that name it may write how far it is, as a number from 0 to 1, as often as it likes. When the command
-//! ends, whatever is left of its process tree is killed.
+//! Its command runs without a shell, in a fresh directory that holds its inputs and is removed
+//! afterwards, in a session of its own, at the lowest processor and IO priority. Its environment is
+//! `PATH` and `LANG` (from the [`Config`]), `HOME` and `TMPDIR` (its directory), what the job sets,
+//! the master's `DESKGRID_*`, and `DESKGRID_PROGRESS_FILE`: into the file of that name it may write
+//! how far it is, as a number from 0 to 1, as often as it likes. When the command ends, whatever is
+//! left of its process tree is killed.
 
 mod attempt;
 mod cache;

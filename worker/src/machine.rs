@@ -1,11 +1,13 @@
-//! The worker's state machine: which attempt is where, and what is to be done about it. Inputs are what happened and
-//! when; outputs are [`Action`]s. No input or output, no clock.
+//! The worker's state machine: which attempt is where, and what is to be done about it. Inputs are
+//! what happened and when; outputs are [`Action`]s. No input or output, no clock.
 //!
-//! An attempt is queued, staging, ready, running, collecting, ended; it leaves by being acknowledged, returned or
-//! abandoned, exactly once. While the owner wants the host, every running attempt is frozen, none is started, and what
-//! was not started yet is given back at once; while the owner shares it, that holds for what is beyond the shared slots,
-//! and the latest starts are frozen first. What stays frozen for too long is ended and given back, its state saved first.
-//! What the master holds stands still, whatever the owner does, and takes no slot; it goes on once both let it.
+//! An attempt is queued, staging, ready, running, collecting, ended; it leaves by being
+//! acknowledged, returned or abandoned, exactly once. While the owner wants the host, every running
+//! attempt is frozen, none is started, and what was not started yet is given back at once; while
+//! the owner shares it, that holds for what is beyond the shared slots, and the latest starts are
+//! frozen first. What stays frozen for too long is ended and given back, its state saved first.
+//! What the master holds stands still, whatever the owner does, and takes no slot; it goes on once
+//! both let it.
 
 mod run;
 #[cfg(test)]
@@ -22,7 +24,8 @@ use common::{AttemptId, Completion, Outcome, Span, Time};
 use crate::owner::policy::Decision;
 use run::{Run, Verdict};
 
-/// How long the start of a command may go unreported: commands shorter than this never cost a message of their own.
+/// How long the start of a command may go unreported: commands shorter than this never cost a
+/// message of their own.
 const REPORT_DELAY: Span = Span::from_millis(50);
 
 /// Something that happened.
@@ -50,7 +53,8 @@ pub enum Event {
     Staged(AttemptId),
     /// The command has ended, and nothing of its process tree is left.
     Exited(AttemptId),
-    /// All about the attempt is known. Comes also without `Staged` or `Exited` where it did not get so far.
+    /// All about the attempt is known. Comes also without `Staged` or `Exited` where it did not get
+    /// so far.
     Ended(AttemptId, Box<Ending>),
     /// What became of an attempt's state.
     Saving(AttemptId, u32, Saving),
@@ -80,7 +84,13 @@ pub struct Ending {
 impl Ending {
     /// An ending without a trace.
     pub fn bare(outcome: Outcome) -> Self {
-        Self { outcome, cpu: Span::ZERO, stdout: Stream::default(), stderr: Stream::default(), outputs: Vec::new() }
+        Self {
+            outcome,
+            cpu: Span::ZERO,
+            stdout: Stream::default(),
+            stderr: Stream::default(),
+            outputs: Vec::new(),
+        }
     }
 }
 
@@ -136,7 +146,8 @@ pub(crate) struct Machine {
     /// Since when the owner has been there, or away.
     owner_since: Time,
     leaving: bool,
-    /// How often the master wants to hear of attempts that have not ended, where that is more often than usual.
+    /// How often the master wants to hear of attempts that have not ended, where that is more often
+    /// than usual.
     reports: BTreeMap<AttemptId, Span>,
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
@@ -156,8 +167,9 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A worker with this many slots, which gives a command that it asked to end this long, and keeps a frozen one for
-    /// no longer than its patience. `ended` are the completions that its spool holds from before.
+    /// A worker with this many slots, which gives a command that it asked to end this long, and
+    /// keeps a frozen one for no longer than its patience. `ended` are the completions that its
+    /// spool holds from before.
     pub(crate) fn new(
         slots: usize,
         grace: Span,
@@ -193,10 +205,18 @@ impl Machine {
             Event::Assigned(work) => self.on_assigned(work, actions),
             Event::AssignedTogether(work) => self.on_assigned_together(work, actions),
             Event::Begin(attempts) => self.together.retain(|id| !attempts.contains(id)),
-            Event::Stop(attempts) => attempts.into_iter().for_each(|id| self.on_stop(now, id, actions)),
-            Event::Yield(attempts) => attempts.into_iter().for_each(|id| self.on_yield(now, id, actions)),
-            Event::Hold(attempts, held) => attempts.into_iter().for_each(|id| self.on_hold(now, id, held)),
-            Event::Abandon(attempts) => attempts.into_iter().for_each(|id| self.on_abandon(id, actions)),
+            Event::Stop(attempts) => attempts
+                .into_iter()
+                .for_each(|id| self.on_stop(now, id, actions)),
+            Event::Yield(attempts) => attempts
+                .into_iter()
+                .for_each(|id| self.on_yield(now, id, actions)),
+            Event::Hold(attempts, held) => attempts
+                .into_iter()
+                .for_each(|id| self.on_hold(now, id, held)),
+            Event::Abandon(attempts) => attempts
+                .into_iter()
+                .for_each(|id| self.on_abandon(id, actions)),
             Event::Acknowledged(attempts) => self.on_acknowledged(attempts, actions),
             Event::Decided(decision) => self.on_decided(now, decision, actions),
             Event::Staged(id) => {
@@ -211,9 +231,14 @@ impl Machine {
             Event::Exited(id) => self.on_exited(now, id),
             Event::Ended(id, ending) => self.on_ended(now, id, ending, actions),
             Event::Progress(news) => {
-                self.progress.extend(news.into_iter().filter(|(id, _)| self.running.contains_key(id)));
+                self.progress.extend(
+                    news.into_iter()
+                        .filter(|(id, _)| self.running.contains_key(id)),
+                );
             }
-            Event::Saving(id, sequence, saving) => actions.push(Action::Saving(id, sequence, saving)),
+            Event::Saving(id, sequence, saving) => {
+                actions.push(Action::Saving(id, sequence, saving))
+            }
             Event::Shutdown => self.on_shutdown(now, actions),
             Event::Tick => {}
         }
@@ -228,17 +253,34 @@ impl Machine {
 
     /// When [`Event::Tick`] is due, if nothing else happens before.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        let runs = self.running.values().filter_map(|run| run.next_wakeup(self.patience));
+        let runs = self
+            .running
+            .values()
+            .filter_map(|run| run.next_wakeup(self.patience));
         runs.chain(self.report_at).min()
     }
 
     /// Everything that it holds, as heartbeats list it.
     pub(crate) fn held(&self, now: Time) -> Vec<Held> {
-        let bare = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
-        let running = self.running.keys().chain(self.collecting.keys()).filter_map(|id| self.held_of(now, *id));
+        let bare = |attempt, phase| Held {
+            attempt,
+            phase,
+            ran: Span::ZERO,
+            frozen_for: Span::ZERO,
+            progress: None,
+        };
+        let running = self
+            .running
+            .keys()
+            .chain(self.collecting.keys())
+            .filter_map(|id| self.held_of(now, *id));
         running
             .chain(self.staging.keys().map(|id| bare(*id, Phase::Staging)))
-            .chain(self.ready.iter().map(|(id, _)| bare(*id, self.phase_when_ready(id))))
+            .chain(
+                self.ready
+                    .iter()
+                    .map(|(id, _)| bare(*id, self.phase_when_ready(id))),
+            )
             .chain(self.queued.iter().map(|a| bare(a.attempt, Phase::Queued)))
             .chain(self.ended.iter().map(|id| bare(*id, Phase::Ended)))
             .collect()
@@ -264,7 +306,8 @@ impl Machine {
         now.since(self.owner_since)
     }
 
-    /// How often the master wants to hear of what is held here, where that is more often than usual.
+    /// How often the master wants to hear of what is held here, where that is more often than
+    /// usual.
     pub(crate) fn report_every(&self) -> Option<Span> {
         self.reports.values().min().copied()
     }
@@ -289,7 +332,11 @@ impl Machine {
 
     /// How far an attempt is that could start.
     fn phase_when_ready(&self, id: &AttemptId) -> Phase {
-        if self.together.contains(id) { Phase::Ready } else { Phase::Staging }
+        if self.together.contains(id) {
+            Phase::Ready
+        } else {
+            Phase::Staging
+        }
     }
 
     fn held_of(&self, now: Time, attempt: AttemptId) -> Option<Held> {
@@ -297,17 +344,32 @@ impl Machine {
             let phase = self.phase_when_ready(&attempt);
             let ran = Span::ZERO;
             let frozen_for = Span::ZERO;
-            return Some(Held { attempt, phase, ran, frozen_for, progress: None });
+            return Some(Held {
+                attempt,
+                phase,
+                ran,
+                frozen_for,
+                progress: None,
+            });
         }
         let progress = self.progress.get(&attempt).copied();
-        let run = self.running.get(&attempt).or_else(|| self.collecting.get(&attempt))?;
+        let run = self
+            .running
+            .get(&attempt)
+            .or_else(|| self.collecting.get(&attempt))?;
         let frozen_for = run.frozen_for(now);
         let phase = match (frozen_for, self.decision.reason()) {
             (Some(_), _) if run.held => Phase::Held,
             (Some(_), Some(reason)) => Phase::Suspended(reason),
             _ => Phase::Running,
         };
-        Some(Held { attempt, phase, ran: run.ran(now), frozen_for: frozen_for.unwrap_or(Span::ZERO), progress })
+        Some(Held {
+            attempt,
+            phase,
+            ran: run.ran(now),
+            frozen_for: frozen_for.unwrap_or(Span::ZERO),
+            progress,
+        })
     }
 
     fn holds(&self, id: AttemptId) -> bool {
@@ -333,9 +395,15 @@ impl Machine {
             if full {
                 back.push(id);
             } else if assignment.work == Errand::Noop {
-                self.end(id, Ending::bare(Outcome::Succeeded), (Span::ZERO, Span::ZERO), actions);
+                self.end(
+                    id,
+                    Ending::bare(Outcome::Succeeded),
+                    (Span::ZERO, Span::ZERO),
+                    actions,
+                );
             } else {
-                self.reports.extend(assignment.report_every.map(|every| (id, every)));
+                self.reports
+                    .extend(assignment.report_every.map(|every| (id, every)));
                 self.queued.push_back(assignment);
             }
         }
@@ -346,14 +414,24 @@ impl Machine {
 
     fn on_assigned_together(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
         // What is held already may have begun.
-        let new: Vec<AttemptId> = work.iter().map(|a| a.attempt).filter(|id| !self.holds(*id)).collect();
+        let new: Vec<AttemptId> = work
+            .iter()
+            .map(|a| a.attempt)
+            .filter(|id| !self.holds(*id))
+            .collect();
         self.on_assigned(work, actions);
-        let waits = new.into_iter().filter(|id| self.queued.iter().any(|a| a.attempt == *id));
+        let waits = new
+            .into_iter()
+            .filter(|id| self.queued.iter().any(|a| a.attempt == *id));
         self.together.extend(waits.collect::<Vec<_>>());
     }
 
     fn why_not_now(&self) -> &'static str {
-        if self.leaving { "the worker shuts down" } else { "the owner wants the host" }
+        if self.leaving {
+            "the worker shuts down"
+        } else {
+            "the owner wants the host"
+        }
     }
 
     /// How many slots the owner lets tasks use.
@@ -366,18 +444,24 @@ impl Machine {
         self.running.values().filter(|run| !run.held).count()
     }
 
-    /// Has the earliest starts run in the slots that may be used, and freezes the others, and what the master holds.
+    /// Has the earliest starts run in the slots that may be used, and freezes the others, and what
+    /// the master holds.
     fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
         let allowed = self.allowed();
         if self.in_slots() <= allowed && self.running.values().all(|run| run.frozen() == run.held) {
             return;
         }
-        let mut order: Vec<(bool, u64, AttemptId)> =
-            self.running.iter().map(|(id, run)| (run.held, run.number, *id)).collect();
+        let mut order: Vec<(bool, u64, AttemptId)> = self
+            .running
+            .iter()
+            .map(|(id, run)| (run.held, run.number, *id))
+            .collect();
         order.sort_unstable();
         let mut turned = Vec::new();
         for (rank, (held, _, id)) in order.into_iter().enumerate() {
-            let Some(run) = self.running.get_mut(&id) else { continue };
+            let Some(run) = self.running.get_mut(&id) else {
+                continue;
+            };
             match (rank < allowed && !held, run.frozen()) {
                 (true, true) => {
                     run.thaw(now);
@@ -385,8 +469,13 @@ impl Machine {
                 }
                 (false, false) => {
                     run.freeze(now);
-                    // Who was asked to end already gets no more time: it would have to run for that.
-                    actions.push(if run.kill_at.take().is_some() { Action::Kill(id) } else { Action::Freeze(id) });
+                    // Who was asked to end already gets no more time: it would have to run for
+                    // that.
+                    actions.push(if run.kill_at.take().is_some() {
+                        Action::Kill(id)
+                    } else {
+                        Action::Freeze(id)
+                    });
                 }
                 _ => continue,
             }
@@ -398,7 +487,8 @@ impl Machine {
         }
     }
 
-    /// Stages as many as there are slots beside those that run, and starts what is ready where a slot is free.
+    /// Stages as many as there are slots beside those that run, and starts what is ready where a
+    /// slot is free.
     fn fill(&mut self, now: Time, actions: &mut Vec<Action>) {
         let allowed = self.allowed();
         if self.leaving || allowed == 0 {
@@ -406,18 +496,27 @@ impl Machine {
         }
         // What was dropped may still be dying in its slot.
         while self.in_slots() + self.dropped.len() < allowed
-            && let Some(at) = self.ready.iter().position(|(id, _)| !self.together.contains(id))
+            && let Some(at) = self
+                .ready
+                .iter()
+                .position(|(id, _)| !self.together.contains(id))
             && let Some((id, limit)) = self.ready.remove(at)
         {
             self.started += 1;
-            self.running.insert(id, Run::started(now, self.started, limit));
+            self.running
+                .insert(id, Run::started(now, self.started, limit));
             self.unreported.insert(id);
             self.report_at.get_or_insert(now + REPORT_DELAY);
             actions.push(Action::Start(id));
         }
         let ahead = (2 * allowed).saturating_sub(self.in_slots());
         while self.staging.len() + self.ready.len() + self.collecting.len() < ahead
-            && let Some(Assignment { attempt, limit, work, .. }) = self.queued.pop_front()
+            && let Some(Assignment {
+                attempt,
+                limit,
+                work,
+                ..
+            }) = self.queued.pop_front()
         {
             if let Errand::Command(command) = work {
                 self.staging.insert(attempt, limit);
@@ -433,7 +532,13 @@ impl Machine {
         }
     }
 
-    fn on_ended(&mut self, now: Time, id: AttemptId, ending: Box<Ending>, actions: &mut Vec<Action>) {
+    fn on_ended(
+        &mut self,
+        now: Time,
+        id: AttemptId,
+        ending: Box<Ending>,
+        actions: &mut Vec<Action>,
+    ) {
         self.on_exited(now, id);
         self.together.remove(&id);
         self.reports.remove(&id);
@@ -448,13 +553,25 @@ impl Machine {
         }
     }
 
-    fn on_collected(&mut self, now: Time, id: AttemptId, run: &Run, mut ending: Ending, actions: &mut Vec<Action>) {
+    fn on_collected(
+        &mut self,
+        now: Time,
+        id: AttemptId,
+        run: &Run,
+        mut ending: Ending,
+        actions: &mut Vec<Action>,
+    ) {
         match run.verdict {
             Verdict::Open => {}
             Verdict::TimedOut(limit) => ending.outcome = Outcome::TimedOut(limit),
             Verdict::Stopped => ending.outcome = Outcome::Stopped,
             Verdict::Returned => {
-                let spent = Spent { attempt: id, ran: run.ran(now), suspended: run.suspended(now), cpu: ending.cpu };
+                let spent = Spent {
+                    attempt: id,
+                    ran: run.ran(now),
+                    suspended: run.suspended(now),
+                    cpu: ending.cpu,
+                };
                 actions.push(Action::Discard(Box::new(ending)));
                 actions.push(Action::Return(vec![id], self.why_not_now()));
                 actions.push(Action::Spent(spent));
@@ -464,11 +581,32 @@ impl Machine {
         self.end(id, ending, (run.ran(now), run.suspended(now)), actions);
     }
 
-    fn end(&mut self, id: AttemptId, ending: Ending, times: (Span, Span), actions: &mut Vec<Action>) {
+    fn end(
+        &mut self,
+        id: AttemptId,
+        ending: Ending,
+        times: (Span, Span),
+        actions: &mut Vec<Action>,
+    ) {
         self.ended.insert(id);
-        let Ending { outcome, cpu, stdout, stderr, outputs } = ending;
+        let Ending {
+            outcome,
+            cpu,
+            stdout,
+            stderr,
+            outputs,
+        } = ending;
         let (ran, suspended) = times;
-        actions.push(Action::Spool(Completion { attempt: id, outcome, ran, suspended, cpu, stdout, stderr, outputs }));
+        actions.push(Action::Spool(Completion {
+            attempt: id,
+            outcome,
+            ran,
+            suspended,
+            cpu,
+            stdout,
+            stderr,
+            outputs,
+        }));
     }
 
     fn on_stop(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
@@ -479,21 +617,35 @@ impl Machine {
                 ask_to_end(run, id, now + self.grace, actions);
             }
         } else if self.take_unstarted(id, actions) {
-            self.end(id, Ending::bare(Outcome::Stopped), (Span::ZERO, Span::ZERO), actions);
+            self.end(
+                id,
+                Ending::bare(Outcome::Stopped),
+                (Span::ZERO, Span::ZERO),
+                actions,
+            );
         }
     }
 
     /// As [`Self::on_stop`], with the state saved when its command has ended.
     fn on_yield(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
-        if self.running.get(&id).is_some_and(|run| run.verdict == Verdict::Open) {
+        if self
+            .running
+            .get(&id)
+            .is_some_and(|run| run.verdict == Verdict::Open)
+        {
             actions.push(Action::Save(id));
         }
         self.on_stop(now, id, actions);
     }
 
-    /// The master wants the slot of an attempt for another, or has one for it again. Only what runs can be held.
+    /// The master wants the slot of an attempt for another, or has one for it again. Only what runs
+    /// can be held.
     fn on_hold(&mut self, now: Time, id: AttemptId, held: bool) {
-        if let Some(run) = self.running.get_mut(&id).filter(|run| run.verdict == Verdict::Open) {
+        if let Some(run) = self
+            .running
+            .get_mut(&id)
+            .filter(|run| run.verdict == Verdict::Open)
+        {
             run.held = held;
             self.unreported.insert(id);
             self.report_at.get_or_insert(now + REPORT_DELAY);
@@ -507,7 +659,12 @@ impl Machine {
             self.queued.remove(at);
             return true;
         }
-        let ready = self.ready.iter().position(|(r, _)| *r == id).and_then(|at| self.ready.remove(at)).is_some();
+        let ready = self
+            .ready
+            .iter()
+            .position(|(r, _)| *r == id)
+            .and_then(|at| self.ready.remove(at))
+            .is_some();
         let prepared = ready || self.staging.remove(&id).is_some();
         if prepared {
             self.dropped.insert(id);
@@ -518,7 +675,12 @@ impl Machine {
 
     fn on_abandon(&mut self, id: AttemptId, actions: &mut Vec<Action>) {
         self.reports.remove(&id);
-        if self.running.get(&id).or(self.collecting.get(&id)).is_some_and(|run| run.verdict == Verdict::Stopped) {
+        if self
+            .running
+            .get(&id)
+            .or(self.collecting.get(&id))
+            .is_some_and(|run| run.verdict == Verdict::Stopped)
+        {
             // It ends as the master wanted, and says what it took.
             return;
         }
@@ -575,8 +737,12 @@ impl Machine {
     /// Ends and gives back what has been frozen for so long; the state that it wrote last is saved.
     fn return_frozen(&mut self, now: Time, patience: Span, actions: &mut Vec<Action>) {
         for (id, run) in &mut self.running {
-            let frozen = run.frozen_for(now).filter(|_| !run.held || patience == Span::ZERO);
-            if run.verdict == Verdict::Open && frozen.is_some_and(|frozen_for| frozen_for >= patience) {
+            let frozen = run
+                .frozen_for(now)
+                .filter(|_| !run.held || patience == Span::ZERO);
+            if run.verdict == Verdict::Open
+                && frozen.is_some_and(|frozen_for| frozen_for >= patience)
+            {
                 run.verdict = Verdict::Returned;
                 actions.push(Action::Save(*id));
                 ask_to_end(run, *id, now + self.grace, actions);
@@ -588,7 +754,9 @@ impl Machine {
     fn give_back(&mut self, actions: &mut Vec<Action>) {
         let mut back: Vec<AttemptId> = self.queued.drain(..).map(|a| a.attempt).collect();
         let prepared = std::mem::take(&mut self.staging).into_keys();
-        let prepared: Vec<AttemptId> = prepared.chain(self.ready.drain(..).map(|(id, _)| id)).collect();
+        let prepared: Vec<AttemptId> = prepared
+            .chain(self.ready.drain(..).map(|(id, _)| id))
+            .collect();
         actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
         self.dropped.extend(&prepared);
         back.extend(prepared);
@@ -642,7 +810,10 @@ impl Machine {
     fn report(&mut self, now: Time, actions: &mut Vec<Action>) {
         self.report_at = None;
         let news = std::mem::take(&mut self.unreported);
-        let held: Vec<Held> = news.into_iter().filter_map(|id| self.held_of(now, id)).collect();
+        let held: Vec<Held> = news
+            .into_iter()
+            .filter_map(|id| self.held_of(now, id))
+            .collect();
         if !held.is_empty() {
             actions.push(Action::Report(held));
         }

@@ -1,5 +1,6 @@
-//! How this host was available: looks at it become stretches of time in which nothing changed. Pure: what a look showed
-//! and when are arguments. What is not here: looking, and keeping ([`kept`], [`book`]).
+//! How this host was available: looks at it become stretches of time in which nothing changed.
+//! Pure: what a look showed and when are arguments. What is not here: looking, and keeping
+//! ([`kept`], [`book`]).
 
 pub(crate) mod book;
 pub(crate) mod kept;
@@ -10,10 +11,11 @@ use common::{Span, Time};
 
 /// A part of the processor that differs by so much from the mean of the stretch is still the same.
 const ALIKE: f32 = 0.05;
-/// A stretch is given out once it is as long as so many looks are apart, so that a crash costs little of it.
+/// A stretch is given out once it is as long as so many looks are apart, so that a crash costs
+/// little of it.
 const LOOKS: u64 = 30;
-/// A wall clock that was set back by more than this was wrong before. By less than that, nothing is noted until it is
-/// where it had been.
+/// A wall clock that was set back by more than this was wrong before. By less than that, nothing is
+/// noted until it is where it had been.
 const SET_BACK: Span = Span::from_secs(3_600);
 
 /// What a look showed.
@@ -36,8 +38,8 @@ pub(crate) struct News {
     pub over: Vec<Stretch>,
 }
 
-/// Makes stretches of looks. Those that it gives out never overlap, whatever the clock does, but for what it says is to
-/// be forgotten.
+/// Makes stretches of looks. Those that it gives out never overlap, whatever the clock does, but
+/// for what it says is to be forgotten.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     every: Span,
@@ -51,19 +53,29 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Of looks that come so often, where everything until then was recorded before.
     pub(crate) fn new(every: Span, until: Time) -> Self {
-        Self { every, run: None, before: None, until }
+        Self {
+            every,
+            run: None,
+            before: None,
+            until,
+        }
     }
 
-    /// Takes a look. What it showed counts from the look before on, unless that is so long ago that the host must have
-    /// slept, or the clock was set: of such a gap nothing is known.
+    /// Takes a look. What it showed counts from the look before on, unless that is so long ago that
+    /// the host must have slept, or the clock was set: of such a gap nothing is known.
     pub(crate) fn look(&mut self, look: Look) -> News {
         let mut news = News::default();
         if look.at < self.until {
             self.on_set_back(look.at, &mut news);
             return news;
         }
-        let from = self.before.replace(look.at).map(|before| before.max(self.until));
-        let known = from.filter(|from| *from < look.at && look.at.since(*from).0 <= self.every.0.saturating_mul(5) / 2);
+        let from = self
+            .before
+            .replace(look.at)
+            .map(|before| before.max(self.until));
+        let known = from.filter(|from| {
+            *from < look.at && look.at.since(*from).0 <= self.every.0.saturating_mul(5) / 2
+        });
         let Some(from) = known else {
             news.over.extend(self.run.take());
             return news;
@@ -72,7 +84,10 @@ impl Recorder {
         self.until = look.at;
         if let Some(run) = &mut self.run {
             if run.join(&now, ALIKE) {
-                news.over.extend(self.run.take_if(|run| run.length().0 >= self.every.0.saturating_mul(LOOKS)));
+                news.over.extend(
+                    self.run
+                        .take_if(|run| run.length().0 >= self.every.0.saturating_mul(LOOKS)),
+                );
                 return news;
             }
             news.over.extend(self.run.take());
@@ -112,27 +127,42 @@ mod tests {
         Time(1_700_000_000_000_000) + Span::from_secs(s)
     }
 
-    /// Everything that these looks (second, owner, part of the processor) lead to, the end included.
+    /// Everything that these looks (second, owner, part of the processor) lead to, the end
+    /// included.
     fn record(looks: &[(u64, OwnerState, f32)]) -> Vec<(u64, u64, f32, Option<String>)> {
         let mut recorder = Recorder::new(EVERY, Time(0));
         let mut over = Vec::new();
         for &(s, owner, cpu) in looks {
-            let news = recorder.look(Look { at: at(s), owner, cpu });
+            let news = recorder.look(Look {
+                at: at(s),
+                owner,
+                cpu,
+            });
             assert_eq!(news.forget_after, None);
             over.extend(news.over);
         }
         over.extend(recorder.end());
         let second = |time: Time| time.since(at(0)).0 / 1_000_000;
-        over.into_iter().map(|s| (second(s.start), second(s.end), s.cpu, s.reason)).collect()
+        over.into_iter()
+            .map(|s| (second(s.start), second(s.end), s.cpu, s.reason))
+            .collect()
     }
 
-    fn looks(range: std::ops::Range<u64>, owner: OwnerState, cpu: f32) -> Vec<(u64, OwnerState, f32)> {
+    fn looks(
+        range: std::ops::Range<u64>,
+        owner: OwnerState,
+        cpu: f32,
+    ) -> Vec<(u64, OwnerState, f32)> {
         range.map(|n| (n * 10, owner, cpu)).collect()
     }
 
     #[test]
     fn looks_that_are_alike_are_one_stretch_with_their_mean() {
-        let found = record(&[(0, OwnerState::Away, 0.2), (10, OwnerState::Away, 0.98), (20, OwnerState::Away, 1.0)]);
+        let found = record(&[
+            (0, OwnerState::Away, 0.2),
+            (10, OwnerState::Away, 0.98),
+            (20, OwnerState::Away, 1.0),
+        ]);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].0, found[0].1, &found[0].3), (0, 20, &None));
         assert!((found[0].2 - 0.99).abs() < 1e-6, "{found:?}");
@@ -140,9 +170,16 @@ mod tests {
 
     #[test]
     fn an_owner_who_pauses_and_comes_back_is_seen() {
-        let all = [looks(0..4, OwnerState::Away, 1.0), looks(4..7, PAUSED, 1.0), looks(7..9, OwnerState::Away, 1.0)];
+        let all = [
+            looks(0..4, OwnerState::Away, 1.0),
+            looks(4..7, PAUSED, 1.0),
+            looks(7..9, OwnerState::Away, 1.0),
+        ];
         let why = Some("paused-by-owner".to_owned());
-        assert_eq!(record(&all.concat()), [(0, 30, 1.0, None), (30, 60, 0.0, why), (60, 80, 1.0, None)]);
+        assert_eq!(
+            record(&all.concat()),
+            [(0, 30, 1.0, None), (30, 60, 0.0, why), (60, 80, 1.0, None)]
+        );
     }
 
     #[test]
@@ -150,20 +187,39 @@ mod tests {
         let found = record(&looks(0..181, OwnerState::Away, 1.0));
         assert_eq!(
             found.iter().map(|s| (s.0, s.1)).collect::<Vec<_>>(),
-            [(0, 300), (300, 600), (600, 900), (900, 1_200), (1_200, 1_500), (1_500, 1_800)]
+            [
+                (0, 300),
+                (300, 600),
+                (600, 900),
+                (900, 1_200),
+                (1_200, 1_500),
+                (1_500, 1_800)
+            ]
         );
     }
 
     #[test]
     fn a_sleep_and_a_clock_that_leaps_are_gaps() {
-        let all = [looks(0..3, OwnerState::Away, 1.0), looks(400..403, OwnerState::Away, 1.0)];
-        assert_eq!(record(&all.concat()), [(0, 20, 1.0, None), (4_000, 4_020, 1.0, None)]);
+        let all = [
+            looks(0..3, OwnerState::Away, 1.0),
+            looks(400..403, OwnerState::Away, 1.0),
+        ];
+        assert_eq!(
+            record(&all.concat()),
+            [(0, 20, 1.0, None), (4_000, 4_020, 1.0, None)]
+        );
     }
 
     #[test]
     fn a_clock_that_is_set_back_a_little_is_waited_for() {
-        let all = [looks(10..13, OwnerState::Away, 1.0), looks(9..15, OwnerState::Away, 1.0)];
-        assert_eq!(record(&all.concat()), [(100, 120, 1.0, None), (120, 140, 1.0, None)]);
+        let all = [
+            looks(10..13, OwnerState::Away, 1.0),
+            looks(9..15, OwnerState::Away, 1.0),
+        ];
+        assert_eq!(
+            record(&all.concat()),
+            [(100, 120, 1.0, None), (120, 140, 1.0, None)]
+        );
     }
 
     #[test]
@@ -171,12 +227,34 @@ mod tests {
         let mut recorder = Recorder::new(EVERY, Time(0));
         let year = 31_536_000;
         for s in [year, year + 10, year + 20] {
-            recorder.look(Look { at: at(s), owner: OwnerState::Away, cpu: 1.0 });
+            recorder.look(Look {
+                at: at(s),
+                owner: OwnerState::Away,
+                cpu: 1.0,
+            });
         }
-        let news = recorder.look(Look { at: at(30), owner: OwnerState::Away, cpu: 1.0 });
-        assert_eq!(news, News { forget_after: Some(at(30)), over: Vec::new() });
-        recorder.look(Look { at: at(40), owner: OwnerState::Away, cpu: 1.0 });
-        recorder.look(Look { at: at(50), owner: OwnerState::Away, cpu: 1.0 });
+        let news = recorder.look(Look {
+            at: at(30),
+            owner: OwnerState::Away,
+            cpu: 1.0,
+        });
+        assert_eq!(
+            news,
+            News {
+                forget_after: Some(at(30)),
+                over: Vec::new()
+            }
+        );
+        recorder.look(Look {
+            at: at(40),
+            owner: OwnerState::Away,
+            cpu: 1.0,
+        });
+        recorder.look(Look {
+            at: at(50),
+            owner: OwnerState::Away,
+            cpu: 1.0,
+        });
         let run = recorder.end().expect("recorded again");
         assert_eq!((run.start, run.end), (at(40), at(50)));
     }
@@ -185,7 +263,11 @@ mod tests {
     fn what_was_recorded_before_a_restart_is_not_recorded_again() {
         let mut recorder = Recorder::new(EVERY, at(15));
         for s in [0, 10, 20, 30] {
-            recorder.look(Look { at: at(s), owner: OwnerState::Away, cpu: 1.0 });
+            recorder.look(Look {
+                at: at(s),
+                owner: OwnerState::Away,
+                cpu: 1.0,
+            });
         }
         let run = recorder.end().expect("recorded");
         assert_eq!((run.start, run.end), (at(20), at(30)));

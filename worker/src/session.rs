@@ -1,5 +1,6 @@
-//! The connection to the master: made again for ever, with one control stream for messages and streams of their own for
-//! content. What is said and done is decided elsewhere ([`crate::worker`]).
+//! The connection to the master: made again for ever, with one control stream for messages and
+//! streams of their own for content. What is said and done is decided elsewhere
+//! ([`crate::worker`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +10,10 @@ use common::wire::RefusalCode;
 use common::wire::stream::Open;
 use common::wire::worker::{Delivery, ToMaster, ToWorker};
 use common::{BlobRef, Completion, Content, Outcome, Span, Time};
-use link::{Asker, Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Validity, Way};
+use link::{
+    Asker, Channel, Connection, FrameReceiver, FrameSender, Identity, LinkError, Purpose, Validity,
+    Way,
+};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
@@ -18,7 +22,8 @@ use crate::spool::blobs::Blobs;
 
 /// How long the master may take to answer a greeting.
 const WELCOME: Duration = Duration::from_secs(10);
-/// A session that lasted this long was a good one: after it, connecting begins with short pauses again.
+/// A session that lasted this long was a good one: after it, connecting begins with short pauses
+/// again.
 const STEADY: Duration = Duration::from_secs(5);
 /// A master that says no is asked again so many times as slowly as one that does not answer.
 const REFUSED_SLOWER: u32 = 20;
@@ -72,12 +77,17 @@ impl Again {
     pub(crate) fn new(base: Duration, cap: Duration, udp_every: Duration) -> Self {
         let slower = |pause: Duration| pause.saturating_mul(REFUSED_SLOWER);
         let refused = link::retry::Backoff::new(slower(base), slower(cap));
-        Self { backoff: link::retry::Backoff::new(base, cap), refused, udp_every }
+        Self {
+            backoff: link::retry::Backoff::new(base, cap),
+            refused,
+            udp_every,
+        }
     }
 }
 
-/// Keeps a connection for ever; ends only if nobody listens. A refusal passes, too: a certificate is renewed, a clock is set,
-/// a store is put back, an identity is approved. An identity that lies in `home` is renewed there in time.
+/// Keeps a connection for ever; ends only if nobody listens. A refusal passes, too: a certificate
+/// is renewed, a clock is set, a store is put back, an identity is approved. An identity that lies
+/// in `home` is renewed there in time.
 pub(crate) async fn keep<T: From<Session> + Send + 'static>(
     mut identity: Identity,
     home: PathBuf,
@@ -87,9 +97,21 @@ pub(crate) async fn keep<T: From<Session> + Send + 'static>(
     current: watch::Sender<Option<Connection>>,
 ) {
     let run = link::identity::draw_run();
-    let mut papers = Papers { home: Identity::exists(&home).then_some(home), run, refused: false };
+    let mut papers = Papers {
+        home: Identity::exists(&home).then_some(home),
+        run,
+        refused: false,
+    };
     while !tell.is_closed() {
-        let result = converse(&mut identity, &mut papers, &blobs, &tell, &current, &mut again).await;
+        let result = converse(
+            &mut identity,
+            &mut papers,
+            &blobs,
+            &tell,
+            &current,
+            &mut again,
+        )
+        .await;
         current.send_replace(None);
         let error = match result {
             Ok(Next::End) => return,
@@ -120,16 +142,20 @@ enum Next {
     Udp,
 }
 
-/// Whether somebody, or something on this machine, has to change before trying again is of use: it is tried more slowly.
+/// Whether somebody, or something on this machine, has to change before trying again is of use: it
+/// is tried more slowly.
 fn is_refusal(error: &LinkError) -> bool {
     match error {
         LinkError::Refused(_) => !error.passing(),
-        LinkError::NotAccepted(_) | LinkError::BadIdentity(_) | LinkError::WrongMaster { .. } => true,
+        LinkError::NotAccepted(_) | LinkError::BadIdentity(_) | LinkError::WrongMaster { .. } => {
+            true
+        }
         _ => false,
     }
 }
 
-/// Why the master does not let this worker in, what that means, and whether a clock may be the reason.
+/// Why the master does not let this worker in, what that means, and whether a clock may be the
+/// reason.
 async fn in_words(identity: &Identity, error: &LinkError) -> String {
     let clocks = async {
         for way in [Way::Udp, Way::Tcp] {
@@ -148,7 +174,9 @@ async fn in_words(identity: &Identity, error: &LinkError) -> String {
 
 /// Now, by the clock that people see and may set.
 fn wall_clock() -> Time {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     Time(0) + Span::from(since)
 }
 
@@ -165,7 +193,9 @@ struct Papers {
 impl Papers {
     /// The identity as it is to be used for the next connection, renewed where it is time to.
     async fn freshen(&self, identity: &mut Identity) -> Result<(), LinkError> {
-        let Some(home) = &self.home else { return Ok(()) };
+        let Some(home) = &self.home else {
+            return Ok(());
+        };
         *identity = match self.refused {
             // The certificate may have expired by the master's clock and not by ours.
             true => link::renewal::refresh(home, Purpose::Worker).await?,
@@ -176,11 +206,16 @@ impl Papers {
 
     /// Renews the identity over a connection that lasts, whenever it is time to. Never ends.
     async fn keep_fresh(&self, connection: &Connection, identity: &mut Identity) {
-        let Some(home) = &self.home else { return std::future::pending().await };
+        let Some(home) = &self.home else {
+            return std::future::pending().await;
+        };
         loop {
-            let Ok(validity) = Validity::of(&identity.certificate) else { return std::future::pending().await };
+            let Ok(validity) = Validity::of(&identity.certificate) else {
+                return std::future::pending().await;
+            };
             if !validity.is_due(link::renewal::now_s()) {
-                tokio::time::sleep(link::renewal::until_due(validity, link::renewal::now_s())).await;
+                tokio::time::sleep(link::renewal::until_due(validity, link::renewal::now_s()))
+                    .await;
                 continue;
             }
             let pause = link::renewal::until_retry(validity, link::renewal::now_s());
@@ -218,19 +253,31 @@ async fn converse<T: From<Session> + Send + 'static>(
     if tell.send(Session::Greet(ask).into()).is_err() {
         return Ok(Next::End);
     }
-    let Ok(hello) = answer.await else { return Ok(Next::End) };
+    let Ok(hello) = answer.await else {
+        return Ok(Next::End);
+    };
     control.tx.send(&hello).await?;
     let welcome = tokio::time::timeout(WELCOME, control.rx.expect::<ToWorker>());
-    let welcome =
-        welcome.await.map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
+    let welcome = welcome
+        .await
+        .map_err(|_| LinkError::Closed("the master did not answer the greeting".to_owned()))??;
     let heartbeat = match &welcome {
-        ToWorker::Welcome { host, name, heartbeat, .. } => {
+        ToWorker::Welcome {
+            host,
+            name,
+            heartbeat,
+            ..
+        } => {
             tracing::info!(%host, %name, way = %connection.way(), "joined the master");
             control.tx.send(&ToMaster::Instance(papers.run)).await?;
             *heartbeat
         }
         ToWorker::Refused(refusal) => return Err(refusal.clone().into()),
-        other => return Err(LinkError::Protocol(format!("{other:?} instead of a welcome"))),
+        other => {
+            return Err(LinkError::Protocol(format!(
+                "{other:?} instead of a welcome"
+            )));
+        }
     };
     let since = tokio::time::Instant::now();
     current.send_replace(Some(connection.clone()));
@@ -278,7 +325,10 @@ async fn udp_is_back(asker: &Asker, way: Way, every: Duration) {
     }
 }
 
-async fn hear<T: From<Session>>(mut rx: FrameReceiver, tell: &UnboundedSender<T>) -> Result<(), LinkError> {
+async fn hear<T: From<Session>>(
+    mut rx: FrameReceiver,
+    tell: &UnboundedSender<T>,
+) -> Result<(), LinkError> {
     while let Some(message) = rx.recv::<ToWorker>().await? {
         match message {
             ToWorker::Refused(refusal) => return Err(refusal.into()),
@@ -289,11 +339,17 @@ async fn hear<T: From<Session>>(mut rx: FrameReceiver, tell: &UnboundedSender<T>
             }
         }
     }
-    Err(LinkError::Closed("the master ended the conversation".to_owned()))
+    Err(LinkError::Closed(
+        "the master ended the conversation".to_owned(),
+    ))
 }
 
-/// Sends what there is to say, all that has come together in one write. Ends well after [`ToMaster::Leaving`].
-async fn speak(mut tx: FrameSender, mut letters: UnboundedReceiver<ToMaster>) -> Result<(), LinkError> {
+/// Sends what there is to say, all that has come together in one write. Ends well after
+/// [`ToMaster::Leaving`].
+async fn speak(
+    mut tx: FrameSender,
+    mut letters: UnboundedReceiver<ToMaster>,
+) -> Result<(), LinkError> {
     let mut batch = Vec::new();
     while letters.recv_many(&mut batch, BATCH).await > 0 {
         let leaving = batch.contains(&ToMaster::Leaving);
@@ -319,8 +375,9 @@ impl Uplink {
 
     /// Delivers completions: those without blobs in batches, each of the others after its blobs.
     pub(crate) fn deliver(&self, deliveries: Vec<Delivery>) {
-        let (heavy, light): (Vec<_>, Vec<_>) =
-            deliveries.into_iter().partition(|delivery| delivery.completion.blobs().next().is_some());
+        let (heavy, light): (Vec<_>, Vec<_>) = deliveries
+            .into_iter()
+            .partition(|delivery| delivery.completion.blobs().next().is_some());
         for batch in batches(light) {
             self.say(ToMaster::Delivered(batch));
         }
@@ -335,13 +392,17 @@ impl Uplink {
         for blob in delivery.completion.blobs() {
             puts.spawn(self.clone().put(blob));
         }
-        let Delivery { mut completion, ago } = delivery;
+        let Delivery {
+            mut completion,
+            ago,
+        } = delivery;
         while let Some(put) = puts.join_next().await {
             match put {
                 Ok(Put::Taken) => {}
                 Ok(Put::Refused(blob, why)) => leave_out(&mut completion, blob, &why),
                 Ok(Put::Damaged(blob, why)) => give_up(&mut completion, blob, &why),
-                // The connection is gone, and the spool still has it; or it has been acknowledged or given up.
+                // The connection is gone, and the spool still has it; or it has been acknowledged
+                // or given up.
                 Ok(Put::Useless) | Err(_) => return,
             }
         }
@@ -355,10 +416,16 @@ impl Uplink {
             if !self.blobs.has(&blob) {
                 // What nobody holds any more has been acknowledged or given up.
                 let gone = self.blobs.holds(&blob.hash);
-                return if gone { Put::Damaged(blob, "it is gone".to_owned()) } else { Put::Useless };
+                return if gone {
+                    Put::Damaged(blob, "it is gone".to_owned())
+                } else {
+                    Put::Useless
+                };
             }
             let put = {
-                let Ok(_turn) = self.uploads.acquire().await else { return Put::Useless };
+                let Ok(_turn) = self.uploads.acquire().await else {
+                    return Put::Useless;
+                };
                 link::content::put(&self.connection, &self.blobs.path_of(&blob), blob).await
             };
             let error = match put {
@@ -379,9 +446,11 @@ impl Uplink {
         }
     }
 
-    /// What is wrong with a blob of the spool that did not arrive, if it is the blob: sending it again would be of no use.
+    /// What is wrong with a blob of the spool that did not arrive, if it is the blob: sending it
+    /// again would be of no use.
     async fn damage(&self, blob: BlobRef, error: &LinkError) -> Option<String> {
-        let arrived_damaged = matches!(error, LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict);
+        let arrived_damaged =
+            matches!(error, LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict);
         if !arrived_damaged && !matches!(error, LinkError::File { .. }) {
             return None;
         }
@@ -426,7 +495,8 @@ fn give_up(completion: &mut Completion, blob: BlobRef, why: &str) {
     completion.outcome = Outcome::ResultLost(what);
 }
 
-/// Takes out of a completion what the master will never take; an attempt without it has not succeeded.
+/// Takes out of a completion what the master will never take; an attempt without it has not
+/// succeeded.
 fn leave_out(completion: &mut Completion, blob: BlobRef, why: &str) {
     let lost = take_out(completion, blob);
     if completion.outcome.success() {
@@ -437,7 +507,10 @@ fn leave_out(completion: &mut Completion, blob: BlobRef, why: &str) {
 /// Takes what this blob is out of a completion, and gives the names.
 fn take_out(completion: &mut Completion, blob: BlobRef) -> Vec<String> {
     let mut lost = Vec::new();
-    for (name, stream) in [("standard output", &mut completion.stdout), ("standard error", &mut completion.stderr)] {
+    for (name, stream) in [
+        ("standard output", &mut completion.stdout),
+        ("standard error", &mut completion.stderr),
+    ] {
         if stream.content.blob() == Some(blob) {
             stream.dropped += blob.size;
             stream.content = Content::default();
@@ -471,7 +544,15 @@ fn batches(deliveries: Vec<Delivery>) -> Vec<Vec<Delivery>> {
 
 /// About how many bytes a delivery without blobs takes.
 fn about(delivery: &Delivery) -> usize {
-    let inline = |content: &Content| if let Content::Inline(bytes) = content { bytes.len() } else { 0 };
+    let inline = |content: &Content| {
+        if let Content::Inline(bytes) = content {
+            bytes.len()
+        } else {
+            0
+        }
+    };
     let Delivery { completion, .. } = delivery;
-    100 + completion.outcome.to_string().len() + inline(&completion.stdout.content) + inline(&completion.stderr.content)
+    100 + completion.outcome.to_string().len()
+        + inline(&completion.stdout.content)
+        + inline(&completion.stderr.content)
 }

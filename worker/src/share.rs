@@ -1,5 +1,5 @@
-//! How much of the processor tasks can have, and for how long the host has been up: from numbers that the system gives,
-//! without asking it.
+//! How much of the processor tasks can have, and for how long the host has been up: from numbers
+//! that the system gives, without asking it.
 
 use common::{Span, Time};
 
@@ -35,11 +35,17 @@ pub(crate) struct Others {
 impl Load {
     /// What was not ours since an earlier look; nothing if no time has passed.
     pub(crate) fn others_since(self, before: Self) -> Option<Others> {
-        let passed = self.total.checked_sub(before.total).filter(|passed| *passed > 0)? as f64;
+        let passed = self
+            .total
+            .checked_sub(before.total)
+            .filter(|passed| *passed > 0)? as f64;
         // A task's time may be counted to it a little before it is counted to the processor.
         let ours = self.ours.saturating_sub(before.ours);
         let used = self.used.saturating_sub(before.used).saturating_sub(ours);
-        Some(Others { used: used as f64 / passed, stolen: self.stolen.saturating_sub(before.stolen) as f64 / passed })
+        Some(Others {
+            used: used as f64 / passed,
+            stolen: self.stolen.saturating_sub(before.stolen) as f64 / passed,
+        })
     }
 }
 
@@ -53,15 +59,28 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// For a worker with so many slots on so many processors; all of them can be had until two looks say otherwise.
+    /// For a worker with so many slots on so many processors; all of them can be had until two
+    /// looks say otherwise.
     pub(crate) fn new(slots: u32, cores: u32) -> Self {
-        Self { slots: f64::from(slots.max(1)), cores: f64::from(cores.max(1)), before: None, share: 1.0 }
+        Self {
+            slots: f64::from(slots.max(1)),
+            cores: f64::from(cores.max(1)),
+            before: None,
+            share: 1.0,
+        }
     }
 
-    /// Takes what a look showed. What processes that are not ours used is missing for tasks, which run at the lowest
-    /// priority; the rest is shared by the slots, none of which can use more than one processor.
+    /// Takes what a look showed. What processes that are not ours used is missing for tasks, which
+    /// run at the lowest priority; the rest is shared by the slots, none of which can use more than
+    /// one processor.
     pub(crate) fn look(&mut self, now: Load) {
-        let Some(others) = self.before.replace(now).and_then(|before| now.others_since(before)) else { return };
+        let Some(others) = self
+            .before
+            .replace(now)
+            .and_then(|before| now.others_since(before))
+        else {
+            return;
+        };
         let free = self.cores * (1.0 - others.used - others.stolen);
         self.share = (free / self.slots).clamp(LEAST, 1.0);
     }
@@ -72,7 +91,8 @@ impl Gauge {
     }
 }
 
-/// For how long the host has been up without a break: since the worker's start, or since the host last slept.
+/// For how long the host has been up without a break: since the worker's start, or since the host
+/// last slept.
 #[derive(Debug, Clone)]
 pub(crate) struct UpTime {
     since: Time,
@@ -83,7 +103,10 @@ pub(crate) struct UpTime {
 impl UpTime {
     /// Since now, as the clock says that counts sleep; `awake` is the one that does not.
     pub(crate) fn new(now: Time, awake: Span) -> Self {
-        Self { since: now, ahead: now.since(Time(0) + awake) }
+        Self {
+            since: now,
+            ahead: now.since(Time(0) + awake),
+        }
     }
 
     /// Up to now, by the same two clocks.
@@ -102,16 +125,37 @@ mod tests {
     use super::*;
 
     fn at(total: u64, used: u64, stolen: u64, ours: u64) -> Load {
-        Load { processors: 4, total, used, stolen, ours }
+        Load {
+            processors: 4,
+            total,
+            used,
+            stolen,
+            ours,
+        }
     }
 
     #[test]
     fn what_is_ours_is_not_others() {
-        for (used, ours, expected) in [(0, 0, 0.0), (100, 0, 0.25), (300, 100, 0.5), (50, 60, 0.0), (400, 0, 1.0)] {
-            let others = at(1_400, 500 + used, 8, 70 + ours).others_since(at(1_000, 500, 4, 70)).unwrap();
-            assert!((others.used - expected).abs() < 1e-9 && (others.stolen - 0.01).abs() < 1e-9, "{used} {ours}");
+        for (used, ours, expected) in [
+            (0, 0, 0.0),
+            (100, 0, 0.25),
+            (300, 100, 0.5),
+            (50, 60, 0.0),
+            (400, 0, 1.0),
+        ] {
+            let others = at(1_400, 500 + used, 8, 70 + ours)
+                .others_since(at(1_000, 500, 4, 70))
+                .unwrap();
+            assert!(
+                (others.used - expected).abs() < 1e-9 && (others.stolen - 0.01).abs() < 1e-9,
+                "{used} {ours}"
+            );
         }
-        assert_eq!(at(5, 5, 0, 5).others_since(at(5, 5, 0, 5)), None, "no time has passed");
+        assert_eq!(
+            at(5, 5, 0, 5).others_since(at(5, 5, 0, 5)),
+            None,
+            "no time has passed"
+        );
     }
 
     /// After one second (100 ticks on each of 4 processors) in which others and ours had so much.
@@ -119,7 +163,12 @@ mod tests {
         let mut gauge = Gauge::new(slots, 4);
         assert!((gauge.share() - 1.0).abs() < 1e-6);
         gauge.look(at(1_000, 600, 100, 50));
-        gauge.look(at(1_400, 600 + others / 2 + ours, 100 + others - others / 2, 50 + ours));
+        gauge.look(at(
+            1_400,
+            600 + others / 2 + ours,
+            100 + others - others / 2,
+            50 + ours,
+        ));
         gauge.share()
     }
 
@@ -136,7 +185,10 @@ mod tests {
             (8, 0, 0, 0.5),
             (4, 400, 0, 0.02),
         ] {
-            assert!((share(slots, others, ours) - expected).abs() < 1e-6, "{slots} {others} {ours}");
+            assert!(
+                (share(slots, others, ours) - expected).abs() < 1e-6,
+                "{slots} {others} {ours}"
+            );
         }
     }
 
@@ -145,7 +197,10 @@ mod tests {
         let mut gauge = Gauge::new(1, 1);
         gauge.look(at(100, 90, 0, 90));
         gauge.look(at(200, 150, 0, 0));
-        assert!((gauge.share() - 0.4).abs() < 1e-6, "the helper process was replaced: its time is nobody's");
+        assert!(
+            (gauge.share() - 0.4).abs() < 1e-6,
+            "the helper process was replaced: its time is nobody's"
+        );
         gauge.look(at(100, 0, 0, 0));
         assert!((gauge.share() - 0.4).abs() < 1e-6);
     }
@@ -156,7 +211,11 @@ mod tests {
         let mut up = UpTime::new(Time(0) + s(1_000), s(900));
         assert_eq!(up.look(Time(0) + s(1_010), s(910)), s(10));
         assert_eq!(up.look(Time(0) + s(1_101), s(1_000)), s(101));
-        assert_eq!(up.look(Time(0) + s(5_101), s(1_001)), s(0), "slept for more than an hour");
+        assert_eq!(
+            up.look(Time(0) + s(5_101), s(1_001)),
+            s(0),
+            "slept for more than an hour"
+        );
         assert_eq!(up.look(Time(0) + s(5_121), s(1_021)), s(20));
     }
 }

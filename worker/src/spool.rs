@@ -1,8 +1,10 @@
-//! Completions on their way to the master: durable before they are first sent, gone once they are acknowledged.
+//! Completions on their way to the master: durable before they are first sent, gone once they are
+//! acknowledged.
 //!
-//! An append-only log of records, each with its length and checksum; a torn tail is ignored. What a record names as
-//! blobs was durable before the record ([`blobs`]). Many completions share one write and one sync ([`writer`]).
-//! Acknowledgements are not recorded: a completion that is delivered twice after a crash is discarded by the master.
+//! An append-only log of records, each with its length and checksum; a torn tail is ignored. What a
+//! record names as blobs was durable before the record ([`blobs`]). Many completions share one
+//! write and one sync ([`writer`]). Acknowledgements are not recorded: a completion that is
+//! delivered twice after a crash is discarded by the master.
 
 pub(crate) mod blobs;
 pub(crate) mod medium;
@@ -45,7 +47,11 @@ pub struct Moment {
 impl Moment {
     /// How long `earlier` lies back; zero where nobody can know.
     fn since(self, earlier: Moment) -> Span {
-        if self.boot.is_some() && self.boot == earlier.boot { self.at.since(earlier.at) } else { Span::ZERO }
+        if self.boot.is_some() && self.boot == earlier.boot {
+            self.at.since(earlier.at)
+        } else {
+            Span::ZERO
+        }
     }
 }
 
@@ -82,7 +88,13 @@ impl Spool {
 impl<S: Contents> Spool<S> {
     /// As [`Spool::open`], wherever the log and the blobs lie.
     pub(crate) fn on(log: Box<dyn Medium>, blobs: Arc<Blobs<S>>) -> io::Result<Self> {
-        let mut spool = Self { log, length: 0, live: BTreeMap::new(), live_bytes: 0, blobs };
+        let mut spool = Self {
+            log,
+            length: 0,
+            live: BTreeMap::new(),
+            live_bytes: 0,
+            blobs,
+        };
         spool.replay()?;
         spool.rewrite()?;
         spool.blobs.sweep()?;
@@ -94,9 +106,12 @@ impl<S: Contents> Spool<S> {
         self.live.keys().copied()
     }
 
-    /// Makes completions durable, each with the moment at which it ended: one write, one sync. After an error none of them
-    /// is in the log.
-    pub(crate) fn append<'a>(&mut self, new: impl Iterator<Item = (&'a Completion, Moment)>) -> io::Result<()> {
+    /// Makes completions durable, each with the moment at which it ended: one write, one sync.
+    /// After an error none of them is in the log.
+    pub(crate) fn append<'a>(
+        &mut self,
+        new: impl Iterator<Item = (&'a Completion, Moment)>,
+    ) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut entries = Vec::new();
         for (completion, ended) in new {
@@ -105,9 +120,19 @@ impl<S: Contents> Spool<S> {
             let offset = self.length + start as u64;
             let length = (bytes.len() - start) as u32;
             let blobs = completion.blobs().map(|blob| blob.hash).collect();
-            entries.push((completion.attempt, Entry { offset, length, blobs }));
+            entries.push((
+                completion.attempt,
+                Entry {
+                    offset,
+                    length,
+                    blobs,
+                },
+            ));
         }
-        let written = self.log.write_at(&bytes, self.length).and_then(|()| self.log.sync());
+        let written = self
+            .log
+            .write_at(&bytes, self.length)
+            .and_then(|()| self.log.sync());
         if let Err(error) = written {
             let _ = self.log.cut(self.length);
             return Err(error);
@@ -142,7 +167,10 @@ impl<S: Contents> Spool<S> {
         entries
             .map(|entry| {
                 let record = decode(&self.bytes_of(entry)?).ok_or(io::ErrorKind::InvalidData)?;
-                Ok(Delivery { ago: now.since(record.ended), completion: record.completion })
+                Ok(Delivery {
+                    ago: now.since(record.ended),
+                    completion: record.completion,
+                })
             })
             .collect()
     }
@@ -161,7 +189,8 @@ impl<S: Contents> Spool<S> {
         }
     }
 
-    /// Reads what is there, up to the first byte that makes no sense; the rest was never acknowledged to anybody.
+    /// Reads what is there, up to the first byte that makes no sense; the rest was never
+    /// acknowledged to anybody.
     fn replay(&mut self) -> io::Result<()> {
         let bytes = self.log.read()?;
         while let Some((record, length)) = first_record(&bytes[self.length as usize..]) {
@@ -170,7 +199,11 @@ impl<S: Contents> Spool<S> {
             if blobs.iter().all(|blob| self.blobs.has(blob)) {
                 let blobs: Box<[BlobHash]> = blobs.into_iter().map(|blob| blob.hash).collect();
                 self.blobs.hold(&blobs);
-                let entry = Entry { offset: self.length, length: length as u32, blobs };
+                let entry = Entry {
+                    offset: self.length,
+                    length: length as u32,
+                    blobs,
+                };
                 self.insert(record.completion.attempt, entry);
             }
             self.length += length as u64;
@@ -178,8 +211,9 @@ impl<S: Contents> Spool<S> {
         self.log.cut(self.length)
     }
 
-    /// Makes what was read durable. A run before may have written it and not synced it, or have failed to: then it lies in the
-    /// system's memory, where it can be read, and might never come to the disk.
+    /// Makes what was read durable. A run before may have written it and not synced it, or have
+    /// failed to: then it lies in the system's memory, where it can be read, and might never come
+    /// to the disk.
     fn rewrite(&mut self) -> io::Result<()> {
         if self.length == 0 {
             return Ok(());
@@ -229,7 +263,8 @@ fn encode(completion: &Completion, ended: Moment, mut bytes: Vec<u8>) -> io::Res
     }
     let start = bytes.len();
     bytes.extend_from_slice(&[0; HEAD]);
-    let mut bytes = postcard::to_extend(&Borrowed { ended, completion }, bytes).map_err(io::Error::other)?;
+    let mut bytes =
+        postcard::to_extend(&Borrowed { ended, completion }, bytes).map_err(io::Error::other)?;
     let payload = &bytes[start + HEAD..];
     let length = (payload.len() as u32).to_le_bytes();
     let sum = checksum(payload);

@@ -1,6 +1,8 @@
-//! The running worker: one loop that takes what happened, asks the machine, and has done what it says.
+//! The running worker: one loop that takes what happened, asks the machine, and has done what it
+//! says.
 //!
-//! Everything slow is elsewhere: attempts are tasks, the spool and the sensors have threads, the session is a task.
+//! Everything slow is elsewhere: attempts are tasks, the spool and the sensors have threads, the
+//! session is a task.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -102,8 +104,9 @@ impl From<Sighted> for Input {
 /// Where attempts have their directories, below the worker's.
 const ATTEMPTS: &str = "attempts";
 
-/// Gives the worker of this directory back the rights on its own files, which a task of the same account could take away
-/// where no namespace keeps it from them. To be called before its identity is read.
+/// Gives the worker of this directory back the rights on its own files, which a task of the same
+/// account could take away where no namespace keeps it from them. To be called before its identity
+/// is read.
 pub fn repair(dir: &Path) {
     // Attempts are removed in any case, and what lies there is for nobody to look into.
     let repaired = files::repair(dir, &dir.join(ATTEMPTS));
@@ -112,14 +115,14 @@ pub fn repair(dir: &Path) {
     }
 }
 
-/// Works for the identity's master until `shutdown` resolves, with `dir` as its own directory. Then running tasks are
-/// ended and given back, and nothing of them is left.
+/// Works for the identity's master until `shutdown` resolves, with `dir` as its own directory. Then
+/// running tasks are ended and given back, and nothing of them is left.
 ///
 /// The program must call [`crate::spawner::main_if_asked`] first thing in its `main`.
 ///
 /// # Errors
-/// If the directory is in use or does not do, if the master refuses this worker for good, or if finished results can
-/// no longer be kept.
+/// If the directory is in use or does not do, if the master refuses this worker for good, or if
+/// finished results can no longer be kept.
 pub async fn run(
     dir: PathBuf,
     mut config: Config,
@@ -137,19 +140,36 @@ pub async fn run(
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let name = identity.link.name.clone();
     let slots = config.slots_here();
-    let mut facts =
-        tokio::task::spawn_blocking(move || facts::measure(&name, slots)).await.expect("measuring does not panic");
+    let mut facts = tokio::task::spawn_blocking(move || facts::measure(&name, slots))
+        .await
+        .expect("measuring does not panic");
     facts.speed = config.speed_said().unwrap_or(facts.speed);
-    let room =
-        Room { slots, cores: facts.cores, memory: facts.memory_mib << 20, memory_per_task: config.memory_limit_bytes };
+    let room = Room {
+        slots,
+        cores: facts.cores,
+        memory: facts.memory_mib << 20,
+        memory_per_task: config.memory_limit_bytes,
+    };
     facts.slots = config.owner.slots_idle(&room);
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
-    let cache = Arc::new(Cache::open(&dir.join("cache"), cache_bytes, master.clone())?);
+    let cache = Arc::new(Cache::open(
+        &dir.join("cache"),
+        cache_bytes,
+        master.clone(),
+    )?);
     let attempts = dir.join(ATTEMPTS);
     let level = force.level;
     let most = force.most;
     let network = force.network != Network::Never;
-    let shop = Workshop::open(attempts.clone(), launcher, cache, Arc::clone(&blobs), master, config.clone(), force);
+    let shop = Workshop::open(
+        attempts.clone(),
+        launcher,
+        cache,
+        Arc::clone(&blobs),
+        master,
+        config.clone(),
+        force,
+    );
     let shop = shop.map_err(WorkerError::file("cannot use", attempts))?;
     facts.confinement = level;
     facts.confinement_most = most;
@@ -158,21 +178,41 @@ pub async fn run(
     let gauge = Gauge::new(facts.slots, facts.cores);
     let grace = Span::from_millis(config.grace_ms);
     let patience = config.owner.patience();
-    let engine = Engine::new(facts.slots as usize, grace, patience, spool.ids(), Laws::KEPT);
+    let engine = Engine::new(
+        facts.slots as usize,
+        grace,
+        patience,
+        spool.ids(),
+        Laws::KEPT,
+    );
     let mut eyes = owner::eyes(&config, &dir);
-    let named = eyes.iter().map(|sensor| (sensor.name().to_owned(), sensor.topic()));
+    let named = eyes
+        .iter()
+        .map(|sensor| (sensor.name().to_owned(), sensor.topic()));
     let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
-    // The switch in its own directory answers at once: where nothing else counts, the master hears no other word before.
+    // The switch in its own directory answers at once: where nothing else counts, the master hears
+    // no other word before.
     policy.saw(Time(0), OWN_SWITCH, eyes[OWN_SWITCH].sense());
-    let timeouts = Timeouts { pause: config.owner_poll(), patience: config.sensors.patience() };
+    let timeouts = Timeouts {
+        pause: config.owner_poll(),
+        patience: config.sensors.patience(),
+    };
     sensors::watch(eyes, timeouts, &tell).map_err(WorkerError::file("cannot watch", &dir))?;
     // A worker that cannot be asked still works, and its switches still hold.
     if let Err(error) = control::serve(dir.clone(), tell.clone()) {
         tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
     }
     let link = identity.link.clone();
-    let (spool, spooling) = writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
-    let session = session::keep(identity, dir.join("identity"), config.again(), blobs, tell.clone(), current);
+    let (spool, spooling) =
+        writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
+    let session = session::keep(
+        identity,
+        dir.join("identity"),
+        config.again(),
+        blobs,
+        tell.clone(),
+        current,
+    );
     let session = tokio::spawn(session);
     let look_every = config.look_every();
     let shell = Shell {
@@ -209,26 +249,41 @@ pub async fn run(
 fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
     let disk = facts::disk_bytes(dir);
     let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
-    config.disk_limit_bytes = config.owner.task_bytes(config.disk_limit_bytes, disk, slots);
-    tracing::info!(cache_bytes, task_bytes = config.disk_limit_bytes, "disk that the cache and each task may take");
+    config.disk_limit_bytes = config
+        .owner
+        .task_bytes(config.disk_limit_bytes, disk, slots);
+    tracing::info!(
+        cache_bytes,
+        task_bytes = config.disk_limit_bytes,
+        "disk that the cache and each task may take"
+    );
     cache_bytes
 }
 
 fn lock(dir: &Path) -> Result<File, WorkerError> {
     link::files::private_dir(dir).map_err(WorkerError::file("cannot make", dir))?;
     let path = dir.join("lock");
-    let file = File::options().write(true).create(true).truncate(false).open(&path);
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path);
     let file = file.map_err(WorkerError::file("cannot open", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => Err(WorkerError::InUse(dir.to_owned())),
-        Err(std::fs::TryLockError::Error(error)) => Err(WorkerError::file("cannot lock", path)(error)),
+        Err(std::fs::TryLockError::Error(error)) => {
+            Err(WorkerError::file("cannot lock", path)(error))
+        }
     }
 }
 
 fn moment() -> Moment {
     static BOOT: std::sync::OnceLock<Option<uuid::Uuid>> = std::sync::OnceLock::new();
-    Moment { boot: *BOOT.get_or_init(os::boot_id), at: os::since_boot() }
+    Moment {
+        boot: *BOOT.get_or_init(os::boot_id),
+        at: os::since_boot(),
+    }
 }
 
 /// What the master owes an answer to of what was recorded here.
@@ -261,7 +316,9 @@ impl Lent {
     fn is_news(self, until: Option<Time>) -> bool {
         match (self, until) {
             (Lent::NoMaster, _) => false,
-            (Lent::Told(Some(told)), Some(until)) => until.since(told).max(told.since(until)) > SAME_END,
+            (Lent::Told(Some(told)), Some(until)) => {
+                until.since(told).max(told.since(until)) > SAME_END
+            }
             (Lent::Told(told), until) => told != until,
             (Lent::Untold, _) => true,
         }
@@ -292,7 +349,8 @@ struct Shell {
     gauge: Gauge,
     accounts: Arc<Mutex<Accounts>>,
     up: UpTime,
-    /// How often to look at what the processors do, which is also the time over which that is averaged.
+    /// How often to look at what the processors do, which is also the time over which that is
+    /// averaged.
     look_every: Duration,
     /// When to look again.
     look_at: Instant,
@@ -349,15 +407,24 @@ impl Shell {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let next = self.engine.next_wakeup().into_iter().chain(self.policy.next_wakeup()).min();
+        let next = self
+            .engine
+            .next_wakeup()
+            .into_iter()
+            .chain(self.policy.next_wakeup())
+            .min();
         let next = next.map(|at| self.origin + Duration::from(at.since(Time(0))));
-        next.into_iter().chain(self.left.map(|left| left + LAST_DELIVERY)).min()
+        next.into_iter()
+            .chain(self.left.map(|left| left + LAST_DELIVERY))
+            .min()
     }
 
     /// Whether nothing runs any more, and what is finished is delivered, or cannot be for now.
     fn may_end(&self) -> bool {
         let patient = |left: Instant| left.elapsed() < LAST_DELIVERY;
-        self.left.is_some_and(|left| self.uplink.is_none() || self.engine.ended().next().is_none() || !patient(left))
+        self.left.is_some_and(|left| {
+            self.uplink.is_none() || self.engine.ended().next().is_none() || !patient(left)
+        })
     }
 
     async fn leave(self) {
@@ -367,7 +434,11 @@ impl Shell {
             uplink.close().await;
         }
         let book = self.book.clone();
-        let _ = tokio::time::timeout(LAST_DELIVERY, tokio::task::spawn_blocking(move || book.close())).await;
+        let _ = tokio::time::timeout(
+            LAST_DELIVERY,
+            tokio::task::spawn_blocking(move || book.close()),
+        )
+        .await;
         // What ended at the very last must be durable, too, unless the disk is full.
         drop(self.spool);
         let patience = Instant::now() + LAST_DELIVERY;
@@ -384,7 +455,8 @@ impl Shell {
             Input::Spool(spooled) => self.tell(Told::Spooled(spooled), outputs),
             Input::Sighted(Sighted { sensor, sight }) => {
                 self.policy.saw(self.now(), sensor, sight);
-                // What comes behind it must find the new decision: a task is not started between two key presses.
+                // What comes behind it must find the new decision: a task is not started between
+                // two key presses.
                 self.decide(outputs);
             }
             Input::Asked(Question { switch, answer }) => {
@@ -400,7 +472,11 @@ impl Shell {
                 let owner = self.engine.machine().owner();
                 let slots = self.facts.slots;
                 let usable = owner.slots(slots) as f32 / slots.max(1) as f32;
-                let look = Look { at: wall_clock(), owner, cpu: usable * self.gauge.share() };
+                let look = Look {
+                    at: wall_clock(),
+                    owner,
+                    cpu: usable * self.gauge.share(),
+                };
                 self.book.look(look, &self.tell);
             }
             Input::Recorded(Due(due)) => {
@@ -455,11 +531,28 @@ impl Shell {
 
     /// How the worker is, for its owner.
     fn report(&self) -> control::Report {
-        let Self { facts, policy, engine, link, turned, out, .. } = self;
+        let Self {
+            facts,
+            policy,
+            engine,
+            link,
+            turned,
+            out,
+            ..
+        } = self;
         let machine = engine.machine();
         let connected = (self.uplink.is_some(), *turned);
         let out = out.as_deref();
-        Shown { host: &link.name, master: &link.master, facts, connected, out, policy, machine }.report(self.now())
+        Shown {
+            host: &link.name,
+            master: &link.master,
+            facts,
+            connected,
+            out,
+            policy,
+            machine,
+        }
+        .report(self.now())
     }
 
     fn on_session(&mut self, session: Session, outputs: &mut Vec<Output>) {
@@ -474,7 +567,14 @@ impl Shell {
                 let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
                 self.turned = self.now();
                 self.out = None;
-                self.uplink = Some((uplink, Beats { usual, every: usual, next: Instant::now() }));
+                self.uplink = Some((
+                    uplink,
+                    Beats {
+                        usual,
+                        every: usual,
+                        next: Instant::now(),
+                    },
+                ));
                 self.tell(Told::Up, outputs);
             }
             Session::Said(message) => self.on_message(message, outputs),
@@ -544,7 +644,10 @@ impl Shell {
     fn keep(&self, finished: &mut Vec<Completion>) {
         if !finished.is_empty() {
             let completions = std::mem::take(finished);
-            self.ask_spool(Request::Append { completions, more: self.engine.has_queued() });
+            self.ask_spool(Request::Append {
+                completions,
+                more: self.engine.has_queued(),
+            });
         }
     }
 
@@ -553,8 +656,20 @@ impl Shell {
             Action::Stage(id, command) => {
                 let (orders, inbox) = unbounded_channel();
                 let dir = self.shop.next_dir(id);
-                self.attempts.insert(id, Handle { orders, dir: dir.clone() });
-                tokio::spawn(Arc::clone(&self.shop).attempt(id, command, dir, inbox, self.tell.clone()));
+                self.attempts.insert(
+                    id,
+                    Handle {
+                        orders,
+                        dir: dir.clone(),
+                    },
+                );
+                tokio::spawn(Arc::clone(&self.shop).attempt(
+                    id,
+                    command,
+                    dir,
+                    inbox,
+                    self.tell.clone(),
+                ));
             }
             Action::Start(id) => self.order(id, Order::Start),
             Action::Freeze(id) => self.order(id, Order::Tree(os::Order::Freeze)),
@@ -569,7 +684,11 @@ impl Shell {
             }
             // The engine makes these what is said and what is kept.
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
-            Action::Return(..) | Action::Spent(_) | Action::Report(_) | Action::Owner(_) | Action::Closing => {}
+            Action::Return(..)
+            | Action::Spent(_)
+            | Action::Report(_)
+            | Action::Owner(_)
+            | Action::Closing => {}
         }
     }
 
@@ -582,14 +701,21 @@ impl Shell {
 
     /// Reads how far the running programs say that they are, then sends a heartbeat.
     fn gather_progress(&mut self) {
-        let dirs: Vec<(AttemptId, PathBuf)> =
-            self.engine.machine().running().filter_map(|id| Some((id, self.attempts.get(&id)?.dir.clone()))).collect();
+        let dirs: Vec<(AttemptId, PathBuf)> = self
+            .engine
+            .machine()
+            .running()
+            .filter_map(|id| Some((id, self.attempts.get(&id)?.dir.clone())))
+            .collect();
         if dirs.is_empty() {
             return self.beat();
         }
         let tell = self.tell.clone();
         tokio::task::spawn_blocking(move || {
-            let progress = dirs.into_iter().filter_map(|(id, dir)| Some((id, read_progress(&dir)?))).collect();
+            let progress = dirs
+                .into_iter()
+                .filter_map(|(id, dir)| Some((id, read_progress(&dir)?)))
+                .collect();
             let _ = tell.send(Input::Beat(progress));
         });
     }
@@ -605,12 +731,21 @@ impl Shell {
         let machine = self.engine.machine();
         let owner = machine.owner();
         let owner_for = machine.owner_for(self.now());
-        Status { owner, cpu: self.gauge.share(), up_for, owner_for }
+        Status {
+            owner,
+            cpu: self.gauge.share(),
+            up_for,
+            owner_for,
+        }
     }
 
     /// Reports as often as what is held here wants to be heard of.
     fn keep_time(&mut self) {
-        let wanted = self.engine.machine().report_every().map(|every| Duration::from(every).max(SHORTEST_BEAT));
+        let wanted = self
+            .engine
+            .machine()
+            .report_every()
+            .map(|every| Duration::from(every).max(SHORTEST_BEAT));
         if let Some((_, beats)) = &mut self.uplink {
             beats.keep(wanted, Instant::now());
         }
@@ -622,7 +757,10 @@ impl Shell {
         let tell = self.tell.clone();
         let accounts = Arc::clone(&self.accounts);
         tokio::task::spawn_blocking(move || {
-            let load = accounts.lock().unwrap_or_else(PoisonError::into_inner).look();
+            let load = accounts
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .look();
             drop(tell.send(Input::Load(load)));
         });
     }
@@ -630,7 +768,9 @@ impl Shell {
 
 /// Now, by the clock that people see and may set.
 fn wall_clock() -> Time {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     Time(0) + Span::from(since)
 }
 

@@ -1,5 +1,5 @@
-//! Hostile tasks against a whole worker, at every level of confinement that this machine has: what each level stops is
-//! one table, which the documentation shows, too.
+//! Hostile tasks against a whole worker, at every level of confinement that this machine has: what
+//! each level stops is one table, which the documentation shows, too.
 //!
 //! Without libtest, for the reason that `processes.rs` gives.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
@@ -61,19 +61,33 @@ fn main() {
     if args.first().is_some_and(|a| a == HOSTILE) {
         std::process::exit(acts::commit(&args[1], &args[2]));
     }
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     let as_root = Confinement::ALL.map(|level| (name_of(level), Test::Level(level)));
     let ordinary = Confinement::ALL.map(|level| {
-        let name = format!("what_level_{level}_stops_for_a_worker_without_root_is_as_the_table_says");
+        let name =
+            format!("what_level_{level}_stops_for_a_worker_without_root_is_as_the_table_says");
         (name, Test::Ordinary(level))
     });
-    let levels = as_root.iter().chain(&ordinary).map(|(name, test)| (name.as_str(), *test));
-    let tests: Vec<_> = levels.chain([("the_documentation_shows_the_table", Test::Documentation)]).collect();
+    let levels = as_root
+        .iter()
+        .chain(&ordinary)
+        .map(|(name, test)| (name.as_str(), *test));
+    let tests: Vec<_> = levels
+        .chain([("the_documentation_shows_the_table", Test::Documentation)])
+        .collect();
     runner::run(&args, &tests, |test| match test {
         Test::Documentation => the_documentation_shows_the_table(),
         Test::Ordinary(level) => without_root(*level),
         Test::Level(level) => runtime().block_on(async {
-            tokio::time::timeout(10 * PATIENCE, try_level(*level)).await.expect("the test hangs");
+            tokio::time::timeout(10 * PATIENCE, try_level(*level))
+                .await
+                .expect("the test hangs");
         }),
     });
 }
@@ -99,8 +113,15 @@ fn without_root(level: Confinement) {
     }
     let (_tools, program) = tools();
     let mut command = Program::new(program);
-    command.args([&name_of(level), "--exact"]).current_dir("/").uid(ORDINARY).gid(ORDINARY);
-    assert!(command.status().unwrap().success(), "as account {ORDINARY}, at level `{level}`");
+    command
+        .args([&name_of(level), "--exact"])
+        .current_dir("/")
+        .uid(ORDINARY)
+        .gid(ORDINARY);
+    assert!(
+        command.status().unwrap().success(),
+        "as account {ORDINARY}, at level `{level}`"
+    );
 }
 
 fn the_documentation_shows_the_table() {
@@ -114,7 +135,11 @@ fn the_documentation_shows_the_table() {
     if std::env::var_os("DESKGRID_BLESS").is_some() {
         fs::write(&path, &fresh).unwrap();
     }
-    assert_eq!(fs::read_to_string(&path).unwrap(), fresh, "run this test once with DESKGRID_BLESS=1");
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        fresh,
+        "run this test once with DESKGRID_BLESS=1"
+    );
 }
 
 /// The owner: files, programs and sockets that tasks are to leave alone.
@@ -140,10 +165,20 @@ impl Owner {
         let socket = UnixListener::bind(dir.path().join("socket")).unwrap();
         fs::set_permissions(dir.path().join("socket"), fs::Permissions::from_mode(0o777)).unwrap();
         let name = format!("deskgrid-hostile-{}", std::process::id());
-        let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let hidden =
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let key = 0x6467_0000 ^ std::process::id() as libc::key_t;
-        Self { dir, port, _socket: socket, _abstract: hidden, name, tasks_are_nobody, key, program: None }
+        Self {
+            dir,
+            port,
+            _socket: socket,
+            _abstract: hidden,
+            name,
+            tasks_are_nobody,
+            key,
+            program: None,
+        }
     }
 
     fn path(&self, name: &str) -> String {
@@ -152,7 +187,11 @@ impl Owner {
 
     /// A program that runs until it is killed.
     fn program(&mut self) -> &mut Child {
-        if self.program.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some()) {
+        if self
+            .program
+            .as_mut()
+            .is_none_or(|child| child.try_wait().unwrap().is_some())
+        {
             let mut program = Program::new("/bin/sleep");
             program.arg("600");
             // The account that tasks have: no test may pass because of another one either.
@@ -212,7 +251,9 @@ async fn try_level(level: Confinement) {
         readable: vec![tools.path().to_str().unwrap().to_owned()],
         ..Means::default()
     };
-    let abilities = worker::os::abilities(std::env::current_exe().unwrap(), tools.path(), &means).await.unwrap();
+    let abilities = worker::os::abilities(std::env::current_exe().unwrap(), tools.path(), &means)
+        .await
+        .unwrap();
     if let Some(why) = &abilities.level(level).unwrap().missing {
         println!("  SKIPPED: level `{level}` is not there: {why}");
         return;
@@ -237,42 +278,81 @@ async fn try_level(level: Confinement) {
     assert_eq!(worker.facts.confinement, level);
     let mut wrong = Vec::new();
     for (index, row) in TABLE.iter().enumerate() {
-        let mut bench =
-            Bench { owner: Owner::new(level != Confinement::Process), program: &program, abilities: &abilities, level };
+        let mut bench = Bench {
+            owner: Owner::new(level != Confinement::Process),
+            program: &program,
+            abilities: &abilities,
+            level,
+        };
         if let Err(why) = bench.judge(&mut worker, index as u32 + 1, row).await {
             wrong.push(format!("{}: {why}", row.act));
         }
     }
     harmless(&mut worker, level).await;
-    assert!(wrong.is_empty(), "at level `{level}`:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "at level `{level}`:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// What a task that means well does goes on as if it were not confined.
 async fn harmless(worker: &mut Worker, level: Confinement) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let bash = format!("exec 3<>/dev/tcp/127.0.0.1/{}", port.local_addr().unwrap().port());
+    let bash = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{}",
+        port.local_addr().unwrap().port()
+    );
     let connects = ["/bin/bash", "-c", &bash];
     let compute = "set -e; mkdir d; seq 1000 | sort -n | tail -1 > d/last; ln d/last d/again; mv d/again here; \
                    cat here /etc/passwd > /dev/null; echo x > \"$HOME/y\"; mktemp > /dev/null; ls /proc/self/fd > /dev/null; \
                    (head -c 100 /dev/urandom | wc -c) >&2; cat d/last";
     let well = "echo x > /dev/stderr && echo y > /dev/stdout && chmod 600 here* 2>/dev/null; nice true && \
                 ulimit -c 0 && taskset 1 true && prlimit --nofile=64 true";
-    let powerless = "grep -q 'CapEff:.0*$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status";
+    let powerless =
+        "grep -q 'CapEff:.0*$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status";
     let exited = |code| Outcome::Exited(code);
-    let confined = if level == Confinement::Process { exited(1) } else { Outcome::Succeeded };
+    let confined = if level == Confinement::Process {
+        exited(1)
+    } else {
+        Outcome::Succeeded
+    };
     let mut index = 1_000;
     // What Python's `multiprocessing` needs.
     let share = "if [ -e /usr/bin/python3 ]; then /usr/bin/python3 -c 'import multiprocessing as m; m.Lock()'; fi";
-    let shares = if level == Confinement::Landlock { exited(1) } else { Outcome::Succeeded };
+    let shares = if level == Confinement::Landlock {
+        exited(1)
+    } else {
+        Outcome::Succeeded
+    };
     for (argv, network, expected, said) in [
         (["sh", "-c", share], false, shares, ""),
-        (["/bin/sh", "-c", compute], false, Outcome::Succeeded, "1000\n"),
+        (
+            ["/bin/sh", "-c", compute],
+            false,
+            Outcome::Succeeded,
+            "1000\n",
+        ),
         (["sh", "-c", "echo out; exit 7"], false, exited(7), "out\n"),
         (["sh", "-c", powerless], false, confined, ""),
         (["sh", "-c", well], false, Outcome::Succeeded, "y\n"),
-        (["sh", "-c", "kill -SEGV $$"], false, Outcome::Signalled(11), ""),
+        (
+            ["sh", "-c", "kill -SEGV $$"],
+            false,
+            Outcome::Signalled(11),
+            "",
+        ),
         (connects, true, Outcome::Succeeded, ""),
-        (connects, false, if level == Confinement::Process { Outcome::Succeeded } else { exited(1) }, ""),
+        (
+            connects,
+            false,
+            if level == Confinement::Process {
+                Outcome::Succeeded
+            } else {
+                exited(1)
+            },
+            "",
+        ),
     ] {
         index += 1;
         let mut work = sh(index, "");
@@ -281,9 +361,23 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
         spec.network = network;
         worker.assign(vec![work]).await;
         let done = worker.delivered().await.remove(0);
-        within(worker.control.tx.send(&ToWorker::Acknowledged(vec![done.attempt]))).await.unwrap();
-        assert_eq!(done.outcome, expected, "at level `{level}`, network {network}: {argv:?}: {done:?}");
-        assert_eq!(done.stdout.content, Content::Inline(said.as_bytes().to_vec()), "{argv:?}");
+        within(
+            worker
+                .control
+                .tx
+                .send(&ToWorker::Acknowledged(vec![done.attempt])),
+        )
+        .await
+        .unwrap();
+        assert_eq!(
+            done.outcome, expected,
+            "at level `{level}`, network {network}: {argv:?}: {done:?}"
+        );
+        assert_eq!(
+            done.stdout.content,
+            Content::Inline(said.as_bytes().to_vec()),
+            "{argv:?}"
+        );
     }
 }
 
@@ -297,7 +391,11 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Whether the act comes out as the table says.
     async fn judge(&mut self, worker: &mut Worker, index: u32, row: &Row) -> Result<(), String> {
-        let expected = match row.stops[Confinement::ALL.iter().position(|level| *level == self.level).unwrap()] {
+        let expected = match row.stops[Confinement::ALL
+            .iter()
+            .position(|level| *level == self.level)
+            .unwrap()]
+        {
             Stop::AsRoot if rustix::process::geteuid().is_root() => Stop::Yes,
             Stop::AsRoot => Stop::No,
             other => other,
@@ -307,7 +405,9 @@ impl Bench<'_> {
             return Ok(());
         }
         let target = self.owner.target(row.act);
-        let outputs = if ["sparse-file", "swap-output"].contains(&row.act) || row.act.starts_with("output-") {
+        let outputs = if ["sparse-file", "swap-output"].contains(&row.act)
+            || row.act.starts_with("output-")
+        {
             vec!["out".to_owned()]
         } else {
             Vec::new()
@@ -316,7 +416,11 @@ impl Bench<'_> {
         let seen = self.seen(row.act, &done)?;
         println!("  {}: {seen:?} ({})", row.act, done.outcome);
         self.unharmed(row.act, expected)?;
-        if seen == expected { Ok(()) } else { Err(format!("{seen:?}, not {expected:?}: {done:?}")) }
+        if seen == expected {
+            Ok(())
+        } else {
+            Err(format!("{seen:?}, not {expected:?}: {done:?}"))
+        }
     }
 
     /// What this machine lacks for the act to make sense.
@@ -334,8 +438,17 @@ impl Bench<'_> {
         }
     }
 
-    async fn run(&self, worker: &mut Worker, index: u32, act: (&str, &str), outputs: Vec<String>) -> Completion {
-        let mut work: Assignment = Assignment { limit: Some(Span::from_secs(40)), ..sh(index, "") };
+    async fn run(
+        &self,
+        worker: &mut Worker,
+        index: u32,
+        act: (&str, &str),
+        outputs: Vec<String>,
+    ) -> Completion {
+        let mut work: Assignment = Assignment {
+            limit: Some(Span::from_secs(40)),
+            ..sh(index, "")
+        };
         let spec = command(&mut work);
         let program = self.program.to_str().unwrap();
         spec.argv = [program, HOSTILE, act.0, act.1].map(str::to_owned).to_vec();
@@ -351,11 +464,21 @@ impl Bench<'_> {
             if let Some(done) = told.await {
                 return done;
             }
-            let stop = ToWorker::Stop { attempts: vec![id(index)], why: "test".to_owned() };
+            let stop = ToWorker::Stop {
+                attempts: vec![id(index)],
+                why: "test".to_owned(),
+            };
             within(worker.control.tx.send(&stop)).await.unwrap();
         }
         let done = worker.delivered().await.remove(0);
-        within(worker.control.tx.send(&ToWorker::Acknowledged(vec![done.attempt]))).await.unwrap();
+        within(
+            worker
+                .control
+                .tx
+                .send(&ToWorker::Acknowledged(vec![done.attempt])),
+        )
+        .await
+        .unwrap();
         assert_eq!(done.attempt, id(index));
         done
     }
@@ -370,23 +493,39 @@ impl Bench<'_> {
         let secret = link::content::hash_bytes(SECRET.as_bytes()).hash;
         Ok(match (act, &done.outcome) {
             ("fork-bomb", _) if stopped => {
-                let born: u64 = text.trim().parse().map_err(|_| format!("it said {text:?}"))?;
-                if born <= PROCESSES { Stop::Yes } else { return Err(format!("{born} processes")) }
+                let born: u64 = text
+                    .trim()
+                    .parse()
+                    .map_err(|_| format!("it said {text:?}"))?;
+                if born <= PROCESSES {
+                    Stop::Yes
+                } else {
+                    return Err(format!("{born} processes"));
+                }
             }
             // Where the memory of all processes together is not limited, it is refused to each.
             ("hog-memory", _) if stopped => Stop::Contained,
-            ("hog-memory" | "fill-disk" | "many-files" | "unlinked-files" | "locked-files", Outcome::OverLimit(_)) => {
+            (
+                "hog-memory" | "fill-disk" | "many-files" | "unlinked-files" | "locked-files",
+                Outcome::OverLimit(_),
+            ) => Stop::Contained,
+            ("leave-memory", Outcome::Succeeded) if !kernels::remove(self.owner.key) => {
                 Stop::Contained
             }
-            ("leave-memory", Outcome::Succeeded) if !kernels::remove(self.owner.key) => Stop::Contained,
             ("ignore-term", Outcome::Stopped) => Stop::Contained,
             ("flood-output", Outcome::Succeeded) if done.stdout.dropped > 0 => Stop::Contained,
-            ("sparse-file" | "output-symlink" | "output-hard-link" | "output-pipe", Outcome::BadOutput(_)) => {
-                Stop::Contained
+            (
+                "sparse-file" | "output-symlink" | "output-hard-link" | "output-pipe",
+                Outcome::BadOutput(_),
+            ) => Stop::Contained,
+            ("swap-output", _) if done.outputs.iter().any(|output| output.blob.hash == secret) => {
+                Stop::No
             }
-            ("swap-output", _) if done.outputs.iter().any(|output| output.blob.hash == secret) => Stop::No,
             // Whoever exchanges it is dead by then: what is found is taken, or refused.
-            ("swap-output", Outcome::Succeeded | Outcome::BadOutput(_) | Outcome::MissingOutput(_)) => Stop::Contained,
+            (
+                "swap-output",
+                Outcome::Succeeded | Outcome::BadOutput(_) | Outcome::MissingOutput(_),
+            ) => Stop::Contained,
             (_, Outcome::Succeeded) => Stop::No,
             _ if stopped => Stop::Yes,
             (_, other) => return Err(format!("it {other}")),
@@ -395,12 +534,25 @@ impl Bench<'_> {
 
     /// Whether the owner's things are as they were, where the act is to be stopped.
     fn unharmed(&mut self, act: &str, expected: Stop) -> Result<(), String> {
-        let mode = fs::metadata(self.owner.path("secret")).map_err(|error| error.to_string())?.permissions().mode();
+        let mode = fs::metadata(self.owner.path("secret"))
+            .map_err(|error| error.to_string())?
+            .permissions()
+            .mode();
         let changed = mode & 0o777 == 0o606;
-        let secret = fs::read_to_string(self.owner.path("secret")).map_err(|error| error.to_string())?;
+        let secret =
+            fs::read_to_string(self.owner.path("secret")).map_err(|error| error.to_string())?;
         let written = fs::exists(self.owner.path("written")).map_err(|error| error.to_string())?;
-        let dead = act == "kill-worker" && self.owner.program.as_mut().is_some_and(|p| p.try_wait().unwrap().is_some());
+        let dead = act == "kill-worker"
+            && self
+                .owner
+                .program
+                .as_mut()
+                .is_some_and(|p| p.try_wait().unwrap().is_some());
         let harmed = secret != SECRET || written || dead || changed;
-        if harmed && expected != Stop::No { Err("the owner's things were touched".to_owned()) } else { Ok(()) }
+        if harmed && expected != Stop::No {
+            Err("the owner's things were touched".to_owned())
+        } else {
+            Ok(())
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! Real process trees: how commands start, what of them is stopped and ended, and that nothing is ever left.
+//! Real process trees: how commands start, what of them is stopped and ended, and that nothing is
+//! ever left.
 //!
-//! Without libtest, because the program must be able to be the spawner, and for that its `main` has to be its own.
+//! Without libtest, because the program must be able to be the spawner, and for that its `main` has
+//! to be its own.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
 #[path = "door/process.rs"]
@@ -16,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use door::{PATIENCE, end, status, until, within};
 use tokio::io::AsyncReadExt;
-use worker::os::{Confines, Freezer, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status, Survey};
+use worker::os::{
+    Confines, Freezer, Grounds, Launch, Launcher, Limits, Order, Process, Report, Status, Survey,
+};
 
 /// As which the program hosts a task and waits to be killed.
 const HOST: &str = "host-a-task";
@@ -53,17 +57,39 @@ const TESTS: &[(&str, Test)] = tests![
 fn main() {
     worker::spawner::main_if_asked();
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     if args.first().is_some_and(|a| a == HOST) {
-        return runtime().block_on(host_a_task(args[1].parse().unwrap(), &args[2], Path::new(&args[3])));
+        return runtime().block_on(host_a_task(
+            args[1].parse().unwrap(),
+            &args[2],
+            Path::new(&args[3]),
+        ));
     }
     // Each test in every way in which a tree can be frozen.
-    let ways = Freezer::ALL.into_iter().flat_map(|way| TESTS.iter().map(move |(name, test)| (way, name, *test)));
-    let named: Vec<_> = ways.map(|(way, name, test)| (format!("{way}::{name}"), (way, test))).collect();
-    let tests: Vec<(&str, _)> = named.iter().map(|(name, test)| (name.as_str(), *test)).collect();
+    let ways = Freezer::ALL
+        .into_iter()
+        .flat_map(|way| TESTS.iter().map(move |(name, test)| (way, name, *test)));
+    let named: Vec<_> = ways
+        .map(|(way, name, test)| (format!("{way}::{name}"), (way, test)))
+        .collect();
+    let tests: Vec<(&str, _)> = named
+        .iter()
+        .map(|(name, test)| (name.as_str(), *test))
+        .collect();
     runner::run(&args, &tests, |(way, test)| {
-        let Some(bench) = Bench::new(*way) else { return };
-        let all = async { tokio::time::timeout(2 * PATIENCE, test(bench)).await.expect("the test hangs") };
+        let Some(bench) = Bench::new(*way) else {
+            return;
+        };
+        let all = async {
+            tokio::time::timeout(2 * PATIENCE, test(bench))
+                .await
+                .expect("the test hangs")
+        };
         runtime().block_on(all);
     });
 }
@@ -96,9 +122,16 @@ impl Bench {
     fn new(way: Freezer) -> Option<Box<Self>> {
         let groups = Groups::new(&format!("test-{}", std::process::id()));
         let grounds = groups.0.grounds(way);
-        let grounds = grounds.inspect_err(|why| println!("  SKIPPED: no {way} on this host: {why}")).ok()?;
+        let grounds = grounds
+            .inspect_err(|why| println!("  SKIPPED: no {way} on this host: {why}"))
+            .ok()?;
         let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), grounds).unwrap();
-        Some(Box::new(Self { launcher, way, groups, dir: tempfile::tempdir().unwrap() }))
+        Some(Box::new(Self {
+            launcher,
+            way,
+            groups,
+            dir: tempfile::tempdir().unwrap(),
+        }))
     }
 
     fn describe(&self, argv: &[&str]) -> Launch {
@@ -113,20 +146,33 @@ impl Bench {
     }
 
     async fn start(&self, script: &str) -> Process {
-        self.launcher.launch(&self.describe(&["sh", "-c", script]), true, true).await.unwrap()
+        self.launcher
+            .launch(&self.describe(&["sh", "-c", script]), true, true)
+            .await
+            .unwrap()
     }
 
     async fn output(&self, launch: &Launch) -> (String, Report) {
         let mut process = self.launcher.launch(launch, true, false).await.unwrap();
         let mut text = String::new();
-        process.stdout.take().unwrap().read_to_string(&mut text).await.unwrap();
+        process
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut text)
+            .await
+            .unwrap();
         (text, end(&mut process).await)
     }
 
     /// The number that a script wrote into this file, once it is there whole.
     async fn pid(&self, name: &str) -> i32 {
         let path = self.dir.path().join(name);
-        let read = || fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'));
+        let read = || {
+            fs::read_to_string(&path)
+                .ok()
+                .filter(|text| text.ends_with('\n'))
+        };
         until(|| read().is_some()).await;
         read().unwrap().trim().parse().unwrap()
     }
@@ -135,7 +181,10 @@ impl Bench {
 /// The fields of a process's stat after its name; none once it is gone or only waits to be reaped.
 fn stat(pid: i32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let fields: Vec<String> = stat[stat.rfind(')')? + 2..].split(' ').map(str::to_owned).collect();
+    let fields: Vec<String> = stat[stat.rfind(')')? + 2..]
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
     (fields[0] != "Z" && fields[0] != "X").then_some(fields)
 }
 
@@ -166,23 +215,32 @@ async fn exit_codes_and_signals_are_told_apart(bench: Box<Bench>) {
         ("kill -SEGV $$", Status::Signalled(11)),
         ("kill -KILL $$", Status::Signalled(9)),
     ] {
-        assert_eq!(status(&mut bench.start(script).await).await, expected, "{script}");
+        assert_eq!(
+            status(&mut bench.start(script).await).await,
+            expected,
+            "{script}"
+        );
     }
 }
 
 async fn output_and_processor_time_come_back(bench: Box<Bench>) {
     // The work is a grandchild's, whose parent has not waited for it.
-    let script =
-        "echo out; echo err >&2; (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo > done) & exec sleep 600";
+    let script = "echo out; echo err >&2; (i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo > done) & exec sleep 600";
     let mut process = bench.start(script).await;
     until(|| bench.dir.path().join("done").exists()).await;
     process.order(Order::Terminate);
     let mut out = String::new();
     let mut err = String::new();
-    within(process.stdout.take().unwrap().read_to_string(&mut out)).await.unwrap();
-    within(process.stderr.take().unwrap().read_to_string(&mut err)).await.unwrap();
+    within(process.stdout.take().unwrap().read_to_string(&mut out))
+        .await
+        .unwrap();
+    within(process.stderr.take().unwrap().read_to_string(&mut err))
+        .await
+        .unwrap();
     assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
-    let Report::Ended { status, cpu, .. } = end(&mut process).await else { panic!() };
+    let Report::Ended { status, cpu, .. } = end(&mut process).await else {
+        panic!()
+    };
     assert_eq!(status, Status::Signalled(15));
     assert!(cpu.secs() > 0.005 && cpu.secs() < 20.0, "{cpu}");
 }
@@ -195,7 +253,10 @@ async fn standard_input_is_empty_or_the_file(bench: Box<Bench>) {
     assert_eq!(bench.output(&launch).await.0, "some input");
     launch.stdin = Some("nothing".to_owned());
     let (_, report) = bench.output(&launch).await;
-    assert!(matches!(&report, Report::NotStarted(why) if why.contains("standard input `nothing`")), "{report:?}");
+    assert!(
+        matches!(&report, Report::NotStarted(why) if why.contains("standard input `nothing`")),
+        "{report:?}"
+    );
 }
 
 async fn the_environment_is_what_was_given_and_no_more(bench: Box<Bench>) {
@@ -203,7 +264,10 @@ async fn the_environment_is_what_was_given_and_no_more(bench: Box<Bench>) {
     launch.env.push(("A".to_owned(), "1 2".to_owned()));
     assert_eq!(bench.output(&launch).await.0, "PATH=/usr/bin:/bin\nA=1 2\n");
     let (at, _) = bench.output(&bench.describe(&["pwd"])).await;
-    assert_eq!(Path::new(at.trim()), bench.dir.path().canonicalize().unwrap());
+    assert_eq!(
+        Path::new(at.trim()),
+        bench.dir.path().canonicalize().unwrap()
+    );
 }
 
 async fn what_cannot_start_says_why(bench: Box<Bench>) {
@@ -215,26 +279,39 @@ async fn what_cannot_start_says_why(bench: Box<Bench>) {
         fs::set_permissions(bench.dir.path().join(name), executable).unwrap();
     }
     for (program, words) in [
-        ("no-such-program", "`no-such-program` not found in PATH (/usr/bin:/bin)"),
+        (
+            "no-such-program",
+            "`no-such-program` not found in PATH (/usr/bin:/bin)",
+        ),
         ("plain", "say `./plain`"),
         ("./nothing", "`./nothing` does not exist below"),
-        ("/no/such/program", "`/no/such/program` does not exist on this host"),
+        (
+            "/no/such/program",
+            "`/no/such/program` does not exist on this host",
+        ),
         ("./plain", "may not be executed"),
         ("./lost", "the interpreter"),
         ("./noise", "not a program of this system"),
         ("", "the command is empty"),
     ] {
         let (_, report) = bench.output(&bench.describe(&[program])).await;
-        assert!(matches!(&report, Report::NotStarted(why) if why.contains(words)), "{program}: {report:?}");
+        assert!(
+            matches!(&report, Report::NotStarted(why) if why.contains(words)),
+            "{program}: {report:?}"
+        );
     }
     let mut launch = bench.describe(&["true"]);
     launch.dir.push("/gone");
     let (_, report) = bench.output(&launch).await;
-    assert!(matches!(&report, Report::NotStarted(why) if why.contains("directory")), "{report:?}");
+    assert!(
+        matches!(&report, Report::NotStarted(why) if why.contains("directory")),
+        "{report:?}"
+    );
 }
 
 async fn a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command(bench: Box<Bench>) {
-    let daemon = "setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 600; done' & ";
+    let daemon =
+        "setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 600; done' & ";
     let wait = "while [ ! -s daemon ]; do sleep 0.01; done; ";
     // The command ends by itself.
     let mut process = bench.start(&format!("({daemon}) ; {wait} exit 7")).await;
@@ -259,7 +336,10 @@ async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
     let stubborn = bench.pid("stubborn").await;
     process.order(Order::Terminate);
     until(|| !alive(polite)).await;
-    assert_eq!(fs::read_to_string(bench.dir.path().join("asked")).unwrap(), "asked\n");
+    assert_eq!(
+        fs::read_to_string(bench.dir.path().join("asked")).unwrap(),
+        "asked\n"
+    );
     assert!(alive(stubborn));
     process.order(Order::Kill);
     assert_eq!(status(&mut process).await, Status::Signalled(9));
@@ -269,14 +349,26 @@ async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
 async fn a_task_that_kills_its_group_does_not_reach_its_watcher(bench: Box<Bench>) {
     let mut process = bench.start("kill -TERM 0; sleep 600").await;
     assert_eq!(status(&mut process).await, Status::Signalled(15));
-    assert_eq!(status(&mut bench.start("exit 4").await).await, Status::Exited(4));
+    assert_eq!(
+        status(&mut bench.start("exit 4").await).await,
+        Status::Exited(4)
+    );
 }
 
 async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     let busy = |name: &str| format!("echo $$ > {name}; while :; do :; done");
-    let script = format!("setsid sh -c '{}' & sh -c '{}' & {}", busy("a"), busy("b"), busy("c"));
+    let script = format!(
+        "setsid sh -c '{}' & sh -c '{}' & {}",
+        busy("a"),
+        busy("b"),
+        busy("c")
+    );
     let mut process = bench.start(&script).await;
-    let pids = [bench.pid("a").await, bench.pid("b").await, bench.pid("c").await];
+    let pids = [
+        bench.pid("a").await,
+        bench.pid("b").await,
+        bench.pid("c").await,
+    ];
     let asked = Instant::now();
     process.order(Order::Freeze);
     assert_eq!(within(process.report()).await, Report::Frozen);
@@ -303,20 +395,39 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
 /// Processor time of all threads of a process, in nanoseconds.
 fn used_ns(pid: i32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let used = |path: PathBuf| fs::read_to_string(path).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
-    threads.map(|thread| used(thread.path().join("schedstat"))).sum()
+    let used = |path: PathBuf| {
+        fs::read_to_string(path)
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    threads
+        .map(|thread| used(thread.path().join("schedstat")))
+        .sum()
 }
 
 async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     let busy = |name: &str| format!("echo $$ > {name}; while :; do :; done");
     // A child, a grandchild that forked twice into a session of its own, and the command itself.
-    let script = format!("(setsid sh -c '{}' &); sh -c '{}' & {}", busy("far"), busy("near"), busy("main"));
+    let script = format!(
+        "(setsid sh -c '{}' &); sh -c '{}' & {}",
+        busy("far"),
+        busy("near"),
+        busy("main")
+    );
     let mut process = bench.start(&script).await;
     let mut pids = Vec::new();
     for name in ["far", "near", "main"] {
         pids.push(bench.pid(name).await);
     }
-    let used = || pids.iter().map(|pid| (ticks(*pid), used_ns(*pid))).collect::<Vec<_>>();
+    let used = || {
+        pids.iter()
+            .map(|pid| (ticks(*pid), used_ns(*pid)))
+            .collect::<Vec<_>>()
+    };
     let then = used();
     until(|| used().iter().zip(&then).all(|(now, then)| now.1 > then.1)).await;
     process.order(Order::Freeze);
@@ -333,9 +444,16 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
 }
 
 async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>) {
-    // Each process lives for a moment and leaves another, in a session of its own: there is always one being born.
-    fs::write(bench.dir.path().join("grow"), "echo $$ >> all\nsetsid sh ./grow &\nsetsid sh -c : &\n").unwrap();
-    let mut process = bench.start("for i in 1 2 3 4; do sh ./grow & done; sleep 600").await;
+    // Each process lives for a moment and leaves another, in a session of its own: there is always
+    // one being born.
+    fs::write(
+        bench.dir.path().join("grow"),
+        "echo $$ >> all\nsetsid sh ./grow &\nsetsid sh -c : &\n",
+    )
+    .unwrap();
+    let mut process = bench
+        .start("for i in 1 2 3 4; do sh ./grow & done; sleep 600")
+        .await;
     let all = bench.dir.path().join("all");
     let births = || fs::read_to_string(&all).map_or(0, |text| text.lines().count());
     until(|| births() > 50).await;
@@ -356,27 +474,50 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
 }
 
 async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<Bench>) {
-    let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done").await;
+    let mut process = bench
+        .start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done")
+        .await;
     let pid = bench.pid("pid").await;
     let nice = 16;
     let policy = 38;
     until(|| stat(pid).unwrap()[nice] == "19").await;
     assert_eq!(stat(pid).unwrap()[policy], "5", "SCHED_IDLE");
-    assert_eq!(fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap(), "1000\n");
+    assert_eq!(
+        fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap(),
+        "1000\n"
+    );
     let watcher = stat(parent(pid)).unwrap();
     let worker = stat(std::process::id() as i32).unwrap();
     let priority = |fields: &[String]| (fields[nice].clone(), fields[policy].clone());
-    assert_eq!(priority(&watcher), priority(&worker), "it has to freeze tasks on a busy host");
+    assert_eq!(
+        priority(&watcher),
+        priority(&worker),
+        "it has to freeze tasks on a busy host"
+    );
     fs::write(bench.dir.path().join("go"), "").unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(0));
 }
 
-/// The control group that says how much processor time a process gets, if this way of freezing has one.
+/// The control group that says how much processor time a process gets, if this way of freezing has
+/// one.
 fn processor_group(bench: &Bench, pid: i32) -> Option<String> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    let controllers = |line: &&str| line.split(':').nth(1).map(str::to_owned).unwrap_or_default();
-    let old = groups.lines().find(|line| controllers(line).split(',').any(|controller| controller == "cpu"));
-    let unified = || groups.lines().find(|line| controllers(line).is_empty() && bench.way == Freezer::Cgroup2);
+    let controllers = |line: &&str| {
+        line.split(':')
+            .nth(1)
+            .map(str::to_owned)
+            .unwrap_or_default()
+    };
+    let old = groups.lines().find(|line| {
+        controllers(line)
+            .split(',')
+            .any(|controller| controller == "cpu")
+    });
+    let unified = || {
+        groups
+            .lines()
+            .find(|line| controllers(line).is_empty() && bench.way == Freezer::Cgroup2)
+    };
     old.or_else(unified).map(str::to_owned)
 }
 
@@ -384,11 +525,15 @@ async fn tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants(
     if let Some(why) = bench.groups.0.why_no_processor() {
         return println!("  SKIPPED: {why}");
     }
-    let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done").await;
+    let mut process = bench
+        .start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done")
+        .await;
     let pid = bench.pid("pid").await;
     match processor_group(&bench, pid) {
         Some(group) => assert!(group.contains("/deskgrid-test-"), "{group}"),
-        None => println!("  SKIPPED: processor time is shared out in version 2 only, and this way does without"),
+        None => println!(
+            "  SKIPPED: processor time is shared out in version 2 only, and this way does without"
+        ),
     }
     fs::write(bench.dir.path().join("go"), "").unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(0));
@@ -399,11 +544,18 @@ async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: 
     if let Err(why) = bench.groups.0.throttle(PART) {
         return println!("  SKIPPED: {why}");
     }
-    let spin = |name: &str| format!("echo $$ > {name}; for i in 1 2; do while :; do :; done & done; exec sleep 600");
+    let spin = |name: &str| {
+        format!("echo $$ > {name}; for i in 1 2; do while :; do :; done & done; exec sleep 600")
+    };
     let began = Instant::now();
-    let mut tasks = [bench.start(&spin("one")).await, bench.start(&spin("two")).await];
+    let mut tasks = [
+        bench.start(&spin("one")).await,
+        bench.start(&spin("two")).await,
+    ];
     if processor_group(&bench, bench.pid("one").await).is_none() {
-        return println!("  SKIPPED: processor time is limited in version 2 only, and this way does without");
+        return println!(
+            "  SKIPPED: processor time is limited in version 2 only, and this way does without"
+        );
     }
     bench.pid("two").await;
     // Long enough for a processor without a limit to give them several times as much.
@@ -411,13 +563,18 @@ async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: 
     let mut used_s = 0.0;
     for task in &mut tasks {
         task.order(Order::Terminate);
-        let Report::Ended { cpu, .. } = end(task).await else { panic!() };
+        let Report::Ended { cpu, .. } = end(task).await else {
+            panic!()
+        };
         used_s += cpu.secs();
     }
     let processors = std::thread::available_parallelism().unwrap().get() as f64;
     // What is left of one period may be used at once.
     let most_s = PART * processors * (began.elapsed().as_secs_f64() + 0.2);
-    assert!(used_s > 0.0 && used_s <= most_s, "{used_s} s were used, and {most_s} s are the limit");
+    assert!(
+        used_s > 0.0 && used_s <= most_s,
+        "{used_s} s were used, and {most_s} s are the limit"
+    );
     bench.groups.0.throttle(1.0).unwrap();
 }
 
@@ -425,7 +582,8 @@ async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: 
 async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
     let grounds = Survey::make(key).grounds(way).unwrap();
     let launcher = Launcher::start(PathBuf::from("/proc/self/exe"), grounds).unwrap();
-    let script = "setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; trap '' TERM HUP; sleep 600";
+    let script =
+        "setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; trap '' TERM HUP; sleep 600";
     let launch = Launch {
         argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
         env: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
@@ -454,7 +612,11 @@ async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
 fn host(bench: &Bench, key: &str) -> std::process::Child {
     let exe = std::env::current_exe().unwrap();
     let args = [HOST.to_owned(), bench.way.to_string(), key.to_owned()];
-    std::process::Command::new(exe).args(args).arg(bench.dir.path()).spawn().unwrap()
+    std::process::Command::new(exe)
+        .args(args)
+        .arg(bench.dir.path())
+        .spawn()
+        .unwrap()
 }
 
 async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Bench>) {
@@ -478,7 +640,8 @@ async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Benc
     until(|| !alive(spawner) && !alive(watcher)).await;
     assert!(alive(near) && alive(far));
     if bench.way == Freezer::Signals {
-        // Without control groups nobody knows them any more: the kernel hands them to whoever is left.
+        // Without control groups nobody knows them any more: the kernel hands them to whoever is
+        // left.
         [near, far].into_iter().for_each(kill_9);
     } else {
         drop(Groups::new(&key));
@@ -504,7 +667,9 @@ async fn tasks_die_with_a_killed_worker(bench: Box<Bench>) {
 }
 
 async fn tasks_die_with_a_killed_watcher(bench: Box<Bench>) {
-    let mut process = bench.start("setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; sleep 600").await;
+    let mut process = bench
+        .start("setsid sh -c 'echo $$ > far; sleep 600' & echo $$ > near; sleep 600")
+        .await;
     let mut other = bench.start("echo $$ > other; exec sleep 600").await;
     let near = bench.pid("near").await;
     let far = bench.pid("far").await;
@@ -518,29 +683,61 @@ async fn tasks_die_with_a_killed_watcher(bench: Box<Bench>) {
 }
 
 async fn a_killed_spawner_is_replaced(bench: Box<Bench>) {
-    let mut process = bench.start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; exit 5").await;
+    let mut process = bench
+        .start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; exit 5")
+        .await;
     let spawner = parent(parent(bench.pid("pid").await));
     kill_9(spawner);
     until(|| !alive(spawner)).await;
-    assert_eq!(status(&mut bench.start("exit 6").await).await, Status::Exited(6));
+    assert_eq!(
+        status(&mut bench.start("exit 6").await).await,
+        Status::Exited(6)
+    );
     fs::write(bench.dir.path().join("go"), "").unwrap();
-    assert_eq!(status(&mut process).await, Status::Exited(5), "what ran goes on");
+    assert_eq!(
+        status(&mut process).await,
+        Status::Exited(5),
+        "what ran goes on"
+    );
 }
 
 async fn no_descriptors_reach_the_task(bench: Box<Bench>) {
-    let (text, _) = bench.output(&bench.describe(&["ls", "/proc/self/fd"])).await;
+    let (text, _) = bench
+        .output(&bench.describe(&["ls", "/proc/self/fd"]))
+        .await;
     let fds: BTreeSet<&str> = text.lines().collect();
     // The fourth is the directory that `ls` reads.
     assert_eq!(fds, BTreeSet::from(["0", "1", "2", "3"]));
 }
 
 async fn limits_hold_for_the_task(mut bench: Box<Bench>) {
-    let mut launch = bench.describe(&["sh", "-c", "ulimit -v; ulimit -n; ulimit -c; head -c 100000 /dev/zero > file"]);
-    launch.limits = Limits { memory: Some(1 << 30), processes: None, file: Some(50_000), open_files: Some(32) };
+    let mut launch = bench.describe(&[
+        "sh",
+        "-c",
+        "ulimit -v; ulimit -n; ulimit -c; head -c 100000 /dev/zero > file",
+    ]);
+    launch.limits = Limits {
+        memory: Some(1 << 30),
+        processes: None,
+        file: Some(50_000),
+        open_files: Some(32),
+    };
     // Where memory is not limited for all processes together, it is for each.
     bench.launcher = Launcher::start(PathBuf::from("/proc/self/exe"), Grounds::default()).unwrap();
     let (text, report) = bench.output(&launch).await;
     assert_eq!(text, "1048576\n32\n0\n");
-    assert!(!matches!(report, Report::Ended { status: Status::Exited(0), .. }), "{report:?}");
-    assert_eq!(fs::metadata(bench.dir.path().join("file")).unwrap().len(), 50_000);
+    assert!(
+        !matches!(
+            report,
+            Report::Ended {
+                status: Status::Exited(0),
+                ..
+            }
+        ),
+        "{report:?}"
+    );
+    assert_eq!(
+        fs::metadata(bench.dir.path().join("file")).unwrap().len(),
+        50_000
+    );
 }

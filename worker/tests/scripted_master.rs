@@ -1,5 +1,5 @@
-//! A whole worker against a master that does what the test says, over real QUIC: what is sent and when, over broken
-//! connections, crashes, the owner and refusals.
+//! A whole worker against a master that does what the test says, over real QUIC: what is sent and
+//! when, over broken connections, crashes, the owner and refusals.
 //!
 //! Without libtest, for the reason that `processes.rs` gives.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
@@ -61,7 +61,13 @@ const TESTS: &[(&str, Test)] = tests![
 fn main() {
     worker::spawner::main_if_asked();
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     if args.first().is_some_and(|a| a == BE_A_WORKER) {
         let dir = PathBuf::from(&args[1]);
         let identity = Identity::load(&dir.join("identity")).unwrap();
@@ -69,7 +75,11 @@ fn main() {
         return runtime().block_on(Box::pin(run)).unwrap();
     }
     runner::run(&args, TESTS, |test| {
-        runtime().block_on(async { tokio::time::timeout(3 * PATIENCE, test()).await.expect("the test hangs") });
+        runtime().block_on(async {
+            tokio::time::timeout(3 * PATIENCE, test())
+                .await
+                .expect("the test hangs")
+        });
     });
 }
 
@@ -91,16 +101,24 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
     let mut master = Master::new();
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
-    let tool = master
-        .blobs
-        .add_reader(&b"#!/bin/sh\ncat; tr a-z A-Z < data/in.txt > out.txt; echo $DESKGRID_TASK_ID >&2\n"[..]);
+    let tool = master.blobs.add_reader(
+        &b"#!/bin/sh\ncat; tr a-z A-Z < data/in.txt > out.txt; echo $DESKGRID_TASK_ID >&2\n"[..],
+    );
     let data = master.blobs.add_reader(&b"some input"[..]).unwrap();
     let mut work = sh(1, "");
     *command(&mut work) = Command {
         argv: vec!["./tool".to_owned()],
         inputs: vec![
-            StagedInput { path: "tool".parse().unwrap(), blob: tool.unwrap(), executable: true },
-            StagedInput { path: "data/in.txt".parse().unwrap(), blob: data, executable: false },
+            StagedInput {
+                path: "tool".parse().unwrap(),
+                blob: tool.unwrap(),
+                executable: true,
+            },
+            StagedInput {
+                path: "data/in.txt".parse().unwrap(),
+                blob: data,
+                executable: false,
+            },
         ],
         outputs: vec!["*.txt".to_owned()],
         stdin: Some("data/in.txt".parse().unwrap()),
@@ -111,10 +129,21 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
     assert_eq!(done.outcome, Outcome::Succeeded, "{done:?}");
     assert_eq!(done.stdout.content, Content::Inline(b"some input".to_vec()));
     assert_eq!(done.stderr.content, Content::Inline(b"1\n".to_vec()));
-    let [output] = &done.outputs[..] else { panic!("{done:?}") };
-    assert_eq!(fs::read(master.blobs.path_of(&output.blob.hash)).unwrap(), b"SOME INPUT", "before the message");
+    let [output] = &done.outputs[..] else {
+        panic!("{done:?}")
+    };
+    assert_eq!(
+        fs::read(master.blobs.path_of(&output.blob.hash)).unwrap(),
+        b"SOME INPUT",
+        "before the message"
+    );
     assert!(no_attempt_left(&master.home()));
-    worker.control.tx.send(&ToWorker::Acknowledged(vec![done.attempt])).await.unwrap();
+    worker
+        .control
+        .tx
+        .send(&ToWorker::Acknowledged(vec![done.attempt]))
+        .await
+        .unwrap();
     worker.holds(&[]).await;
     // The blob goes with its completion; both are the spool's business alone by now.
     let spooled = BlobStore::open(&master.home().join("spool/blobs")).unwrap();
@@ -126,38 +155,75 @@ async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() 
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
     let go = master.dir.path().join("go");
-    let wait = format!("while [ ! -e {} ]; do sleep 0.01; done; exit 3", go.display());
+    let wait = format!(
+        "while [ ! -e {} ]; do sleep 0.01; done; exit 3",
+        go.display()
+    );
     worker.assign(vec![sh(1, "exit 4"), sh(2, &wait)]).await;
     assert_eq!(worker.delivered().await[0].outcome, Outcome::Exited(4));
     worker.connection.close(0u32.into(), b"broken");
     // It goes on computing while nobody listens, and says so where it was heard of again.
     fs::write(&go, "").unwrap();
     let worker = master.greeted().await;
-    assert!(worker.held.iter().any(|held| held.attempt == id(1) && held.phase == Phase::Ended), "{:?}", worker.held);
-    worker.connection.close(0u32.into(), b"broken before its welcome");
+    assert!(
+        worker
+            .held
+            .iter()
+            .any(|held| held.attempt == id(1) && held.phase == Phase::Ended),
+        "{:?}",
+        worker.held
+    );
+    worker
+        .connection
+        .close(0u32.into(), b"broken before its welcome");
     let mut worker = master.welcome(vec![]).await;
     let mut seen = Vec::new();
     while seen.len() < 2 {
-        seen.extend(worker.delivered().await.into_iter().map(|c| (c.attempt, c.outcome)));
+        seen.extend(
+            worker
+                .delivered()
+                .await
+                .into_iter()
+                .map(|c| (c.attempt, c.outcome)),
+        );
         seen.sort_by_key(|(id, _)| *id);
         seen.dedup();
     }
-    assert_eq!(seen, [(id(1), Outcome::Exited(4)), (id(2), Outcome::Exited(3))]);
-    worker.control.tx.send(&ToWorker::Acknowledged(vec![id(1), id(2)])).await.unwrap();
+    assert_eq!(
+        seen,
+        [(id(1), Outcome::Exited(4)), (id(2), Outcome::Exited(3))]
+    );
+    worker
+        .control
+        .tx
+        .send(&ToWorker::Acknowledged(vec![id(1), id(2)]))
+        .await
+        .unwrap();
     worker.holds(&[]).await;
 }
 
 async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_rest() {
     let mut master = Master::new();
-    master.identity.save(&master.home().join("identity")).unwrap();
+    master
+        .identity
+        .save(&master.home().join("identity"))
+        .unwrap();
     let exe = std::env::current_exe().unwrap();
     let home = master.home();
-    let spawn = || std::process::Command::new(&exe).arg(BE_A_WORKER).arg(&home).spawn().unwrap();
+    let spawn = || {
+        std::process::Command::new(&exe)
+            .arg(BE_A_WORKER)
+            .arg(&home)
+            .spawn()
+            .unwrap()
+    };
     let mut process = spawn();
     let running = master.dir.path().join("pid");
     let script = format!("echo $$ > {}; sleep 600", running.display());
     let mut worker = master.welcome(vec![]).await;
-    worker.assign(vec![sh(1, "head -c 100000 /dev/zero"), sh(2, &script)]).await;
+    worker
+        .assign(vec![sh(1, "head -c 100000 /dev/zero"), sh(2, &script)])
+        .await;
     let first = worker.delivered().await.remove(0);
     let task = pid(&running).await;
     process.kill().unwrap();
@@ -165,9 +231,19 @@ async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_res
     until(|| state(task).is_none()).await;
     let mut process = spawn();
     let mut worker = master.welcome(vec![]).await;
-    assert_eq!(worker.held.iter().map(|h| (h.attempt, h.phase)).collect::<Vec<_>>(), [(id(1), Phase::Ended)]);
+    assert_eq!(
+        worker
+            .held
+            .iter()
+            .map(|h| (h.attempt, h.phase))
+            .collect::<Vec<_>>(),
+        [(id(1), Phase::Ended)]
+    );
     assert_eq!(worker.delivered().await, [first]);
-    assert!(no_attempt_left(&master.home()), "what the crash left is removed");
+    assert!(
+        no_attempt_left(&master.home()),
+        "what the crash left is removed"
+    );
     process.kill().unwrap();
     process.wait().unwrap();
 }
@@ -178,16 +254,27 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
     let mut worker = master.welcome(vec![]).await;
     let path = |n| master.dir.path().join(format!("pid{n}"));
     let script = |n| format!("echo $$ > {}; while :; do :; done", path(n).display());
-    worker.assign(vec![sh(1, &script(1)), sh(2, &script(2))]).await;
+    worker
+        .assign(vec![sh(1, &script(1)), sh(2, &script(2))])
+        .await;
     let pids = [pid(&path(1)).await, pid(&path(2)).await];
     worker.assign(vec![sh(3, "true"), sh(4, "true")]).await;
-    let queued = [(id(1), Phase::Running), (id(2), Phase::Running), (id(3), Phase::Staging), (id(4), Phase::Staging)];
+    let queued = [
+        (id(1), Phase::Running),
+        (id(2), Phase::Running),
+        (id(3), Phase::Staging),
+        (id(4), Phase::Staging),
+    ];
     worker.holds(&queued).await;
     let pause = master.home().join(worker::PAUSE_FILE);
     let asked = Instant::now();
     fs::write(&pause, "").unwrap();
     // They never sleep by themselves.
-    until(|| pids.iter().all(|pid| state(*pid).is_some_and(|state| state != 'R'))).await;
+    until(|| {
+        pids.iter()
+            .all(|pid| state(*pid).is_some_and(|state| state != 'R'))
+    })
+    .await;
     println!("  frozen {:?} after the owner's word", asked.elapsed());
     let paused = OwnerState::Present(YieldReason::PausedByOwner);
     let mut owner = None;
@@ -200,8 +287,10 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
                     ToMaster::Owner(state) => owner = Some(state),
                     ToMaster::Returned { attempts, .. } => returned.extend(attempts),
                     ToMaster::Phases(held) => {
-                        suspended =
-                            held.iter().filter(|h| h.phase == Phase::Suspended(YieldReason::PausedByOwner)).count();
+                        suspended = held
+                            .iter()
+                            .filter(|h| h.phase == Phase::Suspended(YieldReason::PausedByOwner))
+                            .count();
                     }
                     _ => return None,
                 }
@@ -212,14 +301,34 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
     returned.sort_unstable();
     assert_eq!((owner, returned), (Some(paused), vec![id(3), id(4)]));
     worker.assign(vec![sh(5, "true")]).await;
-    let back = worker.until(|m| if let ToMaster::Returned { attempts, .. } = m { Some(attempts) } else { None });
+    let back = worker.until(|m| {
+        if let ToMaster::Returned { attempts, .. } = m {
+            Some(attempts)
+        } else {
+            None
+        }
+    });
     assert_eq!(back.await, [id(5)]);
     fs::remove_file(&pause).unwrap();
     until(|| pids.iter().all(|pid| state(*pid) == Some('R'))).await;
-    worker.control.tx.send(&ToWorker::Stop { attempts: vec![id(1)], why: "test".to_owned() }).await.unwrap();
+    worker
+        .control
+        .tx
+        .send(&ToWorker::Stop {
+            attempts: vec![id(1)],
+            why: "test".to_owned(),
+        })
+        .await
+        .unwrap();
     let stopped = worker.delivered().await.remove(0);
-    assert_eq!((stopped.attempt, &stopped.outcome), (id(1), &Outcome::Stopped));
-    assert!(stopped.suspended > Span::ZERO && stopped.cpu > Span::ZERO, "{stopped:?}");
+    assert_eq!(
+        (stopped.attempt, &stopped.outcome),
+        (id(1), &Outcome::Stopped)
+    );
+    assert!(
+        stopped.suspended > Span::ZERO && stopped.cpu > Span::ZERO,
+        "{stopped:?}"
+    );
 }
 
 async fn abandoned_attempts_end_without_a_word() {
@@ -227,7 +336,10 @@ async fn abandoned_attempts_end_without_a_word() {
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
     let path = master.dir.path().join("pid");
-    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done", path.display());
+    let script = format!(
+        "trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        path.display()
+    );
     worker.assign(vec![sh(1, &script), sh(2, "exit 1")]).await;
     let task = pid(&path).await;
     assert_eq!(worker.delivered().await[0].attempt, id(2));
@@ -237,7 +349,12 @@ async fn abandoned_attempts_end_without_a_word() {
     worker.holds(&[]).await;
     until(|| no_attempt_left(&master.home())).await;
     worker.assign(vec![sh(3, "exit 3")]).await;
-    let rest: Vec<_> = worker.delivered().await.into_iter().map(|c| c.attempt).collect();
+    let rest: Vec<_> = worker
+        .delivered()
+        .await
+        .into_iter()
+        .map(|c| c.attempt)
+        .collect();
     assert_eq!(rest, [id(3)], "nothing of the abandoned ones is delivered");
 }
 
@@ -247,11 +364,24 @@ async fn an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat() {
     let mut worker = master.welcome(vec![]).await;
     let path = master.dir.path().join("pid");
     worker
-        .assign(vec![sh(1, &format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done", path.display()))])
+        .assign(vec![sh(
+            1,
+            &format!(
+                "trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+                path.display()
+            ),
+        )])
         .await;
     let task = pid(&path).await;
     worker.holds(&[(id(1), Phase::Running)]).await;
-    worker.control.tx.send(&ToWorker::Beat { abandon: vec![id(1)] }).await.unwrap();
+    worker
+        .control
+        .tx
+        .send(&ToWorker::Beat {
+            abandon: vec![id(1)],
+        })
+        .await
+        .unwrap();
     until(|| state(task).is_none()).await;
     worker.holds(&[]).await;
 }
@@ -260,7 +390,12 @@ async fn a_watched_attempt_is_reported_more_often_than_usual() {
     let mut master = Master::new();
     let (_stop, _run) = master.start();
     let mut worker = master.welcome_with(vec![], Span::from_secs(3_600)).await;
-    worker.assign(vec![Assignment { report_every: Some(Span::from_secs(1)), ..sh(1, "sleep 600") }]).await;
+    worker
+        .assign(vec![Assignment {
+            report_every: Some(Span::from_secs(1)),
+            ..sh(1, "sleep 600")
+        }])
+        .await;
     // Two, since the first could be the one that each connection begins with.
     worker.holds(&[(id(1), Phase::Running)]).await;
     worker.holds(&[(id(1), Phase::Running)]).await;
@@ -272,14 +407,26 @@ async fn the_status_says_how_the_host_can_be_used() {
     let mut worker = master.welcome(vec![]).await;
     let before = worker.status;
     assert_eq!(before.owner, OwnerState::Away);
-    let next = |message| if let ToMaster::Heartbeat { status, .. } = message { Some(status) } else { None };
+    let next = |message| {
+        if let ToMaster::Heartbeat { status, .. } = message {
+            Some(status)
+        } else {
+            None
+        }
+    };
     let status = worker.until(next).await;
     assert!((0.0..=1.0).contains(&status.cpu), "{status:?}");
-    assert!(status.up_for > before.up_for && status.owner_for > before.owner_for, "{before:?} {status:?}");
+    assert!(
+        status.up_for > before.up_for && status.owner_for > before.owner_for,
+        "{before:?} {status:?}"
+    );
     fs::write(master.home().join("pause"), "").unwrap();
     let present = |message| next(message).filter(|status| status.owner != OwnerState::Away);
     let came = worker.until(present).await;
-    assert!(came.owner_for < came.up_for && came.up_for > status.up_for, "{status:?} {came:?}");
+    assert!(
+        came.owner_for < came.up_for && came.up_for > status.up_for,
+        "{status:?} {came:?}"
+    );
 }
 
 /// A command that keeps its state, saved so often, from this state on.
@@ -297,7 +444,11 @@ impl Worker {
     /// What it says next of a state.
     async fn checkpoint(&mut self) -> (AttemptId, u32, Saving) {
         let said = |message| match message {
-            ToMaster::Checkpoint { attempt, sequence, saving } => Some((attempt, sequence, saving)),
+            ToMaster::Checkpoint {
+                attempt,
+                sequence,
+                saving,
+            } => Some((attempt, sequence, saving)),
             _ => None,
         };
         self.until(said).await
@@ -307,7 +458,14 @@ impl Worker {
 impl Master {
     /// A complete state with this in its one file.
     fn saved(&self, manifest: BlobRef) -> Saved {
-        Saved { number: 1, sequence: 1, taken: Time(1), files: 1, bytes: 2, manifest }
+        Saved {
+            number: 1,
+            sequence: 1,
+            taken: Time(1),
+            files: 1,
+            bytes: 2,
+            manifest,
+        }
     }
 
     /// The files of a state.
@@ -320,8 +478,13 @@ impl Master {
 }
 
 fn list_and_files(master: &Master, manifest: BlobRef) -> Vec<BlobRef> {
-    let list = Manifest::from_bytes(&fs::read(master.blobs.path_of(&manifest.hash)).unwrap()).unwrap();
-    list.files.iter().map(|file| file.blob).chain([manifest]).collect()
+    let list =
+        Manifest::from_bytes(&fs::read(master.blobs.path_of(&manifest.hash)).unwrap()).unwrap();
+    list.files
+        .iter()
+        .map(|file| file.blob)
+        .chain([manifest])
+        .collect()
 }
 
 async fn a_state_is_saved_now_and_then_and_given_back() {
@@ -332,12 +495,20 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
         "{SAVE} save 5; while [ ! -e {}/go ]; do sleep 0.01; done; save 6; sleep 600",
         master.dir.path().display()
     );
-    worker.assign(vec![saving(1, &script, Span::from_secs(1), None)]).await;
-    let (attempt, sequence, Saving::Complete(manifest)) = worker.checkpoint().await else { panic!("not saved") };
+    worker
+        .assign(vec![saving(1, &script, Span::from_secs(1), None)])
+        .await;
+    let (attempt, sequence, Saving::Complete(manifest)) = worker.checkpoint().await else {
+        panic!("not saved")
+    };
     assert_eq!((attempt, sequence), (id(1), 1));
-    assert_eq!(master.files(manifest), [("step".to_owned(), "5\n".to_owned())]);
-    // Over a new connection what was said last is said again, and once more when the content, of which the master may
-    // have thrown away what it was not told of, is there for certain. What has not changed is not another state.
+    assert_eq!(
+        master.files(manifest),
+        [("step".to_owned(), "5\n".to_owned())]
+    );
+    // Over a new connection what was said last is said again, and once more when the content, of
+    // which the master may have thrown away what it was not told of, is there for certain. What has
+    // not changed is not another state.
     worker.connection.close(0u32.into(), b"broken");
     let content = list_and_files(&master, manifest);
     for blob in &content {
@@ -346,23 +517,46 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
     let mut worker = master.welcome(vec![]).await;
     let mut there = false;
     while !there {
-        assert_eq!(worker.checkpoint().await, (id(1), 1, Saving::Complete(manifest)));
+        assert_eq!(
+            worker.checkpoint().await,
+            (id(1), 1, Saving::Complete(manifest))
+        );
         there = content.iter().all(|blob| master.blobs.has(blob));
     }
-    assert_eq!(master.files(manifest), [("step".to_owned(), "5\n".to_owned())]);
+    assert_eq!(
+        master.files(manifest),
+        [("step".to_owned(), "5\n".to_owned())]
+    );
     fs::write(master.dir.path().join("go"), "").unwrap();
     let second = |message| match message {
-        ToMaster::Checkpoint { sequence: 1, saving, .. } if saving == Saving::Complete(manifest) => None,
-        ToMaster::Checkpoint { sequence, saving, .. } => Some((sequence, saving)),
+        ToMaster::Checkpoint {
+            sequence: 1,
+            saving,
+            ..
+        } if saving == Saving::Complete(manifest) => None,
+        ToMaster::Checkpoint {
+            sequence, saving, ..
+        } => Some((sequence, saving)),
         _ => None,
     };
-    let (2, Saving::Complete(newer)) = worker.until(second).await else { panic!("not the second") };
+    let (2, Saving::Complete(newer)) = worker.until(second).await else {
+        panic!("not the second")
+    };
     assert_eq!(master.files(newer), [("step".to_owned(), "6\n".to_owned())]);
 
-    let again = saving(2, "cat $DESKGRID_CHECKPOINT_DIR/step", SELDOM, Some(master.saved(newer)));
+    let again = saving(
+        2,
+        "cat $DESKGRID_CHECKPOINT_DIR/step",
+        SELDOM,
+        Some(master.saved(newer)),
+    );
     worker.assign(vec![again]).await;
     let done = worker.delivered().await.remove(0);
-    assert_eq!(done.stdout.content, Content::Inline(b"6\n".to_vec()), "{done:?}");
+    assert_eq!(
+        done.stdout.content,
+        Content::Inline(b"6\n".to_vec()),
+        "{done:?}"
+    );
 }
 
 async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
@@ -378,14 +572,22 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
     worker.assign(vec![saving(1, &script, SELDOM, None)]).await;
     pid(&ready).await;
     fs::write(&pause, "").unwrap();
-    let (_, 1, Saving::Complete(manifest)) = worker.checkpoint().await else { panic!("not saved") };
-    assert_eq!(master.files(manifest), [("step".to_owned(), "1\n".to_owned())]);
+    let (_, 1, Saving::Complete(manifest)) = worker.checkpoint().await else {
+        panic!("not saved")
+    };
+    assert_eq!(
+        master.files(manifest),
+        [("step".to_owned(), "1\n".to_owned())]
+    );
     fs::remove_file(&pause).unwrap();
     worker.holds(&[(id(1), Phase::Running)]).await;
     drop(stop);
     let mut states = Vec::new();
     let back = |message| match message {
-        ToMaster::Checkpoint { saving: Saving::Complete(manifest), .. } => {
+        ToMaster::Checkpoint {
+            saving: Saving::Complete(manifest),
+            ..
+        } => {
             states.push(manifest);
             None
         }
@@ -393,7 +595,10 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
         _ => None,
     };
     assert_eq!(worker.until(back).await, [id(1)]);
-    assert_eq!(states.iter().map(|s| master.files(*s)).collect::<Vec<_>>(), [[("step".to_owned(), "2\n".to_owned())]]);
+    assert_eq!(
+        states.iter().map(|s| master.files(*s)).collect::<Vec<_>>(),
+        [[("step".to_owned(), "2\n".to_owned())]]
+    );
 }
 
 async fn a_state_that_is_not_whole_is_not_used() {
@@ -407,23 +612,62 @@ async fn a_state_that_is_not_whole_is_not_used() {
     fs::write(master.blobs.path_of(&damaged.hash), b"damaged").unwrap();
     let list = |blobs: &[BlobRef]| {
         let path = |n: usize| format!("f{n}").parse().unwrap();
-        let files = blobs.iter().enumerate().map(|(n, blob)| SavedFile { path: path(n), blob: *blob }).collect();
-        master.blobs.add_reader(&Manifest { files }.to_bytes().unwrap()[..]).unwrap()
+        let files = blobs
+            .iter()
+            .enumerate()
+            .map(|(n, blob)| SavedFile {
+                path: path(n),
+                blob: *blob,
+            })
+            .collect();
+        master
+            .blobs
+            .add_reader(&Manifest { files }.to_bytes().unwrap()[..])
+            .unwrap()
     };
     let torn = {
         let whole = fs::read(master.blobs.path_of(&list(&[there, missing]).hash)).unwrap();
         master.blobs.add_reader(&whole[..whole.len() - 1]).unwrap()
     };
-    let states = [list(&[there, missing]), list(&[there, damaged]), torn, missing];
+    let states = [
+        list(&[there, missing]),
+        list(&[there, damaged]),
+        torn,
+        missing,
+    ];
     for (index, manifest) in (1..).zip(states) {
-        worker.assign(vec![saving(index, count, SELDOM, Some(master.saved(manifest)))]).await;
-        let (attempt, 0, Saving::FromScratch(why)) = worker.checkpoint().await else { panic!("used") };
+        worker
+            .assign(vec![saving(
+                index,
+                count,
+                SELDOM,
+                Some(master.saved(manifest)),
+            )])
+            .await;
+        let (attempt, 0, Saving::FromScratch(why)) = worker.checkpoint().await else {
+            panic!("used")
+        };
         assert!(attempt == id(index) && !why.is_empty());
         let done = worker.delivered().await.remove(0);
-        assert_eq!(done.stdout.content, Content::Inline(b"0\n".to_vec()), "{index}: {why}");
+        assert_eq!(
+            done.stdout.content,
+            Content::Inline(b"0\n".to_vec()),
+            "{index}: {why}"
+        );
     }
-    worker.assign(vec![saving(9, count, SELDOM, Some(master.saved(list(&[there]))))]).await;
-    assert_eq!(worker.delivered().await[0].stdout.content, Content::Inline(b"1\n".to_vec()), "and a whole one is");
+    worker
+        .assign(vec![saving(
+            9,
+            count,
+            SELDOM,
+            Some(master.saved(list(&[there]))),
+        )])
+        .await;
+    assert_eq!(
+        worker.delivered().await[0].stdout.content,
+        Content::Inline(b"1\n".to_vec()),
+        "and a whole one is"
+    );
 }
 
 async fn a_state_that_is_too_large_is_refused_and_the_task_goes_on() {
@@ -435,12 +679,19 @@ async fn a_state_that_is_too_large_is_refused_and_the_task_goes_on() {
         "head -c 2000 /dev/zero > $DESKGRID_CHECKPOINT_DIR/large; while [ ! -e {} ]; do sleep 0.01; done; echo on",
         go.display()
     );
-    worker.assign(vec![saving(1, &script, Span::from_secs(1), None)]).await;
-    let (_, _, Saving::Refused(why)) = worker.checkpoint().await else { panic!("taken") };
+    worker
+        .assign(vec![saving(1, &script, Span::from_secs(1), None)])
+        .await;
+    let (_, _, Saving::Refused(why)) = worker.checkpoint().await else {
+        panic!("taken")
+    };
     assert!(why.contains("2000 bytes") && why.contains("1000"), "{why}");
     fs::write(&go, "").unwrap();
     let done = worker.delivered().await.remove(0);
-    assert_eq!((done.outcome, done.stdout.content), (Outcome::Succeeded, Content::Inline(b"on\n".to_vec())));
+    assert_eq!(
+        (done.outcome, done.stdout.content),
+        (Outcome::Succeeded, Content::Inline(b"on\n".to_vec()))
+    );
 }
 
 async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
@@ -448,14 +699,27 @@ async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
     let (stop, run) = master.start();
     let mut worker = master.welcome(vec![]).await;
     let path = master.dir.path().join("pid");
-    let script = format!("trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done", path.display());
+    let script = format!(
+        "trap '' TERM; echo $$ > {}; while :; do sleep 0.01; done",
+        path.display()
+    );
     worker.assign(vec![sh(1, &script)]).await;
     let task = pid(&path).await;
     drop(stop);
-    let back = worker.until(|m| if let ToMaster::Returned { attempts, .. } = m { Some(attempts) } else { None }).await;
+    let back = worker
+        .until(|m| {
+            if let ToMaster::Returned { attempts, .. } = m {
+                Some(attempts)
+            } else {
+                None
+            }
+        })
+        .await;
     assert_eq!(back, [id(1)]);
     assert_eq!(state(task), None);
-    worker.until(|message| (message == ToMaster::Leaving).then_some(())).await;
+    worker
+        .until(|message| (message == ToMaster::Leaving).then_some(()))
+        .await;
     within(run).await.unwrap().unwrap();
     assert!(no_attempt_left(&master.home()));
 }
@@ -463,13 +727,26 @@ async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
 async fn a_refused_worker_says_why_and_tries_again_until_it_is_let_in() {
     let mut master = Master::new();
     let (stop, run) = master.start();
-    for (code, why) in [(RefusalCode::Version, "too old"), (RefusalCode::NotAuthorised, "not known here")] {
+    for (code, why) in [
+        (RefusalCode::Version, "too old"),
+        (RefusalCode::NotAuthorised, "not known here"),
+    ] {
         let mut worker = master.greeted().await;
-        worker.control.tx.send(&ToWorker::Refused(Refusal::new(code, why, "upgrade"))).await.unwrap();
+        worker
+            .control
+            .tx
+            .send(&ToWorker::Refused(Refusal::new(code, why, "upgrade")))
+            .await
+            .unwrap();
         within(async {
             loop {
-                let report = worker::control::ask(&master.home(), &worker::control::Ask::Status).await.unwrap();
-                if report.not_connected_because.is_some_and(|because| because.contains(why)) {
+                let report = worker::control::ask(&master.home(), &worker::control::Ask::Status)
+                    .await
+                    .unwrap();
+                if report
+                    .not_connected_because
+                    .is_some_and(|because| because.contains(why))
+                {
                     return assert!(!report.connected);
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -493,7 +770,10 @@ async fn two_workers_never_share_a_directory() {
     let _worker = master.welcome(vec![]).await;
     let (_stop, second) = master.start();
     let error = within(second).await.unwrap().unwrap_err();
-    assert!(matches!(error, WorkerError::InUse(_)) && error.to_string().contains("another worker"), "{error}");
+    assert!(
+        matches!(error, WorkerError::InUse(_)) && error.to_string().contains("another worker"),
+        "{error}"
+    );
     drop(stop);
     within(first).await.unwrap().unwrap();
 }
@@ -519,11 +799,24 @@ async fn noops_are_acknowledged_by_the_thousand() {
             worker.assign(work.collect()).await;
             sent += batch;
         }
-        let ended: Vec<_> = worker.delivered().await.into_iter().map(|c| c.attempt).collect();
+        let ended: Vec<_> = worker
+            .delivered()
+            .await
+            .into_iter()
+            .map(|c| c.attempt)
+            .collect();
         done += ended.len() as u32;
-        worker.control.tx.send(&ToWorker::Acknowledged(ended)).await.unwrap();
+        worker
+            .control
+            .tx
+            .send(&ToWorker::Acknowledged(ended))
+            .await
+            .unwrap();
     }
-    println!("  {:.0} noops/s", f64::from(total) / begun.elapsed().as_secs_f64());
+    println!(
+        "  {:.0} noops/s",
+        f64::from(total) / begun.elapsed().as_secs_f64()
+    );
     worker.holds(&[]).await;
 }
 
@@ -531,13 +824,21 @@ async fn progress_is_in_the_heartbeat() {
     let mut master = Master::new();
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
-    worker.assign(vec![sh(1, "echo 0.25 > $DESKGRID_PROGRESS_FILE; sleep 600")]).await;
+    worker
+        .assign(vec![sh(
+            1,
+            "echo 0.25 > $DESKGRID_PROGRESS_FILE; sleep 600",
+        )])
+        .await;
     let held = worker.until(|message| match message {
         ToMaster::Heartbeat { held, .. } => held.into_iter().find(|held| held.progress.is_some()),
         _ => None,
     });
     let held = held.await;
-    assert_eq!((held.attempt, held.phase, held.progress), (id(1), Phase::Running, Some(0.25)));
+    assert_eq!(
+        (held.attempt, held.phase, held.progress),
+        (id(1), Phase::Running, Some(0.25))
+    );
 }
 
 async fn an_input_that_cannot_be_had_is_named() {
@@ -546,12 +847,20 @@ async fn an_input_that_cannot_be_had_is_named() {
     let mut worker = master.welcome(vec![]).await;
     let nowhere = link::content::hash_bytes(b"nobody has this");
     let mut work = sh(1, "true");
-    command(&mut work).inputs =
-        vec![StagedInput { path: "data.bin".parse().unwrap(), blob: nowhere, executable: false }];
+    command(&mut work).inputs = vec![StagedInput {
+        path: "data.bin".parse().unwrap(),
+        blob: nowhere,
+        executable: false,
+    }];
     worker.assign(vec![work]).await;
     let done = worker.delivered().await.remove(0);
-    let Outcome::NotStarted(why) = &done.outcome else { panic!("{done:?}") };
-    assert!(why.starts_with("its input `data.bin` cannot be fetched"), "{why}");
+    let Outcome::NotStarted(why) = &done.outcome else {
+        panic!("{done:?}")
+    };
+    assert!(
+        why.starts_with("its input `data.bin` cannot be fetched"),
+        "{why}"
+    );
     until(|| no_attempt_left(&master.home())).await;
 }
 

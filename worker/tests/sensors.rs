@@ -1,8 +1,9 @@
-//! Sensors against what they look at: input devices (named pipes that carry real events), a login manager (dbusmock on a
-//! private bus) and a display (Xvfb). What this machine lacks is skipped, and said.
+//! Sensors against what they look at: input devices (named pipes that carry real events), a login
+//! manager (dbusmock on a private bus) and a display (Xvfb). What this machine lacks is skipped,
+//! and said.
 //!
-//! Without libtest, because the program must be able to be the watcher of input devices, and for that its `main` has to
-//! be its own.
+//! Without libtest, because the program must be able to be the watcher of input devices, and for
+//! that its `main` has to be its own.
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
 mod runner;
@@ -24,16 +25,46 @@ use x11rb::protocol::xtest::ConnectionExt as _;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const TESTS: &[(&str, fn())] = &[
-    ("a_touch_is_told_at_once_and_nothing_else_is", a_touch_is_told_at_once_and_nothing_else_is),
-    ("devices_come_go_and_are_refused", devices_come_go_and_are_refused),
-    ("a_host_without_input_devices_says_so", a_host_without_input_devices_says_so),
-    ("the_watcher_can_do_nothing_else", the_watcher_can_do_nothing_else),
-    ("a_watcher_that_was_killed_is_replaced", a_watcher_that_was_killed_is_replaced),
-    ("sessions_tell_of_their_people", sessions_tell_of_their_people),
-    ("a_host_without_a_bus_has_no_sessions", a_host_without_a_bus_has_no_sessions),
-    ("a_key_press_on_a_display_is_told_at_once", a_key_press_on_a_display_is_told_at_once),
-    ("a_touch_ends_a_pause_in_which_nobody_looked", a_touch_ends_a_pause_in_which_nobody_looked),
-    ("a_display_that_cannot_be_read_is_not_known", a_display_that_cannot_be_read_is_not_known),
+    (
+        "a_touch_is_told_at_once_and_nothing_else_is",
+        a_touch_is_told_at_once_and_nothing_else_is,
+    ),
+    (
+        "devices_come_go_and_are_refused",
+        devices_come_go_and_are_refused,
+    ),
+    (
+        "a_host_without_input_devices_says_so",
+        a_host_without_input_devices_says_so,
+    ),
+    (
+        "the_watcher_can_do_nothing_else",
+        the_watcher_can_do_nothing_else,
+    ),
+    (
+        "a_watcher_that_was_killed_is_replaced",
+        a_watcher_that_was_killed_is_replaced,
+    ),
+    (
+        "sessions_tell_of_their_people",
+        sessions_tell_of_their_people,
+    ),
+    (
+        "a_host_without_a_bus_has_no_sessions",
+        a_host_without_a_bus_has_no_sessions,
+    ),
+    (
+        "a_key_press_on_a_display_is_told_at_once",
+        a_key_press_on_a_display_is_told_at_once,
+    ),
+    (
+        "a_touch_ends_a_pause_in_which_nobody_looked",
+        a_touch_ends_a_pause_in_which_nobody_looked,
+    ),
+    (
+        "a_display_that_cannot_be_read_is_not_known",
+        a_display_that_cannot_be_read_is_not_known,
+    ),
 ];
 
 fn main() {
@@ -78,12 +109,19 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 fn idle(sight: &Sight) -> Option<Duration> {
-    if let Sight::Seen(Reading::Idle(span)) = sight { Some((*span).into()) } else { None }
+    if let Sight::Seen(Reading::Idle(span)) = sight {
+        Some((*span).into())
+    } else {
+        None
+    }
 }
 
-/// Waits until nothing was touched for a while, touches, and looks whether that is told and then seen.
+/// Waits until nothing was touched for a while, touches, and looks whether that is told and then
+/// seen.
 fn expect_touch(sensor: &mut dyn Sensor, pause: Duration, touch: impl FnOnce()) {
-    until("nobody touches anything", || idle(&sensor.sense()).filter(|idle| *idle >= pause));
+    until("nobody touches anything", || {
+        idle(&sensor.sense()).filter(|idle| *idle >= pause)
+    });
     let before = Instant::now();
     touch();
     loop {
@@ -94,7 +132,11 @@ fn expect_touch(sensor: &mut dyn Sensor, pause: Duration, touch: impl FnOnce()) 
         if idle <= before.elapsed() + Duration::from_millis(1) {
             return println!("noticed after {:?}", before.elapsed());
         }
-        assert!(before.elapsed() < PATIENCE, "{sight:?} {:?} after a touch", before.elapsed());
+        assert!(
+            before.elapsed() < PATIENCE,
+            "{sight:?} {:?} after a touch",
+            before.elapsed()
+        );
     }
 }
 
@@ -110,13 +152,22 @@ impl Devices {
 
     /// A device that says that it has these kinds of events and keys.
     fn add(&self, name: &str, ev: &str, key: &str, mode: u32) -> File {
-        let dir = self.0.path().join("sys/class/input").join(name).join("device/capabilities");
+        let dir = self
+            .0
+            .path()
+            .join("sys/class/input")
+            .join(name)
+            .join("device/capabilities");
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("ev"), ev).unwrap();
         fs::write(dir.join("key"), key).unwrap();
         let path = self.path(name);
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(mode), 0).unwrap();
-        OpenOptions::new().read(true).write(true).open(path).unwrap()
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .unwrap()
     }
 
     fn keyboard(&self, name: &str) -> File {
@@ -130,14 +181,25 @@ impl Devices {
     fn sensor(&self) -> Box<dyn Sensor> {
         let input_dir = self.0.path().join("input");
         let sys_dir = self.0.path().join("sys");
-        only(&SensorsConfig { evdev: Use::Auto, input_dir, sys_dir, ..nothing() })
+        only(&SensorsConfig {
+            evdev: Use::Auto,
+            input_dir,
+            sys_dir,
+            ..nothing()
+        })
     }
 }
 
 /// The bytes of a `struct input_event`.
 fn event(kind: u16, code: u16, value: i32) -> Vec<u8> {
     let time = [0; 2 * size_of::<usize>()];
-    [&time[..], &kind.to_ne_bytes(), &code.to_ne_bytes(), &value.to_ne_bytes()].concat()
+    [
+        &time[..],
+        &kind.to_ne_bytes(),
+        &code.to_ne_bytes(),
+        &value.to_ne_bytes(),
+    ]
+    .concat()
 }
 
 fn key_press() -> Vec<u8> {
@@ -150,12 +212,19 @@ fn a_touch_is_told_at_once_and_nothing_else_is() {
     let mut lid = devices.add("event1", "21", "0", 0o600);
     let mut sensor = devices.sensor();
     let first = sensor.sense();
-    assert!(idle(&first).is_some_and(|idle| idle < PATIENCE), "before the start nobody looked: {first:?}");
-    // More events than are ever read at a time, none of them a person's, and a lid, which is not even opened.
+    assert!(
+        idle(&first).is_some_and(|idle| idle < PATIENCE),
+        "before the start nobody looked: {first:?}"
+    );
+    // More events than are ever read at a time, none of them a person's, and a lid, which is not
+    // even opened.
     keyboard.write_all(&event(4, 4, 30).repeat(1_000)).unwrap();
-    lid.write_all(&[event(5, 0, 1), event(1, 30, 1)].concat()).unwrap();
+    lid.write_all(&[event(5, 0, 1), event(1, 30, 1)].concat())
+        .unwrap();
     for _ in 0..3 {
-        expect_touch(&mut *sensor, Duration::from_millis(700), || keyboard.write_all(&key_press()).unwrap());
+        expect_touch(&mut *sensor, Duration::from_millis(700), || {
+            keyboard.write_all(&key_press()).unwrap()
+        });
     }
 }
 
@@ -166,25 +235,36 @@ fn devices_come_go_and_are_refused() {
     let _power_button = devices.add("event0", "3", "10000000000000 0", 0o600);
     let mut keyboard = devices.keyboard("event1");
     until("a new device is seen", || idle(&sensor.sense()));
-    expect_touch(&mut *sensor, Duration::from_millis(700), || keyboard.write_all(&key_press()).unwrap());
+    expect_touch(&mut *sensor, Duration::from_millis(700), || {
+        keyboard.write_all(&key_press()).unwrap()
+    });
     // Its owner may not read it. Root may read everything, but the watcher has given that up.
     let _mouse = devices.add("event2", "17", "1f0000 0 0 0 0", 0o000);
     let why = until("a refused device is not known", || match sensor.sense() {
         Sight::Unknown(why) => Some(why),
         _ => None,
     });
-    assert!(why.contains("event2") && why.contains("group `input`"), "{why}");
+    assert!(
+        why.contains("event2") && why.contains("group `input`"),
+        "{why}"
+    );
     fs::set_permissions(devices.path("event2"), Permissions::from_mode(0o600)).unwrap();
     until("it may be read now", || idle(&sensor.sense()));
     for name in ["event0", "event1", "event2"] {
         fs::remove_file(devices.path(name)).unwrap();
     }
-    until("everything is unplugged", || matches!(sensor.sense(), Sight::Absent(_)).then_some(()));
+    until("everything is unplugged", || {
+        matches!(sensor.sense(), Sight::Absent(_)).then_some(())
+    });
 }
 
 fn a_host_without_input_devices_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let config = SensorsConfig { evdev: Use::Auto, input_dir: dir.path().join("input"), ..nothing() };
+    let config = SensorsConfig {
+        evdev: Use::Auto,
+        input_dir: dir.path().join("input"),
+        ..nothing()
+    };
     assert!(matches!(only(&config).sense(), Sight::Absent(why) if why.contains("there is no")));
 }
 
@@ -193,12 +273,19 @@ fn watcher() -> i32 {
     let me = std::process::id().to_string();
     let mine = |pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default().to_owned();
+        let parent = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.split(' ').nth(1))
+            .unwrap_or_default()
+            .to_owned();
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         parent == me && line.starts_with(b"deskgrid-input\0")
     };
-    let mut pids =
-        fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut pids = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.find(mine).expect("a watcher runs")
 }
 
@@ -209,9 +296,23 @@ fn the_watcher_can_do_nothing_else() {
     assert!(idle(&sensor.sense()).is_some());
     let pid = watcher();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let field =
-        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
-    assert_eq!((&*field("NoNewPrivs:"), &*field("Seccomp:"), &*field("Threads:")), ("1", "2", "1"), "{status}");
+    let field = |name: &str| {
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    assert_eq!(
+        (
+            &*field("NoNewPrivs:"),
+            &*field("Seccomp:"),
+            &*field("Threads:")
+        ),
+        ("1", "2", "1"),
+        "{status}"
+    );
     for set in ["CapEff:", "CapPrm:", "CapInh:"] {
         assert_eq!(field(set).trim_matches('0'), "", "{status}");
     }
@@ -222,11 +323,17 @@ fn the_watcher_can_do_nothing_else() {
         .map(|to| to.to_string_lossy().into_owned())
         .collect();
     let known = |to: &String| {
-        ["socket:", "anon_inode:inotify", "/dev/null"].iter().any(|k| to.starts_with(k)) || to.ends_with("event0")
+        ["socket:", "anon_inode:inotify", "/dev/null"]
+            .iter()
+            .any(|k| to.starts_with(k))
+            || to.ends_with("event0")
     };
     assert!(open.iter().all(known), "{open:?}");
     drop(sensor);
-    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it ends with the sensor");
+    assert!(
+        !Path::new(&format!("/proc/{pid}")).exists(),
+        "it ends with the sensor"
+    );
 }
 
 fn a_watcher_that_was_killed_is_replaced() {
@@ -240,7 +347,9 @@ fn a_watcher_that_was_killed_is_replaced() {
     let blind = sensor.sense();
     assert!(matches!(blind, Sight::Unknown(_)), "{blind:?}");
     assert!(idle(&sensor.sense()).is_some());
-    expect_touch(&mut *sensor, Duration::from_millis(700), || keyboard.write_all(&key_press()).unwrap());
+    expect_touch(&mut *sensor, Duration::from_millis(700), || {
+        keyboard.write_all(&key_press()).unwrap()
+    });
 }
 
 /// A process that ends with the test.
@@ -255,7 +364,12 @@ impl Drop for Server {
 
 /// Starts a server that says one line when it is there.
 fn serve(command: &mut Command) -> Option<(Server, String)> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
     let mut line = String::new();
     let read = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line);
     let server = Server(child);
@@ -271,20 +385,41 @@ struct Logins {
 
 impl Logins {
     fn start() -> Option<Self> {
-        let (bus, address) =
-            serve(Command::new("dbus-daemon").args(["--session", "--nofork", "--nopidfile", "--print-address=1"]))?;
+        let (bus, address) = serve(Command::new("dbus-daemon").args([
+            "--session",
+            "--nofork",
+            "--nopidfile",
+            "--print-address=1",
+        ]))?;
         let mut python = Command::new("/usr/bin/python3");
-        let there =
-            python.args(["-c", "import dbusmock"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        let there = python
+            .args(["-c", "import dbusmock"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
         if !there {
             return None;
         }
         let mut mock = Command::new("/usr/bin/python3");
-        mock.args(["-m", "dbusmock", "--system", "--template", "logind"]).env("DBUS_SYSTEM_BUS_ADDRESS", &address);
-        let manager = Server(mock.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        let logins = Self { address, _bus: bus, _manager: manager };
+        mock.args(["-m", "dbusmock", "--system", "--template", "logind"])
+            .env("DBUS_SYSTEM_BUS_ADDRESS", &address);
+        let manager = Server(
+            mock.stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        let logins = Self {
+            address,
+            _bus: bus,
+            _manager: manager,
+        };
         until("the login manager is there", || {
-            logins.call("/org/freedesktop/login1", "org.freedesktop.DBus.Peer.Ping", &[])
+            logins.call(
+                "/org/freedesktop/login1",
+                "org.freedesktop.DBus.Peer.Ping",
+                &[],
+            )
         });
         Some(logins)
     }
@@ -298,44 +433,78 @@ impl Logins {
             path,
             method,
         ]);
-        send.args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success().then_some(())
+        send.args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+            .then_some(())
     }
 
     fn login(&self, id: &str, person: &str) {
         let id = format!("string:{id}");
-        let args = [&*id, "string:seat0", "uint32:500", &format!("string:{person}"), "boolean:true"];
-        self.call("/org/freedesktop/login1", "org.freedesktop.DBus.Mock.AddSession", &args)
-            .expect("a session can be added");
+        let args = [
+            &*id,
+            "string:seat0",
+            "uint32:500",
+            &format!("string:{person}"),
+            "boolean:true",
+        ];
+        self.call(
+            "/org/freedesktop/login1",
+            "org.freedesktop.DBus.Mock.AddSession",
+            &args,
+        )
+        .expect("a session can be added");
     }
 
-    /// Changes a property of a session; dbus-send has no nested types, so each goes by its own call.
+    /// Changes a property of a session; dbus-send has no nested types, so each goes by its own
+    /// call.
     fn set(&self, id: &str, property: &str, value: &str) {
         let path = format!("/org/freedesktop/login1/session/{id}");
-        let args =
-            ["string:org.freedesktop.login1.Session", &format!("string:{property}"), &format!("variant:{value}")];
-        self.call(&path, "org.freedesktop.DBus.Properties.Set", &args).expect("a property can be set");
+        let args = [
+            "string:org.freedesktop.login1.Session",
+            &format!("string:{property}"),
+            &format!("variant:{value}"),
+        ];
+        self.call(&path, "org.freedesktop.DBus.Properties.Set", &args)
+            .expect("a property can be set");
     }
 
     fn sensor(&self, config: &SensorsConfig) -> Box<dyn Sensor> {
-        only(&SensorsConfig { logind: Use::Auto, system_bus: self.address.clone(), ..config.clone() })
+        only(&SensorsConfig {
+            logind: Use::Auto,
+            system_bus: self.address.clone(),
+            ..config.clone()
+        })
     }
 }
 
 fn sessions_tell_of_their_people() {
     let Some(logins) = Logins::start() else {
-        return println!("SKIPPED: no dbus-daemon with python3-dbusmock here (Debian: python3-dbusmock, dbus)");
+        return println!(
+            "SKIPPED: no dbus-daemon with python3-dbusmock here (Debian: python3-dbusmock, dbus)"
+        );
     };
     let mut sensor = logins.sensor(&nothing());
     let hours = |n: u64| Duration::from_secs(3_600 * n);
     let up = idle(&sensor.sense()).expect("nobody is logged in");
-    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = || {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+    };
     let ago = |past: Duration| format!("uint64:{}", (now() - past).as_micros());
 
     logins.login("c1", "alice");
     logins.set("c1", "Type", "string:tty");
     logins.set("c1", "IdleSinceHint", &ago(Duration::from_secs(40)));
     let typed = idle(&sensor.sense()).expect("a terminal says when something was typed");
-    assert!((Duration::from_secs(40).min(up)..hours(1)).contains(&typed), "{typed:?}");
+    assert!(
+        (Duration::from_secs(40).min(up)..hours(1)).contains(&typed),
+        "{typed:?}"
+    );
 
     logins.set("c1", "IdleSinceHint", "uint64:0");
     logins.set("c1", "Remote", "boolean:true");
@@ -350,39 +519,77 @@ fn sessions_tell_of_their_people() {
     logins.set("c2", "Type", "string:x11");
     logins.set("c2", "Remote", "boolean:true");
     let sight = sensor.sense();
-    assert!(matches!(&sight, Sight::Unknown(who) if who.contains("bob")), "{sight:?}");
+    assert!(
+        matches!(&sight, Sight::Unknown(who) if who.contains("bob")),
+        "{sight:?}"
+    );
     logins.set("c2", "LockedHint", "boolean:true");
     sensor.wait(PATIENCE);
     let locked = idle(&sensor.sense()).expect("a locked desktop is left");
-    assert!(locked < Duration::from_secs(60), "bob was there until now: {locked:?}");
+    assert!(
+        locked < Duration::from_secs(60),
+        "bob was there until now: {locked:?}"
+    );
 
     logins.login("g1", "gdm");
     logins.set("g1", "Class", "string:greeter");
     logins.set("g1", "Remote", "boolean:true");
     assert!(idle(&sensor.sense()).is_some(), "a greeter is nobody");
     logins.set("c2", "LockedHint", "boolean:false");
-    let mut trusting = logins.sensor(&SensorsConfig { unseen_sessions: Unseen::Ignore, ..nothing() });
+    let mut trusting = logins.sensor(&SensorsConfig {
+        unseen_sessions: Unseen::Ignore,
+        ..nothing()
+    });
     assert!(idle(&trusting.sense()).is_some());
 }
 
 fn a_host_without_a_bus_has_no_sessions() {
     let dir = tempfile::tempdir().unwrap();
     let system_bus = format!("unix:path={}/bus", dir.path().display());
-    let sight = only(&SensorsConfig { logind: Use::Auto, system_bus, ..nothing() }).sense();
-    assert!(matches!(&sight, Sight::Absent(why) if why.contains("bus")), "{sight:?}");
-    let Some((_bus, address)) =
-        serve(Command::new("dbus-daemon").args(["--session", "--nofork", "--nopidfile", "--print-address=1"]))
-    else {
+    let sight = only(&SensorsConfig {
+        logind: Use::Auto,
+        system_bus,
+        ..nothing()
+    })
+    .sense();
+    assert!(
+        matches!(&sight, Sight::Absent(why) if why.contains("bus")),
+        "{sight:?}"
+    );
+    let Some((_bus, address)) = serve(Command::new("dbus-daemon").args([
+        "--session",
+        "--nofork",
+        "--nopidfile",
+        "--print-address=1",
+    ])) else {
         return println!("SKIPPED: no dbus-daemon here (Debian: dbus)");
     };
-    let sight = only(&SensorsConfig { logind: Use::Auto, system_bus: address, ..nothing() }).sense();
-    assert!(matches!(&sight, Sight::Absent(why) if why.contains("login manager")), "{sight:?}");
+    let sight = only(&SensorsConfig {
+        logind: Use::Auto,
+        system_bus: address,
+        ..nothing()
+    })
+    .sense();
+    assert!(
+        matches!(&sight, Sight::Absent(why) if why.contains("login manager")),
+        "{sight:?}"
+    );
 }
 
 /// A display of its own; its server says the number once it is there.
 fn display(args: &[&str]) -> Option<(Server, String)> {
     let mut server = Command::new("Xvfb");
-    server.args(["-displayfd", "1", "-screen", "0", "64x64x24", "-nolisten", "tcp"]).args(args);
+    server
+        .args([
+            "-displayfd",
+            "1",
+            "-screen",
+            "0",
+            "64x64x24",
+            "-nolisten",
+            "tcp",
+        ])
+        .args(args);
     serve(&mut server).map(|(server, number)| (server, format!(":{number}")))
 }
 
@@ -390,7 +597,11 @@ fn a_key_press_on_a_display_is_told_at_once() {
     let Some((server, name)) = display(&[]) else {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
-    let mut sensor = only(&SensorsConfig { x11: Use::Auto, displays: vec![name.clone()], ..nothing() });
+    let mut sensor = only(&SensorsConfig {
+        x11: Use::Auto,
+        displays: vec![name.clone()],
+        ..nothing()
+    });
     let (person, _) = x11rb::connect(Some(&name)).unwrap();
     press(&person);
     for _ in 0..5 {
@@ -398,12 +609,19 @@ fn a_key_press_on_a_display_is_told_at_once() {
     }
     drop(server);
     sensor.wait(PATIENCE);
-    until("the display is gone", || matches!(sensor.sense(), Sight::Absent(_)).then_some(()));
+    until("the display is gone", || {
+        matches!(sensor.sense(), Sight::Absent(_)).then_some(())
+    });
 }
 
 fn press(person: &impl Connection) {
-    for kind in [x11rb::protocol::xproto::KEY_PRESS_EVENT, x11rb::protocol::xproto::KEY_RELEASE_EVENT] {
-        person.xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0).unwrap();
+    for kind in [
+        x11rb::protocol::xproto::KEY_PRESS_EVENT,
+        x11rb::protocol::xproto::KEY_RELEASE_EVENT,
+    ] {
+        person
+            .xtest_fake_input(kind, 38, 0, x11rb::NONE, 0, 0, 0)
+            .unwrap();
     }
     person.flush().unwrap();
 }
@@ -412,7 +630,12 @@ fn a_touch_ends_a_pause_in_which_nobody_looked() {
     let Some((_server, name)) = display(&[]) else {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
-    let config = SensorsConfig { x11: Use::Auto, displays: vec![name.clone()], input_every_ms: 20_000, ..nothing() };
+    let config = SensorsConfig {
+        x11: Use::Auto,
+        displays: vec![name.clone()],
+        input_every_ms: 20_000,
+        ..nothing()
+    };
     let mut sensor = only(&config);
     let (person, _) = x11rb::connect(Some(&name)).unwrap();
     for _ in 0..3 {
@@ -434,17 +657,45 @@ fn a_display_that_cannot_be_read_is_not_known() {
     let keys = dir.path().join("keys");
     // One entry: any family, any address, every display.
     let counted = |text: &[u8]| [&u16::try_from(text.len()).unwrap().to_be_bytes(), text].concat();
-    let entry =
-        [vec![0xff, 0xff], counted(b""), counted(b""), counted(b"MIT-MAGIC-COOKIE-1"), counted(&[7; 16])].concat();
+    let entry = [
+        vec![0xff, 0xff],
+        counted(b""),
+        counted(b""),
+        counted(b"MIT-MAGIC-COOKIE-1"),
+        counted(&[7; 16]),
+    ]
+    .concat();
     fs::write(&keys, entry).unwrap();
     let Some((_server, name)) = display(&["-auth", &keys.display().to_string()]) else {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
-    let config = SensorsConfig { x11: Use::Auto, displays: vec![name.clone()], ..nothing() };
-    assert!(idle(&only(&config).sense()).is_some(), "who may read the server's keys may look");
+    let config = SensorsConfig {
+        x11: Use::Auto,
+        displays: vec![name.clone()],
+        ..nothing()
+    };
+    assert!(
+        idle(&only(&config).sense()).is_some(),
+        "who may read the server's keys may look"
+    );
     // Where the system does not tell who serves the display, its keys have to be named.
-    let hidden = SensorsConfig { proc_dir: dir.path().into(), ..config };
+    let hidden = SensorsConfig {
+        proc_dir: dir.path().into(),
+        ..config
+    };
     let sight = only(&hidden).sense();
-    assert!(matches!(&sight, Sight::Unknown(why) if why.contains(&name)), "{sight:?}");
-    assert!(idle(&only(&SensorsConfig { xauthority: keys, ..hidden }).sense()).is_some());
+    assert!(
+        matches!(&sight, Sight::Unknown(why) if why.contains(&name)),
+        "{sight:?}"
+    );
+    assert!(
+        idle(
+            &only(&SensorsConfig {
+                xauthority: keys,
+                ..hidden
+            })
+            .sense()
+        )
+        .is_some()
+    );
 }

@@ -1,5 +1,5 @@
-//! Process trees on Windows: that nothing of an attempt is left, that a frozen one rests, and what comes back of it.
-//! The commands are this same program, called for one of the parts below.
+//! Process trees on Windows: that nothing of an attempt is left, that a frozen one rests, and what
+//! comes back of it. The commands are this same program, called for one of the parts below.
 #![cfg(windows)]
 #![allow(clippy::unwrap_used)] // A test's panic is its message.
 
@@ -22,16 +22,26 @@ const PART: &str = "PART";
 #[test]
 #[ignore = "played by the commands of the other tests"]
 fn part() {
-    let Ok(part) = std::env::var(PART) else { return };
+    let Ok(part) = std::env::var(PART) else {
+        return;
+    };
     match &*part {
         "count" => count(),
         "parent" => {
-            let child =
-                me(&mut std::process::Command::new(std::env::current_exe().unwrap())).env(PART, "count").spawn();
+            let child = me(&mut std::process::Command::new(
+                std::env::current_exe().unwrap(),
+            ))
+            .env(PART, "count")
+            .spawn();
             child.unwrap().wait().unwrap();
         }
         "leaver" => {
-            me(&mut std::process::Command::new(std::env::current_exe().unwrap())).env(PART, "count").spawn().unwrap();
+            me(&mut std::process::Command::new(
+                std::env::current_exe().unwrap(),
+            ))
+            .env(PART, "count")
+            .spawn()
+            .unwrap();
             until_blocking(|| fs::exists("counter").unwrap());
             std::process::exit(7);
         }
@@ -82,10 +92,19 @@ fn me(command: &mut std::process::Command) -> &mut std::process::Command {
 const ARGS: [&str; 4] = ["part", "--exact", "--ignored", "--nocapture"];
 
 fn launch(dir: &std::path::Path, part: &str) -> Launch {
-    let exe = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+    let exe = std::env::current_exe()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
     Launch {
-        argv: std::iter::once(exe).chain(ARGS.map(str::to_owned)).collect(),
-        env: vec![(PART.to_owned(), part.to_owned()), ("HOME".to_owned(), dir.to_str().unwrap().to_owned())],
+        argv: std::iter::once(exe)
+            .chain(ARGS.map(str::to_owned))
+            .collect(),
+        env: vec![
+            (PART.to_owned(), part.to_owned()),
+            ("HOME".to_owned(), dir.to_str().unwrap().to_owned()),
+        ],
         dir: dir.as_os_str().to_owned(),
         stdin: None,
         limits: Limits::default(),
@@ -107,7 +126,10 @@ impl Bench {
     }
 
     async fn start(&self, part: &str) -> Process {
-        self.launcher.launch(&launch(self.dir.path(), part), true, true).await.unwrap()
+        self.launcher
+            .launch(&launch(self.dir.path(), part), true, true)
+            .await
+            .unwrap()
     }
 
     fn counted(&self) -> u64 {
@@ -120,7 +142,8 @@ impl Bench {
         until(|| self.counted() > then).await;
     }
 
-    /// Nothing counts any more: no later moment can be different, this one is only to catch what still does.
+    /// Nothing counts any more: no later moment can be different, this one is only to catch what
+    /// still does.
     async fn rests(&self) {
         let then = self.counted();
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -131,7 +154,10 @@ impl Bench {
 fn until_blocking(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !happened() {
-        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        assert!(
+            Instant::now() < deadline,
+            "what was waited for did not happen"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -145,21 +171,41 @@ async fn exit_code_streams_input_and_environment_are_the_commands() {
     let mut process = bench.launcher.launch(&launch, true, true).await.unwrap();
     let mut out = String::new();
     let mut err = String::new();
-    within(process.stdout.take().unwrap().read_to_string(&mut out)).await.unwrap();
-    within(process.stderr.take().unwrap().read_to_string(&mut err)).await.unwrap();
+    within(process.stdout.take().unwrap().read_to_string(&mut out))
+        .await
+        .unwrap();
+    within(process.stderr.take().unwrap().read_to_string(&mut err))
+        .await
+        .unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(3));
-    assert!(out.ends_with("said") && err.ends_with("complained"), "{out} {err}");
-    assert_eq!(fs::read_to_string(bench.dir.path().join("given")).unwrap(), "some input");
-    let names = fs::read_to_string(bench.dir.path().join("environment")).unwrap().to_uppercase();
-    assert!(names.contains("SYSTEMROOT") && names.contains("USERPROFILE"), "{names}");
-    assert!(!names.contains("CARGO"), "nothing of the worker's own: {names}");
+    assert!(
+        out.ends_with("said") && err.ends_with("complained"),
+        "{out} {err}"
+    );
+    assert_eq!(
+        fs::read_to_string(bench.dir.path().join("given")).unwrap(),
+        "some input"
+    );
+    let names = fs::read_to_string(bench.dir.path().join("environment"))
+        .unwrap()
+        .to_uppercase();
+    assert!(
+        names.contains("SYSTEMROOT") && names.contains("USERPROFILE"),
+        "{names}"
+    );
+    assert!(
+        !names.contains("CARGO"),
+        "nothing of the worker's own: {names}"
+    );
 }
 
 #[tokio::test]
 async fn processor_time_comes_back() {
     let bench = Bench::new();
     let mut process = bench.start("work").await;
-    let Report::Ended { status, cpu, .. } = end(&mut process).await else { panic!() };
+    let Report::Ended { status, cpu, .. } = end(&mut process).await else {
+        panic!()
+    };
     assert_eq!(status, Status::Exited(0));
     assert!(cpu.secs() > 0.01 && cpu.secs() < 100.0, "{cpu}");
 }
@@ -174,7 +220,10 @@ async fn what_a_command_leaves_behind_ends_with_it() {
 
 #[tokio::test]
 async fn a_grandchild_is_killed_with_the_job() {
-    for (order, expected) in [(Order::Kill, Status::Signalled(9)), (Order::Terminate, Status::Signalled(15))] {
+    for (order, expected) in [
+        (Order::Kill, Status::Signalled(9)),
+        (Order::Terminate, Status::Signalled(15)),
+    ] {
         let bench = Bench::new();
         let mut process = bench.start("parent").await;
         bench.goes_on().await;
@@ -199,7 +248,11 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed() {
     process.order(Order::Freeze);
     assert_eq!(within(process.report()).await, Report::Frozen);
     process.order(Order::Kill);
-    assert_eq!(status(&mut process).await, Status::Signalled(9), "a frozen tree can be killed as it is");
+    assert_eq!(
+        status(&mut process).await,
+        Status::Signalled(9),
+        "a frozen tree can be killed as it is"
+    );
     bench.rests().await;
 }
 
@@ -216,7 +269,11 @@ async fn an_attempt_that_nobody_holds_any_more_ends() {
 async fn tasks_die_with_a_killed_worker() {
     let bench = Bench::new();
     let mut host = std::process::Command::new(std::env::current_exe().unwrap());
-    let mut host = me(&mut host).env(PART, "host").env("DIR", bench.dir.path()).spawn().unwrap();
+    let mut host = me(&mut host)
+        .env(PART, "host")
+        .env("DIR", bench.dir.path())
+        .spawn()
+        .unwrap();
     bench.goes_on().await;
     host.kill().unwrap();
     host.wait().unwrap();
@@ -228,7 +285,10 @@ async fn what_cannot_start_says_why() {
     let bench = Bench::new();
     fs::write(bench.dir.path().join("noise.exe"), "\x01\x02\x03").unwrap();
     for (program, words) in [
-        ("no-such-program", r"`no-such-program` not found in PATH (C:\windows\system32)"),
+        (
+            "no-such-program",
+            r"`no-such-program` not found in PATH (C:\windows\system32)",
+        ),
         ("noise", "say `./noise`"),
         ("./nothing", "`./nothing` does not exist below"),
         (r"C:\no\such\program", "does not exist on this host"),
@@ -237,24 +297,41 @@ async fn what_cannot_start_says_why() {
     ] {
         let mut launch = launch(bench.dir.path(), "none");
         launch.argv = vec![program.to_owned()];
-        launch.env.push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
+        launch
+            .env
+            .push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
         let mut process = bench.launcher.launch(&launch, false, false).await.unwrap();
         let report = end(&mut process).await;
-        assert!(matches!(&report, Report::NotStarted(why) if why.contains(words)), "{program}: {report:?}");
+        assert!(
+            matches!(&report, Report::NotStarted(why) if why.contains(words)),
+            "{program}: {report:?}"
+        );
     }
     let mut launch = launch(bench.dir.path(), "none");
     launch.dir.push(r"\gone");
     let report = end(&mut bench.launcher.launch(&launch, false, false).await.unwrap()).await;
-    assert!(matches!(&report, Report::NotStarted(why) if why.contains("directory")), "{report:?}");
+    assert!(
+        matches!(&report, Report::NotStarted(why) if why.contains("directory")),
+        "{report:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_command_of_the_system_is_found_in_the_tasks_path() {
     let bench = Bench::new();
     let mut launch = launch(bench.dir.path(), "none");
-    launch.argv = ["cmd", "/c", "echo here> file& exit 5"].map(str::to_owned).to_vec();
-    launch.env.push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
+    launch.argv = ["cmd", "/c", "echo here> file& exit 5"]
+        .map(str::to_owned)
+        .to_vec();
+    launch
+        .env
+        .push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
     let mut process = bench.launcher.launch(&launch, true, false).await.unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(5));
-    assert_eq!(fs::read_to_string(bench.dir.path().join("file")).unwrap().trim_end(), "here");
+    assert_eq!(
+        fs::read_to_string(bench.dir.path().join("file"))
+            .unwrap()
+            .trim_end(),
+        "here"
+    );
 }

@@ -30,12 +30,15 @@ Examples:
         joblog: Option<OneJob>,
     },
     /// All about some jobs
-    #[command(after_help = "Examples:\n  deskgrid job info 7\n  deskgrid --output json job info last")]
+    #[command(
+        after_help = "Examples:\n  deskgrid job info 7\n  deskgrid --output json job info last"
+    )]
     Info {
         /// Which: 7, 1-10, 1,3,5-8, all, last
         jobs: Jobs,
     },
-    /// Wait until every task of some jobs is settled: exit code 0 all finished, 3 some failed, 4 timed out
+    /// Wait until every task of some jobs is settled: exit code 0 all finished, 3 some failed, 4
+    /// timed out
     #[command(after_help = "\
 Examples:
   deskgrid job wait 7
@@ -46,7 +49,9 @@ It outlives a restart of the master: it connects again by itself.")]
     #[command(after_help = "Example:\n  deskgrid job progress last")]
     Progress(WaitArgs),
     /// Print what tasks wrote
-    #[command(after_help = "Examples:\n  deskgrid job cat 7 stdout\n  deskgrid job cat last stderr 3,5-8")]
+    #[command(
+        after_help = "Examples:\n  deskgrid job cat 7 stdout\n  deskgrid job cat last stderr 3,5-8"
+    )]
     Cat {
         /// Which job
         job: OneJob,
@@ -93,7 +98,9 @@ Examples:
         unrequested: bool,
     },
     /// Try failed (and cancelled) tasks again
-    #[command(after_help = "Examples:\n  deskgrid job retry 7 --failed\n  deskgrid job retry last --tasks 3,5")]
+    #[command(
+        after_help = "Examples:\n  deskgrid job retry 7 --failed\n  deskgrid job retry last --tasks 3,5"
+    )]
     Retry {
         /// Which job
         job: OneJob,
@@ -107,7 +114,8 @@ Examples:
         #[arg(long, value_name = "TASKS", default_value = "all")]
         tasks: Selector,
     },
-    /// Say with a program of yours which results of a job agree (submit --quorum N --compare program), until it is settled
+    /// Say with a program of yours which results of a job agree (submit --quorum N --compare
+    /// program), until it is settled
     #[command(
         after_help = "\
 Example:
@@ -130,13 +138,17 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
         job: OneJob,
     },
     /// Say when a job should be done, with an interval where that can be told
-    #[command(after_help = "Examples:\n  deskgrid job predict last\n  deskgrid --output json job predict 7")]
+    #[command(
+        after_help = "Examples:\n  deskgrid job predict last\n  deskgrid --output json job predict 7"
+    )]
     Predict {
         /// Which job
         job: OneJob,
     },
     /// Let another user look at jobs and fetch their results; changing them stays yours
-    #[command(after_help = "Examples:\n  deskgrid job share 7 --with bob\n  deskgrid job share 7 --with bob --end")]
+    #[command(
+        after_help = "Examples:\n  deskgrid job share 7 --with bob\n  deskgrid job share 7 --with bob --end"
+    )]
     Share {
         /// Which: 7, 1-10, 1,3,5-8, all, last
         jobs: Jobs,
@@ -178,7 +190,9 @@ pub(crate) enum StreamName {
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
     /// Tasks of a job
-    #[command(after_help = "Examples:\n  deskgrid task list 7\n  deskgrid task list last --state failed")]
+    #[command(
+        after_help = "Examples:\n  deskgrid task list 7\n  deskgrid task list last --state failed"
+    )]
     List {
         /// Which job
         job: OneJob,

@@ -1,4 +1,5 @@
-//! The command line: names, meanings and help texts. Only what words mean; what they do is in `commands`.
+//! The command line: names, meanings and help texts. Only what words mean; what they do is in
+//! `commands`.
 
 pub(crate) mod account;
 pub(crate) mod job;
@@ -19,7 +20,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use account::AccountArgs;
 pub(crate) use job::{JobCommand, TaskCommand};
-pub(crate) use serve::{Enrol, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand};
+pub(crate) use serve::{
+    Enrol, HostCommand, IdentityCommand, MasterCommand, TokenCommand, WorkerCommand,
+};
 pub(crate) use submit::SubmitArgs;
 pub(crate) use trace::TraceCommand;
 
@@ -44,7 +47,11 @@ Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 
 /// Puts idle office PCs to work on bags of tasks.
 #[derive(Debug, Parser)]
 #[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR)]
-#[command(subcommand_required = true, arg_required_else_help = true, infer_subcommands = false)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    infer_subcommands = false
+)]
 pub(crate) struct Cli {
     /// What holds for every command.
     #[command(flatten)]
@@ -59,10 +66,22 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
     /// State directory [default: $XDG_STATE_HOME/deskgrid or ~/.local/state/deskgrid]
-    #[arg(long, global = true, env = "DESKGRID_DIR", hide_env_values = true, value_name = "DIR")]
+    #[arg(
+        long,
+        global = true,
+        env = "DESKGRID_DIR",
+        hide_env_values = true,
+        value_name = "DIR"
+    )]
     pub dir: Option<PathBuf>,
     /// cli: for people; json: exactly one JSON value; quiet: only ids
-    #[arg(long, global = true, env = "DESKGRID_OUTPUT", hide_env_values = true, value_name = "MODE")]
+    #[arg(
+        long,
+        global = true,
+        env = "DESKGRID_OUTPUT",
+        hide_env_values = true,
+        value_name = "MODE"
+    )]
     #[arg(default_value = "cli", hide_possible_values = true)]
     pub output: OutputMode,
     /// Log more to standard error (-v: what happens, -vv: every step)
@@ -90,7 +109,8 @@ pub(crate) enum OutputMode {
 /// The nouns (and the verbs that stand alone).
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The five-minute tour: a real master, real workers, one real bag of tasks, then all is gone again
+    /// The five-minute tour: a real master, real workers, one real bag of tasks, then all is gone
+    /// again
     #[command(after_help = "\
 Examples:
   deskgrid demo
@@ -112,7 +132,9 @@ only the picture stays.")]
     #[command(subcommand)]
     Identity(IdentityCommand),
     /// The audit log: who came in, who did not and why, and what admins changed; admins only
-    #[command(after_help = "Examples:\n  deskgrid audit\n  deskgrid --output json audit --last 1000")]
+    #[command(
+        after_help = "Examples:\n  deskgrid audit\n  deskgrid --output json audit --last 1000"
+    )]
     Audit(serve::AuditArgs),
     /// Give this machine the identity of a user, so that it can submit
     #[command(after_help = "\
@@ -136,7 +158,8 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Look at hosts, and take them out of service
     #[command(subcommand)]
     Host(HostCommand),
-    /// What was spent on your tasks, what of it counts, how long you waited for results, and how good estimates were
+    /// What was spent on your tasks, what of it counts, how long you waited for results, and how
+    /// good estimates were
     #[command(after_help = account::EXAMPLES)]
     Account(AccountArgs),
     /// The catalogue of scheduling policies
@@ -200,10 +223,20 @@ mod tests {
         fn visit(command: &clap::Command, path: &str) {
             let path = format!("{path} {}", command.get_name());
             assert!(command.get_about().is_some(), "{path} has no description");
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(command.has_subcommands() || help.contains("deskgrid "), "{path} has no example");
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(
+                command.has_subcommands() || help.contains("deskgrid "),
+                "{path} has no example"
+            );
             for arg in command.get_arguments() {
-                assert!(arg.get_help().is_some(), "{path}: {} has no help", arg.get_id());
+                assert!(
+                    arg.get_help().is_some(),
+                    "{path}: {} has no help",
+                    arg.get_id()
+                );
             }
             command.get_subcommands().for_each(|sub| visit(sub, &path));
         }

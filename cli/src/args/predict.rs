@@ -1,5 +1,5 @@
-//! The words of `predict`: answers about what will be, from what is known. What is not here: predictions of a job's end, which
-//! are `job predict`.
+//! The words of `predict`: answers about what will be, from what is known. What is not here:
+//! predictions of a job's end, which are `job predict`.
 
 use std::path::PathBuf;
 
@@ -23,13 +23,15 @@ pub(crate) enum PredictCommand {
     /// For how many hosts a job should hold out that can run on more or fewer
     #[command(after_help = WIDTH)]
     Width(WidthArgs),
-    /// Whether an attempt beyond its estimate would be killed to make room, under each rule of policing
+    /// Whether an attempt beyond its estimate would be killed to make room, under each rule of
+    /// policing
     #[command(after_help = "\
 Example:
   deskgrid predict kill --est 60 --elapsed 75
 Times in seconds, or any other unit for both. Attempts are killed only when a bag with a deadline arrives.")]
     Kill(KillArgs),
-    /// Where the calendar of deadlines has the tasks of a new bag, and the earliest deadline that it could be promised
+    /// Where the calendar of deadlines has the tasks of a new bag, and the earliest deadline that
+    /// it could be promised
     #[command(after_help = "\
 Example:
   deskgrid predict calendar --state calendar.json
@@ -76,7 +78,12 @@ the answers. A file of runs has one run time on a line, with a + behind it if th
 #[derive(Debug, Args)]
 pub(crate) struct LimitsArgs {
     /// The law of run times
-    #[arg(long, value_name = "LAW:NUMBERS", required_unless_present = "runs", conflicts_with = "runs")]
+    #[arg(
+        long,
+        value_name = "LAW:NUMBERS",
+        required_unless_present = "runs",
+        conflicts_with = "runs"
+    )]
     pub dist: Option<Law>,
     /// A file of past run times
     #[arg(long, value_name = "FILE")]
@@ -101,7 +108,8 @@ seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 s
 /// `deskgrid predict wait`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// What runs on how many hosts since when, how many are free, and how many are needed; else the master is asked
+    /// What runs on how many hosts since when, how many are free, and how many are needed; else the
+    /// master is asked
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// Hosts that are needed together [default: what the file says]

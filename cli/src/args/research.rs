@@ -9,27 +9,39 @@ use super::value::Dur;
 /// `deskgrid simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
-    /// Hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016, lab, or a hosts.csv with their clock rates
+    /// Hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016, lab, or a hosts.csv with their
+    /// clock rates
     #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
     pub platform: Vec<String>,
-    /// Replay a trace (hosts.csv and availability.csv) with its own clock rates; a --platform then only names it,
-    /// unless it is a file
+    /// Replay a trace (hosts.csv and availability.csv) with its own clock rates; a --platform then
+    /// only names it, unless it is a file
     #[arg(long, value_name = "DIR", conflicts_with = "model")]
     pub trace: Option<PathBuf>,
     /// How available generated hosts are [default: default]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub model: Vec<String>,
     /// Policies, with parameters as NAME:KEY=VALUE; OPTIMAL is the best that full knowledge allows
-    #[arg(long, value_name = "NAME", value_delimiter = ',', required_unless_present = "scenario")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        required_unless_present = "scenario"
+    )]
     pub policy: Vec<String>,
     /// Tasks of the job
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tasks: Vec<u32>,
     /// Time of a task on a dedicated 1.5 GHz host
-    #[arg(long, value_name = "DURATION", value_delimiter = ',', default_value = "5m")]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_delimiter = ',',
+        default_value = "5m"
+    )]
     pub size: Vec<Dur>,
-    /// When jobs start, in seconds since the trace's start (instead of random times in business hours)
+    /// When jobs start, in seconds since the trace's start (instead of random times in business
+    /// hours)
     #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub start: Vec<f64>,
     /// How many starts for each platform and size of job, six on a day
@@ -74,13 +86,16 @@ pub(crate) enum Paper {
     Kondo,
     /// Downey: Using Queue Time Predictions for Processor Allocation, 1997
     Downey,
-    /// Gainaru, Pallez, Sun and Raghavan: Speculative Scheduling for Stochastic HPC Applications, ICPP 2019
+    /// Gainaru, Pallez, Sun and Raghavan: Speculative Scheduling for Stochastic HPC Applications,
+    /// ICPP 2019
     Gainaru,
-    /// Wozniak, Jiang and Striegel: Effects of Low-Quality Computation Time Estimates in Policed Schedulers
+    /// Wozniak, Jiang and Striegel: Effects of Low-Quality Computation Time Estimates in Policed
+    /// Schedulers
     Wozniak,
     /// Petrou, Ganger and Gibson: Cluster Scheduling for Explicitly-Speculative Tasks, ICS 2004
     Petrou,
-    /// No paper: how many wrong results escape `submit --quorum`, adaptive or not, and what that costs
+    /// No paper: how many wrong results escape `submit --quorum`, adaptive or not, and what that
+    /// costs
     Liars,
 }
 
@@ -99,10 +114,12 @@ pub(crate) struct ReproduceArgs {
     /// Of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of wozniak 10, or 3; of downey 5, or 2; of petrou 12, or 3; see the report for liars]
+    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of
+    /// wozniak 10, or 3; of downey 5, or 2; of petrou 12, or 3; see the report for liars]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
-    /// Gainaru: also run this log again; downey: predict its waits (KTH-SP2, in the Standard Workload Format)
+    /// Gainaru: also run this log again; downey: predict its waits (KTH-SP2, in the Standard
+    /// Workload Format)
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Threads; the results are the same on any number [default: one for each processor]

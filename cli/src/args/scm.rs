@@ -1,4 +1,5 @@
-//! The words of `deskgrid worker install` and its like on Windows, where a service is known by its name.
+//! The words of `deskgrid worker install` and its like on Windows, where a service is known by its
+//! name.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! Words of the commands that run deskgrid itself and let machines join: master, worker, token, login, host, demo.
+//! Words of the commands that run deskgrid itself and let machines join: master, worker, token,
+//! login, host, demo.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -42,20 +43,26 @@ The first start makes the grid's own CA, and an admin identity in the same state
 commands with the same --dir on this machine may do everything at once.")]
     Start(MasterArgs),
     /// Return once the master answers
-    #[command(after_help = "Example:\n  deskgrid master start & deskgrid master wait --timeout 30s")]
+    #[command(
+        after_help = "Example:\n  deskgrid master start & deskgrid master wait --timeout 30s"
+    )]
     Wait {
         /// Give up after this long (exit code 4) [default: never]
         #[arg(long, value_name = "DUR")]
         timeout: Option<Dur>,
     },
-    /// Make a new CA; the present one is trusted until every machine has renewed its certificate. Stop the master first
-    #[command(after_help = "Examples:\n  deskgrid master rotate-ca\n  deskgrid master rotate-ca --overlap 90d")]
+    /// Make a new CA; the present one is trusted until every machine has renewed its certificate.
+    /// Stop the master first
+    #[command(
+        after_help = "Examples:\n  deskgrid master rotate-ca\n  deskgrid master rotate-ca --overlap 90d"
+    )]
     RotateCa {
         /// For how long the present CA is still trusted: longer than any machine is switched off
         #[arg(long, value_name = "DUR", default_value = "45d")]
         overlap: Dur,
     },
-    /// Copy the master's store, the files that it names and its keys to a directory or a .tar, while it runs
+    /// Copy the master's store, the files that it names and its keys to a directory or a .tar,
+    /// while it runs
     #[command(after_help = "\
 Examples:
   deskgrid master backup /backup/deskgrid-monday
@@ -67,7 +74,8 @@ grid's CA key: keep it as safe as the master. Exit code 1: something that the st
         #[arg(value_name = "DIR|FILE.tar")]
         to: PathBuf,
     },
-    /// Look whether the master's files are sound: store, content, keys. Changes nothing; the master may run
+    /// Look whether the master's files are sound: store, content, keys. Changes nothing; the master
+    /// may run
     #[command(after_help = "\
 Examples:
   deskgrid master check
@@ -102,13 +110,16 @@ pub(crate) struct MasterArgs {
     /// A TOML file with more settings; flags go before it
     #[arg(long, value_name = "F")]
     pub config: Option<PathBuf>,
-    /// Write every event and decision of the scheduler to a file, for replay; a file that is there goes on
+    /// Write every event and decision of the scheduler to a file, for replay; a file that is there
+    /// goes on
     #[arg(long, value_name = "F")]
     pub record: Option<PathBuf>,
-    /// Start this once on a store that is older than, or not as, the master left it: what is missing stays missing
+    /// Start this once on a store that is older than, or not as, the master left it: what is
+    /// missing stays missing
     #[arg(long)]
     pub accept_store: bool,
-    /// Start this once although the master was up at a later time than the clock shows now: the clock is right
+    /// Start this once although the master was up at a later time than the clock shows now: the
+    /// clock is right
     #[arg(long)]
     pub accept_clock: bool,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.
@@ -130,7 +141,10 @@ impl FromStr for Http {
     fn from_str(s: &str) -> Result<Self, String> {
         match s {
             "none" => Ok(Http::Off),
-            address => address.parse().map(Http::At).map_err(|_| format!("`{s}` is neither ADDR:PORT nor `none`")),
+            address => address
+                .parse()
+                .map(Http::At)
+                .map_err(|_| format!("`{s}` is neither ADDR:PORT nor `none`")),
         }
     }
 }
@@ -172,7 +186,8 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     /// End a pause; needs no master
     #[command(after_help = "Example:\n  deskgrid worker resume")]
     Resume,
-    /// Make the worker a service of systemd, which starts with the PC; shows what it would do unless --yes
+    /// Make the worker a service of systemd, which starts with the PC; shows what it would do
+    /// unless --yes
     #[cfg(unix)]
     #[command(after_help = "\
 Examples:
@@ -183,9 +198,12 @@ The same command on every PC: a token made with --uses 100 lets a hundred of the
     Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
     #[cfg(unix)]
-    #[command(after_help = "Examples:\n  deskgrid worker uninstall\n  sudo deskgrid worker uninstall --yes")]
+    #[command(
+        after_help = "Examples:\n  deskgrid worker uninstall\n  sudo deskgrid worker uninstall --yes"
+    )]
     Uninstall(ServiceArgs),
-    /// Make the worker a service of Windows, which starts with the PC; shows what it would do unless --yes
+    /// Make the worker a service of Windows, which starts with the PC; shows what it would do
+    /// unless --yes
     #[cfg(windows)]
     #[command(after_help = "\
 Examples:
@@ -195,11 +213,16 @@ The same command, as administrator, on every PC: a token made with --uses 100 le
     Install(Box<InstallArgs>),
     /// Remove the service with all that the worker keeps; shows what it would do unless --yes
     #[cfg(windows)]
-    #[command(after_help = "Examples:\n  deskgrid worker uninstall\n  deskgrid worker uninstall --yes")]
+    #[command(
+        after_help = "Examples:\n  deskgrid worker uninstall\n  deskgrid worker uninstall --yes"
+    )]
     Uninstall(ServiceArgs),
     /// Be the service; for nobody but the service manager
     #[cfg(windows)]
-    #[command(hide = true, after_help = "Example:\n  deskgrid worker install makes a service that calls this")]
+    #[command(
+        hide = true,
+        after_help = "Example:\n  deskgrid worker install makes a service that calls this"
+    )]
     Service(super::scm::RunArgs),
 }
 
@@ -266,9 +289,16 @@ pub(crate) struct Enrol {
     /// The master's address; of who has joined, in place of the one that is known
     #[arg(long, value_name = "HOST:PORT")]
     pub master: Option<String>,
-    /// The token that the admin made with `deskgrid token create`; `-` reads it from standard input. Better given by
-    /// --join-file or DESKGRID_JOIN: other accounts can read arguments until they are erased, which is done at once
-    #[arg(long, value_name = "TOKEN|-", requires = "master", conflicts_with = "join_file", allow_hyphen_values = true)]
+    /// The token that the admin made with `deskgrid token create`; `-` reads it from standard
+    /// input. Better given by --join-file or DESKGRID_JOIN: other accounts can read arguments until
+    /// they are erased, which is done at once
+    #[arg(
+        long,
+        value_name = "TOKEN|-",
+        requires = "master",
+        conflicts_with = "join_file",
+        allow_hyphen_values = true
+    )]
     pub join: Option<JoinWord>,
     /// A file that holds the token
     #[arg(long, value_name = "F", requires = "master")]
@@ -368,7 +398,9 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum IdentityCommand {
     /// Everybody who has joined, with when their certificate expires; admins only
-    #[command(after_help = "Examples:\n  deskgrid identity list\n  deskgrid --output json identity list")]
+    #[command(
+        after_help = "Examples:\n  deskgrid identity list\n  deskgrid --output json identity list"
+    )]
     List,
     /// Let somebody in who joined with a token made with --approve; admins only
     #[command(after_help = "Example:\n  deskgrid identity approve desk-3")]

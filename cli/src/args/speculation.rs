@@ -19,7 +19,8 @@ pub(crate) struct RequestArgs {
     /// Which: a job that was disclosed, or tasks of it, such as 7, last, 7.1 or last.2-5
     #[arg(value_name = "JOB[.TASKS]")]
     pub what: Wanted,
-    /// Wait for the results, and print each one's standard output as it comes; exit code 3 if some failed
+    /// Wait for the results, and print each one's standard output as it comes; exit code 3 if some
+    /// failed
     #[arg(long)]
     pub wait: bool,
 }
@@ -36,9 +37,14 @@ pub(crate) struct Wanted {
 impl std::str::FromStr for Wanted {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let (job, tasks) = text.split_once('.').map_or((text, "all"), |(job, tasks)| (job, tasks));
+        let (job, tasks) = text
+            .split_once('.')
+            .map_or((text, "all"), |(job, tasks)| (job, tasks));
         let job = job.parse()?;
-        Ok(Wanted { job, tasks: tasks.parse().map_err(|why| format!("{why}"))? })
+        Ok(Wanted {
+            job,
+            tasks: tasks.parse().map_err(|why| format!("{why}"))?,
+        })
     }
 }
 
@@ -50,9 +56,21 @@ mod tests {
     #[test]
     fn a_job_or_some_of_its_tasks_are_wanted() {
         let parse = |text: &str| text.parse::<Wanted>();
-        assert_eq!(parse("7"), Ok(Wanted { job: OneJob::Id(JobId(7)), tasks: Selector::All }));
+        assert_eq!(
+            parse("7"),
+            Ok(Wanted {
+                job: OneJob::Id(JobId(7)),
+                tasks: Selector::All
+            })
+        );
         let some = Selector::Ids(IdSet::from_range(2, 5));
-        assert_eq!(parse("last.2-5"), Ok(Wanted { job: OneJob::Last, tasks: some }));
+        assert_eq!(
+            parse("last.2-5"),
+            Ok(Wanted {
+                job: OneJob::Last,
+                tasks: some
+            })
+        );
         assert!(parse("7.x").is_err() && parse("x.1").is_err());
     }
 }

@@ -73,13 +73,15 @@ pub(crate) struct JobArgs {
     /// One task for each index, such as 1-100 or 1-99:2
     #[arg(long, value_name = "IDS", group = "bag", help_heading = "Tasks")]
     pub array: Option<Array>,
-    /// One task for each line of a file (- is standard input); empty lines are skipped; %{ITEM} is the line
+    /// One task for each line of a file (- is standard input); empty lines are skipped; %{ITEM} is
+    /// the line
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub each_line: Option<PathBuf>,
     /// One task for each value of a JSON array; %{ITEM} is the string, or the value as JSON
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub from_json: Option<PathBuf>,
-    /// Send a file; tasks find it as NAME (%{ITEM} and %{TASK_ID} choose one file per task) [repeatable]
+    /// Send a file; tasks find it as NAME (%{ITEM} and %{TASK_ID} choose one file per task)
+    /// [repeatable]
     #[arg(long, value_name = "F[:NAME]", help_heading = "Files")]
     pub input: Vec<String>,
     /// Bring back the files that match; a task that leaves none has failed [repeatable]
@@ -100,18 +102,24 @@ pub(crate) struct JobArgs {
     /// How often a failed task is tried again [default: 0]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub retries: Option<u32>,
-    /// How many executions of a task may be lost with their hosts before it counts as failed [default: 10]
+    /// How many executions of a task may be lost with their hosts before it counts as failed
+    /// [default: 10]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_losses: Option<u32>,
-    /// The longest that one attempt may run, suspensions not counted; auto, with --deadline or --width: what past runs of the
-    /// program teach, killed then and tried again with more
+    /// The longest that one attempt may run, suspensions not counted; auto, with --deadline or
+    /// --width: what past runs of the program teach, killed then and tried again with more
     #[arg(long, value_name = "DUR|auto", help_heading = "Rules")]
     pub timeout: Option<Limit>,
     /// Cancel the rest once more tasks than this have failed
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_fails: Option<u64>,
     /// Order of your own jobs: higher goes first [default: 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Rules")]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Rules"
+    )]
     pub priority: Option<i32>,
     /// How tasks are placed; see `deskgrid policy list`
     #[arg(long, value_name = "NAME[:KEY=VALUE]", help_heading = "Rules")]
@@ -119,39 +127,60 @@ pub(crate) struct JobArgs {
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
-    /// An estimate for each task: a file with a duration a line, in the order of the tasks (- is standard input). Tasks of
-    /// --from-json may have theirs as `"estimate"`: a duration, or seconds
+    /// An estimate for each task: a file with a duration a line, in the order of the tasks (- is
+    /// standard input). Tasks of --from-json may have theirs as `"estimate"`: a duration, or
+    /// seconds
     #[arg(long, value_name = "F", help_heading = "Rules")]
     pub estimates: Option<Estimates>,
-    /// Take the job only if all of it can be expected to be done by then: a date, or so long from now; else exit code 5, and
-    /// what could be promised
+    /// Take the job only if all of it can be expected to be done by then: a date, or so long from
+    /// now; else exit code 5, and what could be promised
     #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
     pub deadline: Option<Deadline>,
-    /// Say what may be needed, the likeliest first: nobody waits for a task until `deskgrid request` asks for it, and only
-    /// requested tasks are billed
+    /// Say what may be needed, the likeliest first: nobody waits for a task until `deskgrid
+    /// request` asks for it, and only requested tasks are billed
     #[arg(long, help_heading = "Rules", conflicts_with_all = ["deadline", "quorum"])]
     pub disclose: bool,
-    /// Run the command as so many ranks at once, each on a host of its own, held together from start to end: N, A..B, or auto for
-    /// as many as should end it the soonest (%{RANK} counts from 0, %{WIDTH} is how many)
-    #[arg(long, value_name = "N|A..B|auto", help_heading = "Several hosts at once")]
+    /// Run the command as so many ranks at once, each on a host of its own, held together from
+    /// start to end: N, A..B, or auto for as many as should end it the soonest (%{RANK} counts from
+    /// 0, %{WIDTH} is how many)
+    #[arg(
+        long,
+        value_name = "N|A..B|auto",
+        help_heading = "Several hosts at once"
+    )]
     #[arg(conflicts_with_all = ["bag", "deadline", "quorum", "disclose", "estimate", "estimates", "noop"])]
     pub width: Option<Width>,
-    /// With --width: what all of it takes on one host of speed 1; else that is learned from earlier runs
-    #[arg(long, value_name = "DUR", requires = "width", help_heading = "Several hosts at once")]
+    /// With --width: what all of it takes on one host of speed 1; else that is learned from earlier
+    /// runs
+    #[arg(
+        long,
+        value_name = "DUR",
+        requires = "width",
+        help_heading = "Several hosts at once"
+    )]
     pub work: Option<Dur>,
-    /// With --width: its average parallelism, and the variance of that, as in 12:0.5; else learned from earlier runs
-    #[arg(long, value_name = "A[:SIGMA]", requires = "width", help_heading = "Several hosts at once")]
+    /// With --width: its average parallelism, and the variance of that, as in 12:0.5; else learned
+    /// from earlier runs
+    #[arg(
+        long,
+        value_name = "A[:SIGMA]",
+        requires = "width",
+        help_heading = "Several hosts at once"
+    )]
     pub parallelism: Option<Parallelism>,
-    /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt goes on from there
+    /// Keep what a task writes to $DESKGRID_CHECKPOINT_DIR this often, so that its next attempt
+    /// goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
     /// So many results of each task must agree, from hosts of different owners [default: 1]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub quorum: Option<u32>,
-    /// With --quorum: believe hosts whose results have agreed with others' for long enough, and only audit them
+    /// With --quorum: believe hosts whose results have agreed with others' for long enough, and
+    /// only audit them
     #[arg(long, help_heading = "Rules")]
     pub adaptive: bool,
-    /// When results agree: bytes, or float:PART where numbers may differ by that part [default: bytes]
+    /// When results agree: bytes, or float:PART where numbers may differ by that part [default:
+    /// bytes]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub compare: Option<Agree>,
     /// Only on hosts that confine tasks so well: process, landlock, namespace or account
@@ -169,13 +198,18 @@ pub(crate) struct JobArgs {
 }
 
 impl JobArgs {
-    /// These, and what they leave open from `file`. A list given here takes the place of the file's list.
+    /// These, and what they leave open from `file`. A list given here takes the place of the file's
+    /// list.
     pub(crate) fn over(self, file: JobArgs) -> JobArgs {
         fn list<T>(here: Vec<T>, file: Vec<T>) -> Vec<T> {
             if here.is_empty() { file } else { here }
         }
         let bag_here = self.array.is_some() || self.each_line.is_some() || self.from_json.is_some();
-        let bag = if bag_here { JobArgs::default() } else { file.clone() };
+        let bag = if bag_here {
+            JobArgs::default()
+        } else {
+            file.clone()
+        };
         let noop = self.noop || (file.noop && self.command.is_empty());
         JobArgs {
             name: self.name.or(file.name),
@@ -207,7 +241,11 @@ impl JobArgs {
             compare: self.compare.or(file.compare),
             confinement: self.confinement.or(file.confinement),
             network: self.network || file.network,
-            command: if self.noop { Vec::new() } else { list(self.command, file.command) },
+            command: if self.noop {
+                Vec::new()
+            } else {
+                list(self.command, file.command)
+            },
             noop,
         }
     }

@@ -18,14 +18,16 @@ Examples:
 Admins only, without --from: it says when people were at their desks.
 What each format can hold, and what it loses, stands in the README.")]
     Export(ExportArgs),
-    /// Put a trace of others into the format that simulate and stats take: DIR/hosts.csv and DIR/availability.csv
+    /// Put a trace of others into the format that simulate and stats take: DIR/hosts.csv and
+    /// DIR/availability.csv
     #[command(after_help = "\
 Examples:
   deskgrid trace import --format fta lanl05_event_trace.tab --out lanl05
   deskgrid trace import --format boinc /var/lib/boinc/time_stats_log --out mine
 Then: deskgrid simulate --trace lanl05 --policy deskgrid")]
     Import(ImportArgs),
-    /// What a trace's hosts are like: how long they stay, how long they are away, how often tasks fail
+    /// What a trace's hosts are like: how long they stay, how long they are away, how often tasks
+    /// fail
     #[command(after_help = "\
 Examples:
   deskgrid trace stats --since 7d
@@ -99,7 +101,8 @@ pub(crate) struct StatsArgs {
     /// Also draw figures there
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
-    /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab [default: sdsc, if a model is named]
+    /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab [default: sdsc, if
+    /// a model is named]
     #[arg(long, value_name = "NAME")]
     pub platform: Option<String>,
     /// How available they are [default: default, if a platform is named]

@@ -16,7 +16,8 @@ use serde::{Deserialize, Deserializer};
 #[serde(try_from = "String")]
 pub(crate) struct Dur(pub Duration);
 
-/// What was given as a join token: the token, or `-` for one line of standard input. Never printed, whatever it is.
+/// What was given as a join token: the token, or `-` for one line of standard input. Never printed,
+/// whatever it is.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct JoinWord(pub String);
 
@@ -88,7 +89,8 @@ pub enum OneJob {
     Last,
 }
 
-/// Some jobs, and whether they were named as one job: that decides the shape of the answer, not how many there are.
+/// Some jobs, and whether they were named as one job: that decides the shape of the answer, not how
+/// many there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Jobs {
     /// Which.
@@ -120,13 +122,19 @@ impl FromStr for When {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         let text = s.trim();
-        let date = if text.contains(['T', ' ']) { text.to_owned() } else { format!("{text}T00:00:00Z") };
+        let date = if text.contains(['T', ' ']) {
+            text.to_owned()
+        } else {
+            format!("{text}T00:00:00Z")
+        };
         if let Some(since_s) = simulator::trace::parse_date_s(&date) {
             return Ok(When::At(Time(Span::from_secs_f64(since_s).0)));
         }
-        humantime::parse_duration(text)
-            .map(When::Ago)
-            .map_err(|_| format!("`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration ago such as 7d"))
+        humantime::parse_duration(text).map(When::Ago).map_err(|_| {
+            format!(
+                "`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration ago such as 7d"
+            )
+        })
     }
 }
 
@@ -151,7 +159,9 @@ impl<'de> Deserialize<'de> for Estimates {
         impl<'de> Visitor<'de> for Form {
             type Value = Estimates;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("durations such as [\"90s\", \"2m\"], or the name of a file with one a line")
+                f.write_str(
+                    "durations such as [\"90s\", \"2m\"], or the name of a file with one a line",
+                )
             }
             fn visit_str<E: de::Error>(self, path: &str) -> Result<Estimates, E> {
                 Ok(path.into())
@@ -200,7 +210,9 @@ impl FromStr for Deadline {
         match s.parse() {
             Ok(When::At(time)) => Ok(Deadline::At(time)),
             Ok(When::Ago(duration)) => Ok(Deadline::In(duration)),
-            Err(_) => Err(format!("`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration such as 2h")),
+            Err(_) => Err(format!(
+                "`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration such as 2h"
+            )),
         }
     }
 }
@@ -255,7 +267,9 @@ impl FromStr for Width {
         let (least, most) = text.split_once("..").unwrap_or((text, text));
         match (least.trim().parse::<u32>(), most.trim().parse::<u32>()) {
             (Ok(least), Ok(most)) if 0 < least && least <= most => Ok(Width::Between(least, most)),
-            _ => Err(format!("`{s}` is no number of hosts such as 8, 4..16 or auto")),
+            _ => Err(format!(
+                "`{s}` is no number of hosts such as 8, 4..16 or auto"
+            )),
         }
     }
 }
@@ -263,12 +277,21 @@ impl FromStr for Width {
 impl FromStr for Parallelism {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-        let (parallelism, sigma) = s.split_once(':').map_or((s, None), |(a, sigma)| (a, Some(sigma)));
+        let number = |text: &str| {
+            text.trim()
+                .parse::<f64>()
+                .ok()
+                .filter(|number| number.is_finite())
+        };
+        let (parallelism, sigma) = s
+            .split_once(':')
+            .map_or((s, None), |(a, sigma)| (a, Some(sigma)));
         let sigma = sigma.map(|text| number(text).filter(|sigma| *sigma >= 0.0).ok_or(()));
         match (number(parallelism).filter(|a| *a >= 1.0), sigma.transpose()) {
             (Some(parallelism), Ok(sigma)) => Ok(Parallelism(parallelism, sigma)),
-            _ => Err(format!("`{s}` is no average parallelism (at least 1) such as 12, or with its variance 12:0.5")),
+            _ => Err(format!(
+                "`{s}` is no average parallelism (at least 1) such as 12, or with its variance 12:0.5"
+            )),
         }
     }
 }
@@ -276,14 +299,19 @@ impl FromStr for Parallelism {
 impl FromStr for Array {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        common::selector::parse_ids(s).map(Array).map_err(|error| error.to_string())
+        common::selector::parse_ids(s)
+            .map(Array)
+            .map_err(|error| error.to_string())
     }
 }
 
 impl FromStr for Agree {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        s.trim().parse().map(Agree).map_err(|error: common::job::BadCompare| error.to_string())
+        s.trim()
+            .parse()
+            .map(Agree)
+            .map_err(|error: common::job::BadCompare| error.to_string())
     }
 }
 
@@ -300,15 +328,26 @@ impl FromStr for Pair {
 impl FromStr for OneJob {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        if s == "last" { Ok(OneJob::Last) } else { s.parse().map(OneJob::Id).map_err(|e| format!("{e}, or `last`")) }
+        if s == "last" {
+            Ok(OneJob::Last)
+        } else {
+            s.parse()
+                .map(OneJob::Id)
+                .map_err(|e| format!("{e}, or `last`"))
+        }
     }
 }
 
 impl FromStr for Jobs {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        let selector = s.parse().map_err(|e: common::selector::BadSelector| e.to_string())?;
-        Ok(Jobs { selector, one: s.trim().parse::<OneJob>().is_ok() })
+        let selector = s
+            .parse()
+            .map_err(|e: common::selector::BadSelector| e.to_string())?;
+        Ok(Jobs {
+            selector,
+            one: s.trim().parse::<OneJob>().is_ok(),
+        })
     }
 }
 
@@ -353,7 +392,10 @@ mod tests {
         assert_eq!("4..16".parse(), Ok(Width::Between(4, 16)));
         assert_eq!("auto".parse(), Ok(Width::Auto));
         for wrong in ["0", "5..4", "..4", "4..", "-1", "many"] {
-            assert!(wrong.parse::<Width>().unwrap_err().contains("4..16"), "{wrong}");
+            assert!(
+                wrong.parse::<Width>().unwrap_err().contains("4..16"),
+                "{wrong}"
+            );
         }
         assert_eq!("12:0.5".parse(), Ok(Parallelism(12.0, Some(0.5))));
         assert_eq!("12".parse(), Ok(Parallelism(12.0, None)));
@@ -365,7 +407,10 @@ mod tests {
     #[test]
     fn times_are_of_the_calendar_or_ago() {
         let now = Time(1_700_000_000_000_000);
-        let s = |text: &str| text.parse::<When>().map(|when| when.time(now).0 / 1_000_000);
+        let s = |text: &str| {
+            text.parse::<When>()
+                .map(|when| when.time(now).0 / 1_000_000)
+        };
         assert_eq!(s("2023-11-14"), Ok(1_699_920_000));
         assert_eq!(s("2023-11-14T22:13:20+01:00"), Ok(1_699_996_400));
         assert_eq!(s("1h"), Ok(1_699_996_400));
@@ -387,7 +432,11 @@ mod tests {
         assert!("90".parse::<Dur>().unwrap_err().contains("90s"));
         assert_eq!("auto".parse::<Limit>(), Ok(Limit::Auto));
         assert!("soon".parse::<Limit>().unwrap_err().contains("or `auto`"));
-        assert!("0s".parse::<Limit>().unwrap_err().contains("longer than nothing"));
+        assert!(
+            "0s".parse::<Limit>()
+                .unwrap_err()
+                .contains("longer than nothing")
+        );
         assert!("=x".parse::<Pair>().is_err() && "x".parse::<Pair>().is_err());
         assert!("x".parse::<OneJob>().unwrap_err().contains("`last`"));
         assert!("5-1".parse::<Array>().unwrap_err().contains("ends before"));

@@ -14,18 +14,37 @@ use crate::session::Session;
 /// Asks and prints.
 pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
-    let accounts = session.accounts(&Request::Account { user: args.user.clone(), jobs: args.jobs }).await?;
-    let estimates = session.estimates(&Request::Estimates { user: args.user }).await?;
-    let users = || accounts.iter().filter(|account| account.job.is_none()).map(|account| account.user.clone());
+    let accounts = session
+        .accounts(&Request::Account {
+            user: args.user.clone(),
+            jobs: args.jobs,
+        })
+        .await?;
+    let estimates = session
+        .estimates(&Request::Estimates { user: args.user })
+        .await?;
+    let users = || {
+        accounts
+            .iter()
+            .filter(|account| account.job.is_none())
+            .map(|account| account.user.clone())
+    };
     let text = || {
         let headings = [
-            "USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "SCALED", "WAITED", "P90", "SLOWDOWN", "P90",
-            "KEPT",
+            "USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "SCALED", "WAITED",
+            "P90", "SLOWDOWN", "P90", "KEPT",
         ];
         let mut rows = Rows::new(&headings, context.out.color());
         accounts.iter().for_each(|account| rows.add(spent(account)));
         let spent = rows.text("nothing was spent yet\n");
-        let headings = ["USER", "PROGRAM", "TASKS", "TOOK/ESTIMATED", "MOSTLY", "QOE"];
+        let headings = [
+            "USER",
+            "PROGRAM",
+            "TASKS",
+            "TOOK/ESTIMATED",
+            "MOSTLY",
+            "QOE",
+        ];
         let mut rows = Rows::new(&headings, context.out.color());
         estimates.iter().for_each(|view| rows.add(row(view)));
         format!("{spent}\n{}", rows.text("no task has been measured yet\n"))
@@ -41,13 +60,28 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
 
 fn row(view: &EstimatesView) -> [String; 6] {
     let [ratio, mostly, qoe] = match &view.quality {
-        None => ["nothing was estimated".to_owned(), String::new(), String::new()],
+        None => [
+            "nothing was estimated".to_owned(),
+            String::new(),
+            String::new(),
+        ],
         Some(quality) => {
             let (ratio, low, high) = quality.ratio;
-            [format!("{ratio:.2}"), format!("{low:.2} to {high:.2}"), format!("{:.0} %", 100.0 * quality.qoe)]
+            [
+                format!("{ratio:.2}"),
+                format!("{low:.2} to {high:.2}"),
+                format!("{:.0} %", 100.0 * quality.qoe),
+            ]
         }
     };
-    [view.user.clone(), view.program.clone(), view.tasks.to_string(), ratio, mostly, qoe]
+    [
+        view.user.clone(),
+        view.program.clone(),
+        view.tasks.to_string(),
+        ratio,
+        mostly,
+        qoe,
+    ]
 }
 
 fn spent(account: &AccountView) -> [String; 13] {
@@ -56,7 +90,9 @@ fn spent(account: &AccountView) -> [String; 13] {
     let some = |value: Option<f64>| value.map(seconds).unwrap_or_default();
     [
         account.user.clone(),
-        account.job.map_or_else(|| "all".to_owned(), |job| job.to_string()),
+        account
+            .job
+            .map_or_else(|| "all".to_owned(), |job| job.to_string()),
         account.tasks.to_string(),
         account.finished.to_string(),
         seconds(account.used_s),
@@ -67,14 +103,22 @@ fn spent(account: &AccountView) -> [String; 13] {
         some(of(account.response_s, |spread| spread.p90)),
         factor(of(account.slowdown, |spread| spread.mean)),
         factor(of(account.slowdown, |spread| spread.p90)),
-        if account.kept_bytes > 0 { format!("{} bytes", account.kept_bytes) } else { String::new() },
+        if account.kept_bytes > 0 {
+            format!("{} bytes", account.kept_bytes)
+        } else {
+            String::new()
+        },
     ]
 }
 
 /// Both readings of scaled billed resources: over what was requested, and over what was waited for.
 fn scaled(account: &AccountView) -> String {
     let both = [account.scaled_if_all_billed, account.scaled_by_waited_for];
-    both.into_iter().flatten().map(|scaled| format!("{scaled:.2}")).collect::<Vec<_>>().join(", ")
+    both.into_iter()
+        .flatten()
+        .map(|scaled| format!("{scaled:.2}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn factor(value: Option<f64>) -> String {
@@ -115,8 +159,20 @@ struct Spread {
 }
 
 impl From<SpreadView> for Spread {
-    fn from(SpreadView { mean, p50, p90, p99 }: SpreadView) -> Self {
-        Spread { mean, p50, p90, p99 }
+    fn from(
+        SpreadView {
+            mean,
+            p50,
+            p90,
+            p99,
+        }: SpreadView,
+    ) -> Self {
+        Spread {
+            mean,
+            p50,
+            p90,
+            p99,
+        }
     }
 }
 
@@ -147,10 +203,25 @@ mod tests {
 
     #[test]
     fn a_row_says_how_long_tasks_took_by_what_was_estimated() {
-        let quality = Some(QualityView { tasks: 9, ratio: (0.5, 0.25, 2.0), qoe: 0.75 });
-        let view = EstimatesView { user: "ada".into(), program: "render".into(), tasks: 12, quality };
-        assert_eq!(row(&view), ["ada", "render", "12", "0.50", "0.25 to 2.00", "75 %"].map(str::to_owned));
-        let none = EstimatesView { quality: None, ..view };
+        let quality = Some(QualityView {
+            tasks: 9,
+            ratio: (0.5, 0.25, 2.0),
+            qoe: 0.75,
+        });
+        let view = EstimatesView {
+            user: "ada".into(),
+            program: "render".into(),
+            tasks: 12,
+            quality,
+        };
+        assert_eq!(
+            row(&view),
+            ["ada", "render", "12", "0.50", "0.25 to 2.00", "75 %"].map(str::to_owned)
+        );
+        let none = EstimatesView {
+            quality: None,
+            ..view
+        };
         assert_eq!(row(&none)[3], "nothing was estimated");
     }
 }

@@ -43,7 +43,9 @@ pub(super) async fn run(
     let mut outputs = session.outputs(job, tasks).await?;
     outputs.sort_by_key(|output| output.attempt.task);
     if outputs.is_empty() {
-        note(&format!("no task of job {job} has left anything yet; deskgrid task list {job} shows how far they are"));
+        note(&format!(
+            "no task of job {job} has left anything yet; deskgrid task list {job} shows how far they are"
+        ));
     }
     note_removed(session, &outputs).await?;
     let mut all = Vec::new();
@@ -61,8 +63,20 @@ pub(super) async fn run(
         }
     }
     if context.out.mode() == OutputMode::Json {
-        let stream = if stream == StreamName::Stdout { "stdout" } else { "stderr" };
-        context.out.show(&Streams { job: job.0, stream, tasks: all }, String::new, Vec::new)?;
+        let stream = if stream == StreamName::Stdout {
+            "stdout"
+        } else {
+            "stderr"
+        };
+        context.out.show(
+            &Streams {
+                job: job.0,
+                stream,
+                tasks: all,
+            },
+            String::new,
+            Vec::new,
+        )?;
     }
     Ok(())
 }
@@ -76,16 +90,24 @@ pub(super) async fn written(
     let captured = choose(output, stream);
     let bytes = content(session, &captured.content).await?;
     if captured.dropped > 0 {
-        note(&format!("{}: {} more bytes were dropped at the limit", output.attempt.task, captured.dropped));
+        note(&format!(
+            "{}: {} more bytes were dropped at the limit",
+            output.attempt.task, captured.dropped
+        ));
     }
     Ok((bytes, captured.dropped))
 }
 
 /// Says of which tasks what they left is there no more, and how they run again.
 pub(super) async fn note_removed(session: &Session, outputs: &[OutputView]) -> Result<(), Failure> {
-    let removed: Vec<TaskId> =
-        outputs.iter().filter(|output| output.removed).map(|output| output.attempt.task).collect();
-    let Some(TaskId { job, .. }) = removed.first().copied() else { return Ok(()) };
+    let removed: Vec<TaskId> = outputs
+        .iter()
+        .filter(|output| output.removed)
+        .map(|output| output.attempt.task)
+        .collect();
+    let Some(TaskId { job, .. }) = removed.first().copied() else {
+        return Ok(());
+    };
     let tasks: IdSet = removed.iter().map(|task| task.index).collect();
     for view in session.tasks(job, Selector::Ids(tasks), Vec::new()).await? {
         note(&removed_in_words(view.task, view.state));
@@ -98,7 +120,10 @@ pub(super) fn removed_in_words(task: TaskId, state: TaskState) -> String {
     let again = match state {
         TaskState::Finished => format!("deskgrid request {task} runs it again"),
         TaskState::Failed | TaskState::Cancelled => {
-            format!("deskgrid job retry {} --tasks {} runs it again", task.job, task.index)
+            format!(
+                "deskgrid job retry {} --tasks {} runs it again",
+                task.job, task.index
+            )
         }
         _ => "it is to run again".to_owned(),
     };
@@ -117,7 +142,8 @@ async fn content(session: &Session, content: &Content) -> Result<Vec<u8>, Failur
         Content::Inline(bytes) => return Ok(bytes.clone()),
         Content::Blob(blob) => *blob,
     };
-    let dir = tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
+    let dir =
+        tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
     let path = dir.path().join("stream");
     session.client().fetch(blob, &path).await?;
     std::fs::read(&path).map_err(|e| Failure::io(format!("cannot read {}", path.display()), &e))

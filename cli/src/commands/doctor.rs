@@ -1,5 +1,5 @@
-//! `deskgrid doctor`: what of deskgrid is on this machine, whether anything is wrong with it, and what to do. Changes
-//! nothing; asks the master who it is, and no more.
+//! `deskgrid doctor`: what of deskgrid is on this machine, whether anything is wrong with it, and
+//! what to do. Changes nothing; asks the master who it is, and no more.
 
 mod machine;
 mod master;
@@ -40,21 +40,38 @@ struct Finding {
 
 impl Finding {
     fn ok(check: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { check: check.into(), severity: Severity::Ok, what: what.into(), todo: None }
+        Self {
+            check: check.into(),
+            severity: Severity::Ok,
+            what: what.into(),
+            todo: None,
+        }
     }
 
     fn note(check: impl Into<String>, what: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { severity: Severity::Note, todo: Some(todo.into()), ..Self::ok(check, what) }
+        Self {
+            severity: Severity::Note,
+            todo: Some(todo.into()),
+            ..Self::ok(check, what)
+        }
     }
 
     fn wrong(check: impl Into<String>, what: impl Into<String>, todo: impl Into<String>) -> Self {
-        Self { severity: Severity::Wrong, todo: Some(todo.into()), ..Self::ok(check, what) }
+        Self {
+            severity: Severity::Wrong,
+            todo: Some(todo.into()),
+            ..Self::ok(check, what)
+        }
     }
 
     /// A failure as a finding.
     fn failed(check: impl Into<String>, failure: &Failure) -> Self {
-        let what =
-            failure.because.as_ref().map_or(failure.what.clone(), |because| format!("{}: {because}", failure.what));
+        let what = failure
+            .because
+            .as_ref()
+            .map_or(failure.what.clone(), |because| {
+                format!("{}: {because}", failure.what)
+            });
         Self::wrong(check, what, failure.hint.clone())
     }
 }
@@ -67,7 +84,12 @@ struct Findings {
 
 /// Looks at everything that is here.
 pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Failure> {
-    let config = args.config.as_deref().map(worker::Config::load).transpose()?.unwrap_or_default();
+    let config = args
+        .config
+        .as_deref()
+        .map(worker::Config::load)
+        .transpose()?
+        .unwrap_or_default();
     let mut findings = machine::program(&context.state);
     let here = master::identities(&context.state);
     for (who, identity) in &here {
@@ -79,17 +101,37 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         findings.extend(machine::abilities(&config).await);
     }
     findings.extend(machine::disk(&context.state));
-    let wrong = findings.iter().any(|finding| finding.severity == Severity::Wrong);
+    let wrong = findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Wrong);
     let found = Findings { wrong, findings };
-    let ids = || found.findings.iter().filter(|f| f.severity == Severity::Wrong).map(|f| f.check.clone()).collect();
+    let ids = || {
+        found
+            .findings
+            .iter()
+            .filter(|f| f.severity == Severity::Wrong)
+            .map(|f| f.check.clone())
+            .collect()
+    };
     context.out.show(&found, || text(&found), ids)?;
     Ok(if wrong { Exit::Error } else { Exit::Well })
 }
 
 fn text(found: &Findings) -> String {
-    let width = found.findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
+    let width = found
+        .findings
+        .iter()
+        .map(|finding| finding.check.len())
+        .max()
+        .unwrap_or(0);
     let mut text = String::new();
-    for Finding { check, severity, what, todo } in &found.findings {
+    for Finding {
+        check,
+        severity,
+        what,
+        todo,
+    } in &found.findings
+    {
         let mark = match severity {
             Severity::Ok => "ok   ",
             Severity::Note => "note ",
@@ -100,7 +142,11 @@ fn text(found: &Findings) -> String {
             let _ = writeln!(text, "{:7}{:width$}  try: {}", "", "", printable(todo));
         }
     }
-    let wrong = found.findings.iter().filter(|finding| finding.severity == Severity::Wrong).count();
+    let wrong = found
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Wrong)
+        .count();
     let _ = match wrong {
         0 => writeln!(text, "nothing is wrong"),
         1 => writeln!(text, "one thing is wrong"),
@@ -120,14 +166,22 @@ mod tests {
             Finding::wrong("clock", "an hour ahead", "set it"),
             Finding::note("x", "y", ""),
         ];
-        let found = Findings { wrong: true, findings };
+        let found = Findings {
+            wrong: true,
+            findings,
+        };
         let want = "ok     disk   12 GB free\nWRONG  clock  an hour ahead\n              try: set it\nnote   x      y\none thing is wrong\n";
         assert_eq!(text(&found), want);
         let json = serde_json::to_string(&found).unwrap();
         assert!(
-            json.contains(r#"{"check":"clock","severity":"wrong","what":"an hour ahead","do":"set it"}"#),
+            json.contains(
+                r#"{"check":"clock","severity":"wrong","what":"an hour ahead","do":"set it"}"#
+            ),
             "{json}"
         );
-        assert!(json.contains(r#"{"check":"disk","severity":"ok","what":"12 GB free"}"#), "{json}");
+        assert!(
+            json.contains(r#"{"check":"disk","severity":"ok","what":"12 GB free"}"#),
+            "{json}"
+        );
     }
 }

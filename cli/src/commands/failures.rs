@@ -1,5 +1,5 @@
-//! Why tasks of a job failed, for `deskgrid job info`: failed attempts by cause and host, with the last lines that one of
-//! them wrote to its standard error.
+//! Why tasks of a job failed, for `deskgrid job info`: failed attempts by cause and host, with the
+//! last lines that one of them wrote to its standard error.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,8 @@ struct Counted {
     example: TaskId,
 }
 
-/// Why tasks of the job failed, the most frequent cause first; nothing where none did, or too many to look at.
+/// Why tasks of the job failed, the most frequent cause first; nothing where none did, or too many
+/// to look at.
 ///
 /// # Errors
 /// If the master refuses or the connection is gone.
@@ -71,17 +72,36 @@ pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, F
     if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
         return Ok(Vec::new());
     }
-    let tasks = session.tasks(job.job, Selector::All, vec![TaskState::Failed]).await?;
+    let tasks = session
+        .tasks(job.job, Selector::All, vec![TaskState::Failed])
+        .await?;
     let mut counted: Vec<(String, Counted)> = count(&tasks).into_iter().collect();
     counted.sort_by(|a, b| b.1.attempts.cmp(&a.1.attempts).then_with(|| a.0.cmp(&b.0)));
     counted.truncate(SHOWN);
 
     let mut causes = Vec::with_capacity(counted.len());
-    for (cause, Counted { attempts, hosts, example }) in counted {
-        let mut hosts: Vec<OnHost> = hosts.into_iter().map(|(host, attempts)| OnHost { host, attempts }).collect();
+    for (
+        cause,
+        Counted {
+            attempts,
+            hosts,
+            example,
+        },
+    ) in counted
+    {
+        let mut hosts: Vec<OnHost> = hosts
+            .into_iter()
+            .map(|(host, attempts)| OnHost { host, attempts })
+            .collect();
         hosts.sort_by_key(|on| std::cmp::Reverse(on.attempts));
         let stderr = last_lines(session, example).await?;
-        causes.push(Cause { cause, attempts, hosts, task: example.to_string(), stderr });
+        causes.push(Cause {
+            cause,
+            attempts,
+            hosts,
+            task: example.to_string(),
+            stderr,
+        });
     }
     Ok(causes)
 }
@@ -90,7 +110,10 @@ pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, F
 fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
     let mut causes: BTreeMap<String, Counted> = BTreeMap::new();
     for task in tasks {
-        let failed = task.attempts.iter().filter(|attempt| attempt.state == AttemptState::Failed);
+        let failed = task
+            .attempts
+            .iter()
+            .filter(|attempt| attempt.state == AttemptState::Failed);
         for attempt in failed {
             let counted = causes.entry(cause(attempt)).or_insert_with(|| Counted {
                 attempts: 0,
@@ -107,19 +130,29 @@ fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
 /// How an attempt ended: what is said of it begins with why it was started.
 fn cause(attempt: &AttemptView) -> String {
     let said = attempt.reason.as_deref().unwrap_or_default();
-    said.split_once("; ").map_or(said, |(_, end)| end).to_owned()
+    said.split_once("; ")
+        .map_or(said, |(_, end)| end)
+        .to_owned()
 }
 
 /// The last lines that a task wrote to its standard error.
 async fn last_lines(session: &Session, task: TaskId) -> Result<Vec<String>, Failure> {
     let tasks = Selector::Ids(IdSet::from_range(task.index, task.index));
     let outputs = session.outputs(task.job, tasks).await?;
-    let Some(output) = outputs.first() else { return Ok(Vec::new()) };
+    let Some(output) = outputs.first() else {
+        return Ok(Vec::new());
+    };
     let (bytes, _) = cat::written(session, output, StreamName::Stderr).await?;
     let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    Ok(last.iter().map(|line| line.chars().take(LINE).collect()).collect())
+    Ok(last
+        .iter()
+        .map(|line| line.chars().take(LINE).collect())
+        .collect())
 }
 
 /// The causes as text, to stand before a job's facts; empty where there are none.
@@ -131,12 +164,34 @@ pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
         );
     }
     let mut text = String::new();
-    for Cause { cause, attempts, hosts, task, stderr } in causes {
-        let on: Vec<String> =
-            hosts.iter().take(SHOWN_HOSTS).map(|on| format!("{} on {}", on.attempts, on.host)).collect();
-        let more = if hosts.len() > SHOWN_HOSTS { ", ..." } else { "" };
-        let what = if *attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
-        text += &format!("{what}: {} ({}{more}), as task {task}\n", printable(cause), printable(&on.join(", ")));
+    for Cause {
+        cause,
+        attempts,
+        hosts,
+        task,
+        stderr,
+    } in causes
+    {
+        let on: Vec<String> = hosts
+            .iter()
+            .take(SHOWN_HOSTS)
+            .map(|on| format!("{} on {}", on.attempts, on.host))
+            .collect();
+        let more = if hosts.len() > SHOWN_HOSTS {
+            ", ..."
+        } else {
+            ""
+        };
+        let what = if *attempts == 1 {
+            "1 attempt".to_owned()
+        } else {
+            format!("{attempts} attempts")
+        };
+        text += &format!(
+            "{what}: {} ({}{more}), as task {task}\n",
+            printable(cause),
+            printable(&on.join(", "))
+        );
         for line in stderr {
             text += &format!("    {}\n", printable(line));
         }

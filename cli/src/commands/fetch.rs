@@ -1,5 +1,5 @@
-//! `deskgrid job fetch`: brings the files that tasks left. Everything is checked before anything is written, and each
-//! file is there whole and verified, or not at all.
+//! `deskgrid job fetch`: brings the files that tasks left. Everything is checked before anything is
+//! written, and each file is there whole and verified, or not at all.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -82,14 +82,29 @@ pub(super) async fn run(
         bytes: wanted.content.size(),
         kept: *kept,
     };
-    let document = Fetched { job: job.job.0, into: into.dir.clone(), files: planned.iter().map(file).collect() };
+    let document = Fetched {
+        job: job.job.0,
+        into: into.dir.clone(),
+        files: planned.iter().map(file).collect(),
+    };
     let kept = planned.iter().filter(|(_, kept)| *kept).count();
     bring(session, planned).await?;
     let text = || {
-        let there = if kept > 0 { format!("; {kept} of them were there already") } else { String::new() };
-        format!("job {}: {} files in {}{there}\n", job.job, document.files.len(), into.dir.display())
+        let there = if kept > 0 {
+            format!("; {kept} of them were there already")
+        } else {
+            String::new()
+        };
+        format!(
+            "job {}: {} files in {}{there}\n",
+            job.job,
+            document.files.len(),
+            into.dir.display()
+        )
     };
-    context.out.show(&document, text, || vec![job.job.to_string()])
+    context
+        .out
+        .show(&document, text, || vec![job.job.to_string()])
 }
 
 /// Every file of the outputs, with its place below `dir`.
@@ -97,17 +112,42 @@ fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>,
     let mut all = BTreeMap::new();
     for output in outputs {
         let task = output.attempt.task;
-        let base = if many { dir.join(task.index.to_string()) } else { dir.to_owned() };
-        let streams = [&output.stdout, &output.stderr].into_iter().filter_map(named);
-        let files = output.files.iter().map(|file| (file.path.to_string(), Content::Blob(file.blob), file.executable));
+        let base = if many {
+            dir.join(task.index.to_string())
+        } else {
+            dir.to_owned()
+        };
+        let streams = [&output.stdout, &output.stderr]
+            .into_iter()
+            .filter_map(named);
+        let files = output.files.iter().map(|file| {
+            (
+                file.path.to_string(),
+                Content::Blob(file.blob),
+                file.executable,
+            )
+        });
         for (name, content, executable) in files.chain(streams) {
             // Names come from other machines: none may lead out of the directory.
             let name: PortablePath = name.parse().map_err(|bad| {
-                Failure::new(Exit::Error, "bad-name", format!("task {task} left a file that cannot be placed"), "")
-                    .because(bad)
+                Failure::new(
+                    Exit::Error,
+                    "bad-name",
+                    format!("task {task} left a file that cannot be placed"),
+                    "",
+                )
+                .because(bad)
             })?;
             let path = base.join(&name);
-            all.insert(path.clone(), Wanted { task, path, content, executable });
+            all.insert(
+                path.clone(),
+                Wanted {
+                    task,
+                    path,
+                    content,
+                    executable,
+                },
+            );
         }
     }
     Ok(all.into_values().collect())
@@ -115,7 +155,8 @@ fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>,
 
 /// A stream that the job gave a file name.
 fn named((stream, name): &(Stream, Option<String>)) -> Option<(String, Content, bool)> {
-    name.as_ref().map(|name| (name.clone(), stream.content.clone(), false))
+    name.as_ref()
+        .map(|name| (name.clone(), stream.content.clone(), false))
 }
 
 /// Each file with whether the same one is there already.
@@ -126,7 +167,12 @@ async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, F
             let kept = same(&file)?;
             if kept == Some(false) && !force {
                 let what = format!("{} is there already and differs", file.path.display());
-                return Err(Failure::new(Exit::Error, "exists", what, "fetch into another directory, or use --force"));
+                return Err(Failure::new(
+                    Exit::Error,
+                    "exists",
+                    what,
+                    "fetch into another directory, or use --force",
+                ));
             }
             planned.push((file, kept == Some(true)));
         }
@@ -139,7 +185,10 @@ async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, F
 fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
     match std::fs::symlink_metadata(&wanted.path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::io(format!("cannot look at {}", wanted.path.display()), &error)),
+        Err(error) => Err(Failure::io(
+            format!("cannot look at {}", wanted.path.display()),
+            &error,
+        )),
         Ok(metadata) if !metadata.is_file() => Ok(Some(false)),
         Ok(_) => {
             let blob = match &wanted.content {
@@ -151,17 +200,29 @@ fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
     }
 }
 
-/// Puts everything that one attempt left below `dir`, which is empty: its files, and its standard output as `stdout`.
-pub(super) async fn lay_out(session: &Session, output: &OutputView, dir: &Path) -> Result<(), Failure> {
+/// Puts everything that one attempt left below `dir`, which is empty: its files, and its standard
+/// output as `stdout`.
+pub(super) async fn lay_out(
+    session: &Session,
+    output: &OutputView,
+    dir: &Path,
+) -> Result<(), Failure> {
     let mut output = output.clone();
     output.stdout.1 = Some("stdout".to_owned());
     output.stderr.1 = None;
     let wanted = wanted(&[output], dir, false)?;
-    bring(session, wanted.into_iter().map(|file| (file, false)).collect()).await
+    bring(
+        session,
+        wanted.into_iter().map(|file| (file, false)).collect(),
+    )
+    .await
 }
 
 async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Failure> {
-    let new = planned.into_iter().filter(|(_, kept)| !kept).map(|(file, _)| file);
+    let new = planned
+        .into_iter()
+        .filter(|(_, kept)| !kept)
+        .map(|(file, _)| file);
     let one = |file: Wanted| {
         let session = session.clone();
         async move { bring_one(&session, &file).await }
@@ -178,21 +239,33 @@ fn not_whole(error: LinkError) -> Failure {
     };
     let failure = Failure::from(error);
     match lost {
-        true => Failure { hint: "have it computed again: deskgrid job retry JOB --damaged".to_owned(), ..failure },
+        true => Failure {
+            hint: "have it computed again: deskgrid job retry JOB --damaged".to_owned(),
+            ..failure
+        },
         false => failure,
     }
 }
 
 async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
-    let cannot = |error: &std::io::Error| Failure::io(format!("cannot write {}", file.path.display()), error);
+    let cannot = |error: &std::io::Error| {
+        Failure::io(format!("cannot write {}", file.path.display()), error)
+    };
     let parent = file.path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).map_err(|error| cannot(&error))?;
     match &file.content {
-        Content::Blob(blob) => session.client().fetch(*blob, &file.path).await.map_err(not_whole)?,
+        Content::Blob(blob) => session
+            .client()
+            .fetch(*blob, &file.path)
+            .await
+            .map_err(not_whole)?,
         Content::Inline(bytes) => {
-            let mut whole = tempfile::NamedTempFile::new_in(parent).map_err(|error| cannot(&error))?;
+            let mut whole =
+                tempfile::NamedTempFile::new_in(parent).map_err(|error| cannot(&error))?;
             std::io::Write::write_all(&mut whole, bytes).map_err(|error| cannot(&error))?;
-            whole.persist(&file.path).map_err(|error| cannot(&error.error))?;
+            whole
+                .persist(&file.path)
+                .map_err(|error| cannot(&error.error))?;
         }
     }
     files::permit(&file.path, file.executable).map_err(|error| cannot(&error))
@@ -205,11 +278,26 @@ mod tests {
     use common::{AttemptId, Incarnation, JobId};
 
     fn output(index: u32, path: &str, stdout: Option<&str>) -> OutputView {
-        let attempt = AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) };
+        let attempt = AttemptId {
+            task: TaskId::new(JobId(1), index),
+            number: 1,
+            incarnation: Incarnation(1),
+        };
         let blob = link::content::hash_bytes(b"content");
-        let files = vec![FileView { path: path.parse().unwrap(), blob, executable: true }];
+        let files = vec![FileView {
+            path: path.parse().unwrap(),
+            blob,
+            executable: true,
+        }];
         let stream = |name: Option<&str>| (Stream::default(), name.map(str::to_owned));
-        OutputView { attempt, host: "h".into(), stdout: stream(stdout), stderr: stream(None), files, removed: false }
+        OutputView {
+            attempt,
+            host: "h".into(),
+            stdout: stream(stdout),
+            stderr: stream(None),
+            files,
+            removed: false,
+        }
     }
 
     #[test]
@@ -224,7 +312,12 @@ mod tests {
 
     #[test]
     fn a_name_that_leads_out_is_refused() {
-        let failure = wanted(&[output(3, "a", Some("../../.bashrc"))], Path::new("d"), true).unwrap_err();
+        let failure = wanted(
+            &[output(3, "a", Some("../../.bashrc"))],
+            Path::new("d"),
+            true,
+        )
+        .unwrap_err();
         assert_eq!(failure.code, "bad-name");
     }
 
@@ -232,7 +325,15 @@ mod tests {
     async fn what_differs_is_not_overwritten_unless_forced() {
         let dir = tempfile::tempdir().unwrap();
         let files = || wanted(&[output(1, "out", None)], dir.path(), false).unwrap();
-        assert_eq!(look(files(), false).await.unwrap().iter().map(|(_, kept)| *kept).collect::<Vec<_>>(), [false]);
+        assert_eq!(
+            look(files(), false)
+                .await
+                .unwrap()
+                .iter()
+                .map(|(_, kept)| *kept)
+                .collect::<Vec<_>>(),
+            [false]
+        );
         std::fs::write(dir.path().join("out"), "content").unwrap();
         assert!(look(files(), false).await.unwrap()[0].1);
         std::fs::write(dir.path().join("out"), "mine").unwrap();

@@ -16,10 +16,14 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
     let session = Session::open(&context.state).await?;
     match command {
         HostCommand::List => list(context, &session).await?,
-        HostCommand::Info { host } => one(context, &session, Request::Hosts { names: vec![host] }).await?,
+        HostCommand::Info { host } => {
+            one(context, &session, Request::Hosts { names: vec![host] }).await?
+        }
         HostCommand::Revoke { host } => revoke(context, &session, host).await?,
         HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await?,
-        HostCommand::Owner { host, owner, .. } => one(context, &session, Request::HostOwner { host, owner }).await?,
+        HostCommand::Owner { host, owner, .. } => {
+            one(context, &session, Request::HostOwner { host, owner }).await?
+        }
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }
     session.close().await;
@@ -28,20 +32,31 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
 
 /// The identity has the host's name.
 async fn revoke(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
-    let named = session.hosts(&Request::Hosts { names: vec![host.clone()] }).await?;
-    let name = named.into_iter().next().map_or(host, |view| view.facts.name);
+    let named = session
+        .hosts(&Request::Hosts {
+            names: vec![host.clone()],
+        })
+        .await?;
+    let name = named
+        .into_iter()
+        .next()
+        .map_or(host, |view| view.facts.name);
     super::identity::judge(context, session, &Request::Revoke { name }).await
 }
 
 async fn list(context: &Context, session: &Session) -> Result<(), Failure> {
     let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
     let text = || {
-        let headings = ["HOST", "STATE", "WHY", "SINCE", "SPEED", "SLOTS", "HOLDS", "FINISHED", "LOST"];
+        let headings = [
+            "HOST", "STATE", "WHY", "SINCE", "SPEED", "SLOTS", "HOLDS", "FINISHED", "LOST",
+        ];
         let mut rows = Rows::new(&headings, context.out.color());
         hosts.iter().for_each(|host| rows.add(row(host)));
         rows.text("no host has joined yet: deskgrid token create --role worker")
     };
-    context.out.show(&json::Hosts::from(&hosts[..]), text, || names(&hosts))
+    context
+        .out
+        .show(&json::Hosts::from(&hosts[..]), text, || names(&hosts))
 }
 
 fn names(hosts: &[HostView]) -> Vec<String> {
@@ -52,7 +67,11 @@ fn names(hosts: &[HostView]) -> Vec<String> {
 fn slots(host: &HostView) -> String {
     let usable = host.slots_usable;
     let all = host.facts.slots;
-    if usable == 0 || usable >= all { all.to_string() } else { format!("{usable} of {all}") }
+    if usable == 0 || usable >= all {
+        all.to_string()
+    } else {
+        format!("{usable} of {all}")
+    }
 }
 
 fn row(host: &HostView) -> [String; 9] {
@@ -73,9 +92,16 @@ async fn one(context: &Context, session: &Session, request: Request) -> Result<(
     let hosts = session.hosts(&request).await?;
     let Some(host) = hosts.first() else {
         let hint = "deskgrid host list shows the hosts that there are";
-        return Err(Failure::new(Exit::Error, "not-found", "there is no such host", hint));
+        return Err(Failure::new(
+            Exit::Error,
+            "not-found",
+            "there is no such host",
+            hint,
+        ));
     };
-    context.out.show(&json::Host::from(host), || describe(host), || names(&hosts))
+    context
+        .out
+        .show(&json::Host::from(host), || describe(host), || names(&hosts))
 }
 
 fn describe(host: &HostView) -> String {
@@ -84,20 +110,59 @@ fn describe(host: &HostView) -> String {
     let per_cent = |part: f64| format!("{:.0} % of the processor", part * 100.0);
     facts(&[
         ("host", Some(format!("{}  ({})", host.facts.name, host.id))),
-        ("state", Some(format!("{}, since {}", host.state, when::relative(host.since, now)))),
+        (
+            "state",
+            Some(format!(
+                "{}, since {}",
+                host.state,
+                when::relative(host.since, now)
+            )),
+        ),
         ("why", host.reason.clone()),
         ("heard", host.heard.map(|time| when::relative(time, now))),
-        ("owner", host.owner_active.map(|active| if active { "active" } else { "away" }.to_owned())),
+        (
+            "owner",
+            host.owner_active
+                .map(|active| if active { "active" } else { "away" }.to_owned()),
+        ),
         ("availability", host.cpu_availability.map(per_cent)),
-        ("speed", Some(format!("{} of the reference host, at {} MHz", host.facts.speed, host.facts.clock_mhz))),
-        ("slots", Some(format!("{} on {} logical processors", host.facts.slots, host.facts.cores))),
+        (
+            "speed",
+            Some(format!(
+                "{} of the reference host, at {} MHz",
+                host.facts.speed, host.facts.clock_mhz
+            )),
+        ),
+        (
+            "slots",
+            Some(format!(
+                "{} on {} logical processors",
+                host.facts.slots, host.facts.cores
+            )),
+        ),
         ("memory", Some(format!("{} MiB", host.facts.memory_mib))),
         ("system", Some(host.facts.os.clone())),
         ("confines", Some(confines(&host.facts))),
-        ("holds", Some(if held.is_empty() { "nothing".to_owned() } else { held.join(" ") })),
+        (
+            "holds",
+            Some(if held.is_empty() {
+                "nothing".to_owned()
+            } else {
+                held.join(" ")
+            }),
+        ),
         ("belongs to", host.belongs_to.clone()),
-        ("agreed", (host.agreed > 0).then(|| format!("{} compared results in a row", host.agreed))),
-        ("finished", Some(format!("{} attempts; {} were lost with it", host.finished, host.lost))),
+        (
+            "agreed",
+            (host.agreed > 0).then(|| format!("{} compared results in a row", host.agreed)),
+        ),
+        (
+            "finished",
+            Some(format!(
+                "{} attempts; {} were lost with it",
+                host.finished, host.lost
+            )),
+        ),
     ])
 }
 
@@ -107,6 +172,10 @@ fn confines(facts: &HostFacts) -> String {
         (level, most) if most > level => format!("{level}, and {most} where a job asks for it"),
         (level, _) => level.to_string(),
     };
-    let network = if facts.network { "network where a job asks for it" } else { "no network" };
+    let network = if facts.network {
+        "network where a job asks for it"
+    } else {
+        "no network"
+    };
     format!("{level}; {network}")
 }

@@ -64,8 +64,26 @@ impl From<&IdentityView> for Identity {
 
 impl From<&AuditView> for Entry {
     fn from(view: &AuditView) -> Self {
-        let AuditView { number, at, who, what, subject, allowed, why, count } = view.clone();
-        Self { number, at: when::iso(at), who, what, subject, allowed, why, count }
+        let AuditView {
+            number,
+            at,
+            who,
+            what,
+            subject,
+            allowed,
+            why,
+            count,
+        } = view.clone();
+        Self {
+            number,
+            at: when::iso(at),
+            who,
+            what,
+            subject,
+            allowed,
+            why,
+            count,
+        }
     }
 }
 
@@ -83,7 +101,11 @@ pub(super) async fn run(context: &Context, command: IdentityCommand) -> Result<E
 }
 
 /// Sends a request that identities answer, and shows them.
-pub(super) async fn judge(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
+pub(super) async fn judge(
+    context: &Context,
+    session: &Session,
+    request: &Request,
+) -> Result<(), Failure> {
     let mut views: Vec<IdentityView> = Vec::new();
     for reply in session.client().ask(request).await? {
         match reply {
@@ -92,7 +114,14 @@ pub(super) async fn judge(context: &Context, session: &Session, request: &Reques
         }
     }
     let text = || {
-        let headings = ["IDENTITY", "ROLE", "STATE", "JOINED", "CERTIFICATE EXPIRES", "CONNECTIONS"];
+        let headings = [
+            "IDENTITY",
+            "ROLE",
+            "STATE",
+            "JOINED",
+            "CERTIFICATE EXPIRES",
+            "CONNECTIONS",
+        ];
         let mut rows = Rows::new(&headings, context.out.color());
         for view in &views {
             rows.add([
@@ -100,21 +129,32 @@ pub(super) async fn judge(context: &Context, session: &Session, request: &Reques
                 view.role.to_string(),
                 view.state.to_string(),
                 when::relative(view.enrolled, when::now()),
-                view.expires.map_or_else(|| "unknown".to_owned(), |at| when::relative(at, when::now())),
+                view.expires.map_or_else(
+                    || "unknown".to_owned(),
+                    |at| when::relative(at, when::now()),
+                ),
                 view.connections.to_string(),
             ]);
         }
         rows.text("nobody has joined yet: deskgrid token create --role worker")
     };
-    let document = Identities { identities: views.iter().map(Identity::from).collect() };
-    context.out.show(&document, text, || views.iter().map(|view| view.name.clone()).collect())
+    let document = Identities {
+        identities: views.iter().map(Identity::from).collect(),
+    };
+    context.out.show(&document, text, || {
+        views.iter().map(|view| view.name.clone()).collect()
+    })
 }
 
 /// Shows the audit log.
 pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     let mut views: Vec<AuditView> = Vec::new();
-    for reply in session.client().ask(&Request::Audit { most: args.last }).await? {
+    for reply in session
+        .client()
+        .ask(&Request::Audit { most: args.last })
+        .await?
+    {
         match reply {
             Reply::Audit(some) => views.extend(some),
             other => return Err(unexpected(Some(&other)).into()),
@@ -122,7 +162,10 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
     }
     session.close().await;
     let text = || {
-        let mut rows = Rows::new(&["AT", "WHO", "WHAT", "WITH", "ANSWER", "TIMES", "WHY"], context.out.color());
+        let mut rows = Rows::new(
+            &["AT", "WHO", "WHAT", "WITH", "ANSWER", "TIMES", "WHY"],
+            context.out.color(),
+        );
         for view in &views {
             let answer = if view.allowed { "allowed" } else { "refused" };
             rows.add([
@@ -137,7 +180,11 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
         }
         rows.text("the audit log is empty")
     };
-    let document = Audit { entries: views.iter().map(Entry::from).collect() };
-    context.out.show(&document, text, || views.iter().map(|view| view.number.to_string()).collect())?;
+    let document = Audit {
+        entries: views.iter().map(Entry::from).collect(),
+    };
+    context.out.show(&document, text, || {
+        views.iter().map(|view| view.number.to_string()).collect()
+    })?;
     Ok(Exit::Well)
 }

@@ -25,24 +25,66 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
     match command {
         JobCommand::Wait(args) => return wait(context, session, args, false).await,
         JobCommand::Progress(args) => return wait(context, session, args, true).await,
-        JobCommand::List { joblog: Some(job), .. } => joblog::run(context, &session, job).await?,
-        JobCommand::List { all, state, joblog: None } => list(context, &session, all, state).await?,
+        JobCommand::List {
+            joblog: Some(job), ..
+        } => joblog::run(context, &session, job).await?,
+        JobCommand::List {
+            all,
+            state,
+            joblog: None,
+        } => list(context, &session, all, state).await?,
         JobCommand::Info { jobs } => info(context, &session, jobs).await?,
-        JobCommand::Cat { job, stream, tasks } => cat::run(context, &session, job, stream, tasks).await?,
-        JobCommand::Fetch { job, into, tasks, force } => {
-            fetch::run(context, &session, job, fetch::Into { dir: into, force }, tasks).await?;
+        JobCommand::Cat { job, stream, tasks } => {
+            cat::run(context, &session, job, stream, tasks).await?
         }
-        JobCommand::Cancel { jobs, unrequested: true, .. } => {
+        JobCommand::Fetch {
+            job,
+            into,
+            tasks,
+            force,
+        } => {
+            fetch::run(
+                context,
+                &session,
+                job,
+                fetch::Into { dir: into, force },
+                tasks,
+            )
+            .await?;
+        }
+        JobCommand::Cancel {
+            jobs,
+            unrequested: true,
+            ..
+        } => {
             drop_unrequested(context, &session, jobs.selector).await?;
         }
         JobCommand::Cancel { jobs, tasks, .. } => {
-            change(context, &session, Request::Cancel { jobs: jobs.selector, tasks }, "cancelled").await?;
+            change(
+                context,
+                &session,
+                Request::Cancel {
+                    jobs: jobs.selector,
+                    tasks,
+                },
+                "cancelled",
+            )
+            .await?;
         }
-        JobCommand::Retry { job, failed, damaged, tasks } => {
+        JobCommand::Retry {
+            job,
+            failed,
+            damaged,
+            tasks,
+        } => {
             let job = session.job_id(job).await?;
             let request = match damaged {
                 true => Request::Recompute { job, tasks },
-                false => Request::Retry { job, tasks, only_failed: failed },
+                false => Request::Retry {
+                    job,
+                    tasks,
+                    only_failed: failed,
+                },
             };
             retry(context, &session, request).await?;
         }
@@ -50,17 +92,25 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         JobCommand::Explain { job } => explain(context, &session, job).await?,
         JobCommand::Predict { job } => predict(context, &session, job).await?,
         JobCommand::Share { jobs, with, end } => {
-            let request = Request::Share { jobs: jobs.selector, user: with, on: !end };
+            let request = Request::Share {
+                jobs: jobs.selector,
+                user: with,
+                on: !end,
+            };
             let shared = session.changed(&request).await?;
             let text = || {
                 shared
                     .iter()
-                    .map(|(job, _)| format!("job {job}: {}\n", if end { "not shared" } else { "shared" }))
+                    .map(|(job, _)| {
+                        format!("job {job}: {}\n", if end { "not shared" } else { "shared" })
+                    })
                     .collect()
             };
-            context.out.show(&json::Changed::from(&shared[..]), text, || {
-                shared.iter().map(|(job, _)| job.to_string()).collect()
-            })?;
+            context
+                .out
+                .show(&json::Changed::from(&shared[..]), text, || {
+                    shared.iter().map(|(job, _)| job.to_string()).collect()
+                })?;
         }
         JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
     }
@@ -68,22 +118,39 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
     Ok(Exit::Well)
 }
 
-async fn list(context: &Context, session: &Session, all: bool, mut states: Vec<JobState>) -> Result<(), Failure> {
+async fn list(
+    context: &Context,
+    session: &Session,
+    all: bool,
+    mut states: Vec<JobState>,
+) -> Result<(), Failure> {
     let everything = all || !states.is_empty();
     if !everything {
-        states = JobState::ALL.iter().copied().filter(|state| !state.settled()).collect();
+        states = JobState::ALL
+            .iter()
+            .copied()
+            .filter(|state| !state.settled())
+            .collect();
     }
     let mut jobs = session.jobs(Selector::All, states).await?;
     jobs.sort_by_key(|job| (activity(job.state), job.job));
     let text = || {
-        let head = ["JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "START", "FINISH"];
+        let head = [
+            "JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "START", "FINISH",
+        ];
         let mut rows = Rows::new(&head, context.out.color());
         for job in &jobs {
             rows.add(row(job));
         }
-        rows.text(if everything { "there are no such jobs" } else { "no job is unsettled (--all shows the others)" })
+        rows.text(if everything {
+            "there are no such jobs"
+        } else {
+            "no job is unsettled (--all shows the others)"
+        })
     };
-    context.out.show(&json::Jobs::from(&jobs[..]), text, || ids(&jobs))
+    context
+        .out
+        .show(&json::Jobs::from(&jobs[..]), text, || ids(&jobs))
 }
 
 /// Active jobs first.
@@ -108,7 +175,8 @@ fn row(job: &JobView) -> [String; 8] {
         format!("{}/{}", job.tasks.finished, job.tasks.total),
         job.tasks.failed.to_string(),
         job.tasks.running.to_string(),
-        job.starts.map_or(String::new(), |starts| start_in_brief(&starts, now)),
+        job.starts
+            .map_or(String::new(), |starts| start_in_brief(&starts, now)),
         finish,
     ]
 }
@@ -124,10 +192,15 @@ async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Fa
     {
         let failures = failures::of(session, job).await?;
         let text = || failures::in_words(job, &failures) + &describe(job);
-        let shown = failures::JobInfo { job: json::Job::from(job), failures: &failures };
+        let shown = failures::JobInfo {
+            job: json::Job::from(job),
+            failures: &failures,
+        };
         return context.out.show(&shown, text, || ids(&found));
     }
-    show(context, &jobs, &found, || found.iter().map(describe).collect::<Vec<_>>().join("\n"))
+    show(context, &jobs, &found, || {
+        found.iter().map(describe).collect::<Vec<_>>().join("\n")
+    })
 }
 
 /// The jobs that a selector names; naming one that is not there is an error.
@@ -136,20 +209,35 @@ async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> 
     match &jobs.selector {
         Selector::Ids(ids) if found.is_empty() => {
             let hint = "deskgrid job list --all shows the jobs that there are";
-            Err(Failure::new(Exit::Error, "not-found", format!("there is no job {ids}"), hint))
+            Err(Failure::new(
+                Exit::Error,
+                "not-found",
+                format!("there is no job {ids}"),
+                hint,
+            ))
         }
-        Selector::Last if found.is_empty() => {
-            Err(Failure::new(Exit::Error, "not-found", "there are no jobs", "deskgrid submit -- CMD ARG..."))
-        }
+        Selector::Last if found.is_empty() => Err(Failure::new(
+            Exit::Error,
+            "not-found",
+            "there are no jobs",
+            "deskgrid submit -- CMD ARG...",
+        )),
         _ => Ok(found),
     }
 }
 
 /// One job where one was named, else a list of them.
-fn show(context: &Context, jobs: &Jobs, found: &[JobView], text: impl FnOnce() -> String) -> Result<(), Failure> {
+fn show(
+    context: &Context,
+    jobs: &Jobs,
+    found: &[JobView],
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
     match found {
         [job] if jobs.one => context.out.show(&json::Job::from(job), text, || ids(found)),
-        _ => context.out.show(&json::Jobs::from(found), text, || ids(found)),
+        _ => context
+            .out
+            .show(&json::Jobs::from(found), text, || ids(found)),
     }
 }
 
@@ -159,24 +247,50 @@ const SHOWN_LIMITS: usize = 6;
 /// `limits 10.8s, 13.4s, ...; first succeeds with 92 %`, or why there are none.
 pub(super) fn limits_in_words(view: &LimitsView) -> String {
     let Some(first) = view.done.first() else {
-        return format!("no limits: {}", view.why.as_deref().unwrap_or("nothing is known"));
+        return format!(
+            "no limits: {}",
+            view.why.as_deref().unwrap_or("nothing is known")
+        );
     };
-    let mut limits: Vec<String> = view.limits.iter().take(SHOWN_LIMITS).map(ToString::to_string).collect();
+    let mut limits: Vec<String> = view
+        .limits
+        .iter()
+        .take(SHOWN_LIMITS)
+        .map(ToString::to_string)
+        .collect();
     if view.limits.len() > SHOWN_LIMITS {
         limits.push("...".to_owned());
     }
-    let killed = if view.killed > 0 { format!(" ({} of them killed)", view.killed) } else { String::new() };
+    let killed = if view.killed > 0 {
+        format!(" ({} of them killed)", view.killed)
+    } else {
+        String::new()
+    };
     let learned = format!("learned from {} runs{killed}", view.runs);
-    format!("limits {}; first succeeds with {:.0} %; {learned}, on a host of speed 1", limits.join(", "), 100.0 * first)
+    format!(
+        "limits {}; first succeeds with {:.0} %; {learned}, on a host of speed 1",
+        limits.join(", "),
+        100.0 * first
+    )
 }
 
 /// Of a job with a deadline: the deadline, what was promised, and what becomes of it.
 fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
-    let Some(view) = &job.promise else { return [None, None, None] };
+    let Some(view) = &job.promise else {
+        return [None, None, None];
+    };
     let time = |time: Time| format!("{} ({})", when::relative(time, now), when::iso(time));
     let why = if view.probation { ", on probation" } else { "" };
-    let promised = format!("{}, with a probability of {:.0} %{why}", time(view.finish), 100.0 * view.probability);
-    [Some(time(view.deadline)), Some(promised), Some(format!("{}: {}", view.state, view.why))]
+    let promised = format!(
+        "{}, with a probability of {:.0} %{why}",
+        time(view.finish),
+        100.0 * view.probability
+    );
+    [
+        Some(time(view.deadline)),
+        Some(promised),
+        Some(format!("{}: {}", view.state, view.why)),
+    ]
 }
 
 fn describe(job: &JobView) -> String {
@@ -191,40 +305,87 @@ fn describe(job: &JobView) -> String {
         ("failed", tasks.failed),
         ("cancelled", tasks.cancelled),
     ];
-    let counts: Vec<_> = counts.iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}")).collect();
+    let counts: Vec<_> = counts
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(word, n)| format!("{n} {word}"))
+        .collect();
     let [deadline, promised, standing] = promise(job, now);
     facts(&[
         ("job", Some(format!("{}  {}", job.job, job.name))),
         ("state", Some(job.state.to_string())),
         ("why", job.reason.clone()),
         ("user", Some(job.user.clone())),
-        ("policy", Some(format!("{}, priority {}", job.policy, job.priority))),
-        ("tasks", Some(format!("{}: {}", tasks.total, counts.join(", ")))),
-        ("attempts", Some(format!("{}, {} of them duplicates", job.attempts, job.duplicates))),
+        (
+            "policy",
+            Some(format!("{}, priority {}", job.policy, job.priority)),
+        ),
+        (
+            "tasks",
+            Some(format!("{}: {}", tasks.total, counts.join(", "))),
+        ),
+        (
+            "attempts",
+            Some(format!(
+                "{}, {} of them duplicates",
+                job.attempts, job.duplicates
+            )),
+        ),
         ("submitted", Some(time(job.submitted))),
         ("started", job.started.map(time)),
         ("finished", job.finished.map(time)),
-        ("makespan", job.finished.map(|end| end.since(job.submitted).to_string())),
-        ("predicted start", job.starts.map(|starts| start_in_words(&starts, now))),
-        ("predicted finish", job.predicted.as_ref().map(|forecast| forecast_in_words(forecast, now))),
-        // What was predicted at first is of use beside what came; until then the predicted finish says it better.
+        (
+            "makespan",
+            job.finished.map(|end| end.since(job.submitted).to_string()),
+        ),
+        (
+            "predicted start",
+            job.starts.map(|starts| start_in_words(&starts, now)),
+        ),
+        (
+            "predicted finish",
+            job.predicted
+                .as_ref()
+                .map(|forecast| forecast_in_words(forecast, now)),
+        ),
+        // What was predicted at first is of use beside what came; until then the predicted finish
+        // says it better.
         (
             "makespan predicted at first",
-            job.predicted_makespan.filter(|_| job.finished.is_some()).map(|s| s.to_string()),
+            job.predicted_makespan
+                .filter(|_| job.finished.is_some())
+                .map(|s| s.to_string()),
         ),
         ("deadline", deadline),
         ("promised finish", promised),
         ("promise", standing),
         ("time limits", job.limits.as_ref().map(limits_in_words)),
-        ("width", job.width.as_ref().map(|view| super::width::width_in_words(view, now))),
+        (
+            "width",
+            job.width
+                .as_ref()
+                .map(|view| super::width::width_in_words(view, now)),
+        ),
     ])
 }
 
-async fn wait(context: &Context, session: Session, args: WaitArgs, progress: bool) -> Result<Exit, Failure> {
+async fn wait(
+    context: &Context,
+    session: Session,
+    args: WaitArgs,
+    progress: bool,
+) -> Result<Exit, Failure> {
     let timeout = args.timeout.map(|timeout| timeout.0);
     // A job that is not there would never be settled.
     found(&session, &args.jobs).await?;
-    let ended = wait_for(context, session, args.jobs.selector.clone(), timeout, progress).await?;
+    let ended = wait_for(
+        context,
+        session,
+        args.jobs.selector.clone(),
+        timeout,
+        progress,
+    )
+    .await?;
     show(context, &args.jobs, &ended.jobs, || outcome(&ended))?;
     Ok(ended.exit())
 }
@@ -267,12 +428,20 @@ pub(super) fn outcome(ended: &Ended) -> String {
         line + "\n"
     };
     let lines: String = ended.jobs.iter().map(line).collect();
-    if ended.timed_out { lines + "waiting timed out; the jobs go on\n" } else { lines }
+    if ended.timed_out {
+        lines + "waiting timed out; the jobs go on\n"
+    } else {
+        lines
+    }
 }
 
 /// `1 task`, `2 tasks`.
 pub(super) fn counted(tasks: u64) -> String {
-    if tasks == 1 { "1 task".to_owned() } else { format!("{tasks} tasks") }
+    if tasks == 1 {
+        "1 task".to_owned()
+    } else {
+        format!("{tasks} tasks")
+    }
 }
 
 async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<(), Failure> {
@@ -282,66 +451,130 @@ async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<
         0 => "nothing to forget\n".to_owned(),
         _ => format!("forgotten: {}\n", ids.join(", ")),
     };
-    context.out.show(&json::Changed::from(&gone[..]), text, || ids.clone())
+    context
+        .out
+        .show(&json::Changed::from(&gone[..]), text, || ids.clone())
 }
 
 /// Of `all` jobs only those are shown to people that had something to drop.
-async fn drop_unrequested(context: &Context, session: &Session, jobs: Selector) -> Result<(), Failure> {
+async fn drop_unrequested(
+    context: &Context,
+    session: &Session,
+    jobs: Selector,
+) -> Result<(), Failure> {
     let all = jobs == Selector::All;
-    let changed = session.changed(&Request::CancelUnrequested { jobs }).await?;
-    let told: Vec<_> = changed.iter().copied().filter(|(_, tasks)| !all || *tasks > 0).collect();
+    let changed = session
+        .changed(&Request::CancelUnrequested { jobs })
+        .await?;
+    let told: Vec<_> = changed
+        .iter()
+        .copied()
+        .filter(|(_, tasks)| !all || *tasks > 0)
+        .collect();
     let ids = || told.iter().map(|(job, _)| job.to_string()).collect();
-    context.out.show(&json::Changed::from(&changed[..]), || changes(&told, "cancelled"), ids)
+    context.out.show(
+        &json::Changed::from(&changed[..]),
+        || changes(&told, "cancelled"),
+        ids,
+    )
 }
 
 /// Has tasks tried again, and says what that means for what their job was promised.
 async fn retry(context: &Context, session: &Session, request: Request) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
     let Some((id, tasks)) = changed.first().copied() else {
-        return context.out.show(&json::Retried::default(), || "nothing to do\n".to_owned(), Vec::new);
+        return context.out.show(
+            &json::Retried::default(),
+            || "nothing to do\n".to_owned(),
+            Vec::new,
+        );
     };
     // Where nothing waits again, nothing has changed.
-    let promise = if tasks > 0 { session.job(OneJob::Id(id)).await?.promise } else { None };
-    let promised = promise.as_ref().map_or_else(String::new, |promise| match promise.state {
-        PromiseState::OnTime | PromiseState::AtRisk => {
-            let finish = when::relative(promise.finish, when::now());
-            format!("; its promise is made anew, from the end of the line: to be finished {finish}")
-        }
-        state => format!("; its promise is {state}: {}", promise.why),
-    });
+    let promise = if tasks > 0 {
+        session.job(OneJob::Id(id)).await?.promise
+    } else {
+        None
+    };
+    let promised = promise
+        .as_ref()
+        .map_or_else(String::new, |promise| match promise.state {
+            PromiseState::OnTime | PromiseState::AtRisk => {
+                let finish = when::relative(promise.finish, when::now());
+                format!(
+                    "; its promise is made anew, from the end of the line: to be finished {finish}"
+                )
+            }
+            state => format!("; its promise is {state}: {}", promise.why),
+        });
     let text = || format!("job {id}: {} waiting again{promised}\n", counted(tasks));
-    context.out.show(&json::Retried::new(&changed, promise.as_ref()), text, || vec![id.to_string()])
+    context.out.show(
+        &json::Retried::new(&changed, promise.as_ref()),
+        text,
+        || vec![id.to_string()],
+    )
 }
 
-async fn change(context: &Context, session: &Session, request: Request, word: &str) -> Result<(), Failure> {
+async fn change(
+    context: &Context,
+    session: &Session,
+    request: Request,
+    word: &str,
+) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
     let ids = || changed.iter().map(|(job, _)| job.to_string()).collect();
-    context.out.show(&json::Changed::from(&changed[..]), || changes(&changed, word), ids)
+    context.out.show(
+        &json::Changed::from(&changed[..]),
+        || changes(&changed, word),
+        ids,
+    )
 }
 
 fn changes(changed: &[(JobId, u64)], word: &str) -> String {
     let line = |(job, tasks): &(JobId, u64)| format!("job {job}: {} {word}\n", counted(*tasks));
-    if changed.is_empty() { "nothing to do\n".to_owned() } else { changed.iter().map(line).collect() }
+    if changed.is_empty() {
+        "nothing to do\n".to_owned()
+    } else {
+        changed.iter().map(line).collect()
+    }
 }
 
 /// When it should start, and between which times with a chance of 80 %, for a column.
 fn start_in_brief(starts: &StartView, now: Time) -> String {
     let StartView { start, low, high } = *starts;
-    format!("{} ({}..{})", when::relative(start, now), low.since(now), high.since(now))
+    format!(
+        "{} ({}..{})",
+        when::relative(start, now),
+        low.since(now),
+        high.since(now)
+    )
 }
 
 /// When, and where it is known between which times it lies with a chance of 80 %.
 fn start_in_words(starts: &StartView, now: Time) -> String {
     let at = |time: Time| when::relative(time, now);
     let StartView { start, low, high } = *starts;
-    format!("{} ({}); 80 % between {} and {}", at(start), when::iso(start), at(low), at(high))
+    format!(
+        "{} ({}); 80 % between {} and {}",
+        at(start),
+        when::iso(start),
+        at(low),
+        at(high)
+    )
 }
 
 fn forecast_in_words(forecast: &Forecast, now: Time) -> String {
-    let finish = format!("{} ({})", when::relative(forecast.finish, now), when::iso(forecast.finish));
+    let finish = format!(
+        "{} ({})",
+        when::relative(forecast.finish, now),
+        when::iso(forecast.finish)
+    );
     match forecast.interval {
         Some((low, high)) => {
-            format!("{finish}; 80 % between {} and {}", when::relative(low, now), when::relative(high, now))
+            format!(
+                "{finish}; 80 % between {} and {}",
+                when::relative(low, now),
+                when::relative(high, now)
+            )
         }
         None => finish,
     }
@@ -352,7 +585,12 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
     let one = Selector::Ids(IdSet::from_range(job.0, job.0));
     let Some(view) = session.jobs(one, Vec::new()).await?.pop() else {
         let hint = "deskgrid job list --all shows the jobs that there are";
-        return Err(Failure::new(Exit::Error, "not-found", format!("there is no job {job}"), hint));
+        return Err(Failure::new(
+            Exit::Error,
+            "not-found",
+            format!("there is no job {job}"),
+            hint,
+        ));
     };
     let why = match (&view.finished, &view.predicted) {
         (None, None) => why_no_prediction(session, job).await?,
@@ -360,23 +598,34 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
     };
     let now = when::now();
     let text = || {
-        let head = format!("job {} ({}) is {}: ", view.job, printable(&view.name), view.state);
+        let head = format!(
+            "job {} ({}) is {}: ",
+            view.job,
+            printable(&view.name),
+            view.state
+        );
         let end = match (&view.finished, &view.predicted) {
             (Some(finished), _) => format!("it ended {}", when::relative(*finished, now)),
-            (None, Some(forecast)) => format!("it should be done {}", forecast_in_words(forecast, now)),
+            (None, Some(forecast)) => {
+                format!("it should be done {}", forecast_in_words(forecast, now))
+            }
             (None, None) => no_prediction(&why),
         };
         head + &end + "\n"
     };
-    context.out.show(&json::Prediction::from(&view), text, || vec![view.job.to_string()])
+    context.out.show(&json::Prediction::from(&view), text, || {
+        vec![view.job.to_string()]
+    })
 }
 
 /// Why tasks of the job wait or stand still.
 async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>, Failure> {
     match session.one(&Request::Explain { job }).await? {
-        Reply::Explained(view) => {
-            Ok(view.waiting.into_iter().map(|(reason, tasks)| format!("{tasks}: {reason}")).collect())
-        }
+        Reply::Explained(view) => Ok(view
+            .waiting
+            .into_iter()
+            .map(|(reason, tasks)| format!("{tasks}: {reason}"))
+            .collect()),
         other => Err(unexpected(Some(&other)).into()),
     }
 }
@@ -384,7 +633,9 @@ async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>,
 fn no_prediction(why: &[String]) -> String {
     let known = "no prediction. The time of a task is known once one has finished, or from submit --estimate; and some host \
                  must be there that lets tasks run";
-    why.iter().fold(known.to_owned(), |text, why| text + "\n  " + &printable(why).to_string())
+    why.iter().fold(known.to_owned(), |text, why| {
+        text + "\n  " + &printable(why).to_string()
+    })
 }
 
 async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<(), Failure> {
@@ -394,12 +645,25 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
         other => return Err(unexpected(Some(&other)).into()),
     };
     let color = context.out.color();
-    context.out.show(&json::Explained::from(&*view), || explained(&view, color), || vec![view.job.job.to_string()])
+    context.out.show(
+        &json::Explained::from(&*view),
+        || explained(&view, color),
+        || vec![view.job.job.to_string()],
+    )
 }
 
 fn explained(view: &ExplainView, color: bool) -> String {
-    let mut out = format!("job {} ({}) is {}", view.job.job, printable(&view.job.name), view.job.state);
-    out += &view.job.reason.as_ref().map_or_else(String::new, |reason| format!(": {}", printable(reason)));
+    let mut out = format!(
+        "job {} ({}) is {}",
+        view.job.job,
+        printable(&view.job.name),
+        view.job.state
+    );
+    out += &view
+        .job
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |reason| format!(": {}", printable(reason)));
     if view.job.state.settled() {
         return out + ": nothing of it waits\n";
     }
@@ -418,7 +682,11 @@ fn explained(view: &ExplainView, color: bool) -> String {
     if !view.duplicates.is_empty() {
         let mut copies = Rows::new(&["COPY", "ON", "STARTED BECAUSE"], color);
         for copy in &view.duplicates {
-            copies.add([copy.attempt.to_string(), copy.host.clone(), copy.why.clone()]);
+            copies.add([
+                copy.attempt.to_string(),
+                copy.host.clone(),
+                copy.why.clone(),
+            ]);
         }
         out += "\n";
         out += &copies.text("");

@@ -1,5 +1,5 @@
-//! `deskgrid job list --joblog`: the attempts of a job as tab-separated values. The first nine columns are those of GNU
-//! parallel's joblog, so that what reads one reads the other.
+//! `deskgrid job list --joblog`: the attempts of a job as tab-separated values. The first nine
+//! columns are those of GNU parallel's joblog, so that what reads one reads the other.
 
 use common::selector::Selector;
 use common::view::{AttemptView, TaskView};
@@ -19,27 +19,42 @@ pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Re
     let job = session.job(job).await?;
     let tasks = session.tasks(job.job, Selector::All, Vec::new()).await?;
     if context.out.mode() == OutputMode::Json {
-        return context.out.show(&json::Tasks::from(&tasks[..]), String::new, Vec::new);
+        return context
+            .out
+            .show(&json::Tasks::from(&tasks[..]), String::new, Vec::new);
     }
-    let attempts = || attempts(&tasks).iter().map(|(_, attempt)| attempt.attempt.to_string()).collect();
+    let attempts = || {
+        attempts(&tasks)
+            .iter()
+            .map(|(_, attempt)| attempt.attempt.to_string())
+            .collect()
+    };
     context.out.show(&(), || text(&tasks, &job.name), attempts)
 }
 
 fn attempts(tasks: &[TaskView]) -> Vec<(&TaskView, &AttemptView)> {
-    let mut all: Vec<_> = tasks.iter().flat_map(|task| task.attempts.iter().map(move |a| (task, a))).collect();
+    let mut all: Vec<_> = tasks
+        .iter()
+        .flat_map(|task| task.attempts.iter().map(move |a| (task, a)))
+        .collect();
     all.sort_by_key(|(_, attempt)| (attempt.assigned, attempt.attempt));
     all
 }
 
 fn text(tasks: &[TaskView], name: &str) -> String {
-    let rows = attempts(tasks).into_iter().enumerate().map(|(i, (task, attempt))| row(i + 1, task, attempt, name));
+    let rows = attempts(tasks)
+        .into_iter()
+        .enumerate()
+        .map(|(i, (task, attempt))| row(i + 1, task, attempt, name));
     rows.fold(format!("{HEADINGS}\n"), |out, row| out + &row + "\n")
 }
 
 fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> String {
     let start = attempt.started.unwrap_or(attempt.assigned);
-    let exit =
-        attempt.exit_code.map_or_else(|| if attempt.state.live() { "" } else { "-1" }.to_owned(), |c| c.to_string());
+    let exit = attempt.exit_code.map_or_else(
+        || if attempt.state.live() { "" } else { "-1" }.to_owned(),
+        |c| c.to_string(),
+    );
     let cells = [
         number.to_string(),
         attempt.host.clone(),
@@ -57,7 +72,9 @@ fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> Str
         format!("{:.3}", attempt.cpu.secs()),
         attempt.reason.clone().unwrap_or_default(),
     ];
-    cells.map(|cell| cell.replace(['\t', '\n', '\r'], " ")).join("\t")
+    cells
+        .map(|cell| cell.replace(['\t', '\n', '\r'], " "))
+        .join("\t")
 }
 
 #[cfg(test)]
@@ -70,7 +87,11 @@ mod tests {
     fn the_joblog_has_a_row_for_each_attempt_in_order_of_time() {
         let task = TaskId::new(JobId(7), 3);
         let attempt = |number, assigned| AttemptView {
-            attempt: AttemptId { task, number, incarnation: Incarnation(1) },
+            attempt: AttemptId {
+                task,
+                number,
+                incarnation: Incarnation(1),
+            },
             host: "desk-1".into(),
             state: AttemptState::Finished,
             duplicate: false,
@@ -89,7 +110,14 @@ mod tests {
             belief: None,
         };
         let attempts = vec![attempt(2, 9_000_000), attempt(1, 5_000_000)];
-        let view = TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts, speculation: None };
+        let view = TaskView {
+            task,
+            item: None,
+            state: TaskState::Finished,
+            reason: None,
+            attempts,
+            speculation: None,
+        };
         let text = text(&[view], "render");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0].split('\t').take(9).last(), Some("Command"));

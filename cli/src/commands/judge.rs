@@ -1,5 +1,6 @@
-//! `deskgrid job judge`: a program of the user's says which results of a job agree. It runs here, with the user's rights,
-//! on the user's own results; nobody else runs it. What is not here: what follows from what it says.
+//! `deskgrid job judge`: a program of the user's says which results of a job agree. It runs here,
+//! with the user's rights, on the user's own results; nobody else runs it. What is not here: what
+//! follows from what it says.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -36,7 +37,11 @@ pub(super) async fn run(
     command: &[OsString],
 ) -> Result<(), Failure> {
     let job = session.job_id(job).await?;
-    let mut judged = Judged { job: job.0, compared: 0, differed: 0 };
+    let mut judged = Judged {
+        job: job.0,
+        compared: 0,
+        differed: 0,
+    };
     loop {
         let waiting = session.undecided(job).await?;
         if waiting.is_empty() && settled(session, job).await? {
@@ -46,24 +51,47 @@ pub(super) async fn run(
             let agrees = compare(session, undecided, command).await?;
             judged.compared += undecided.others.len() as u64;
             judged.differed += (undecided.others.len() - agrees.len()) as u64;
-            session.changed(&Request::Judge { attempt: undecided.result.attempt, agrees }).await?;
+            session
+                .changed(&Request::Judge {
+                    attempt: undecided.result.attempt,
+                    agrees,
+                })
+                .await?;
         }
     }
-    let text = || format!("job {job}: {} pairs of results compared, {} differ\n", judged.compared, judged.differed);
+    let text = || {
+        format!(
+            "job {job}: {} pairs of results compared, {} differ\n",
+            judged.compared, judged.differed
+        )
+    };
     context.out.show(&judged, text, || vec![job.to_string()])
 }
 
 /// Whether the job is settled; waits a while for that, or for any change.
 async fn settled(session: &Session, job: JobId) -> Result<bool, Failure> {
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let request = Request::Watch { jobs: jobs.clone(), quiet: true, timeout: Some(PATIENCE) };
+    let request = Request::Watch {
+        jobs: jobs.clone(),
+        quiet: true,
+        timeout: Some(PATIENCE),
+    };
     session.client().ask(&request).await?;
-    Ok(session.jobs(jobs, Vec::new()).await?.iter().all(|job| job.state.settled()))
+    Ok(session
+        .jobs(jobs, Vec::new())
+        .await?
+        .iter()
+        .all(|job| job.state.settled()))
 }
 
 /// The numbers of the other attempts with whose results the program says that this one agrees.
-async fn compare(session: &Session, undecided: &Undecided, command: &[OsString]) -> Result<Vec<u32>, Failure> {
-    let place = tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
+async fn compare(
+    session: &Session,
+    undecided: &Undecided,
+    command: &[OsString],
+) -> Result<Vec<u32>, Failure> {
+    let place =
+        tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
     let mine = place.path().join("new");
     lay(session, &undecided.result, &mine).await?;
     let mut agrees = Vec::new();
@@ -73,29 +101,52 @@ async fn compare(session: &Session, undecided: &Undecided, command: &[OsString])
         lay(session, other, &theirs).await?;
         let agree = call(command, &theirs, &mine).await?;
         let word = if agree { "agrees with" } else { "differs from" };
-        note(&format!("{} {word} {}", undecided.result.attempt, other.attempt));
+        note(&format!(
+            "{} {word} {}",
+            undecided.result.attempt, other.attempt
+        ));
         agrees.extend(agree.then_some(number));
     }
     Ok(agrees)
 }
 
-async fn lay(session: &Session, output: &common::view::OutputView, dir: &Path) -> Result<(), Failure> {
-    std::fs::create_dir(dir).map_err(|e| Failure::io(format!("cannot make {}", dir.display()), &e))?;
+async fn lay(
+    session: &Session,
+    output: &common::view::OutputView,
+    dir: &Path,
+) -> Result<(), Failure> {
+    std::fs::create_dir(dir)
+        .map_err(|e| Failure::io(format!("cannot make {}", dir.display()), &e))?;
     fetch::lay_out(session, output, dir).await
 }
 
 async fn call(command: &[OsString], one: &Path, two: &Path) -> Result<bool, Failure> {
-    let (program, args) = command.split_first().ok_or_else(|| Failure::usage("there is no program", ""))?;
+    let (program, args) = command
+        .split_first()
+        .ok_or_else(|| Failure::usage("there is no program", ""))?;
     let shown = program.to_string_lossy().into_owned();
     let mut call = Command::new(program);
-    call.args(args).arg(one).arg(two).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
-    let status = call.status().await.map_err(|e| Failure::io(format!("cannot run {shown}"), &e))?;
+    call.args(args)
+        .arg(one)
+        .arg(two)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .kill_on_drop(true);
+    let status = call
+        .status()
+        .await
+        .map_err(|e| Failure::io(format!("cannot run {shown}"), &e))?;
     match status.code() {
         Some(0) => Ok(true),
         Some(1) => Ok(false),
         _ => {
             let hint = "exit code 0 means that two results agree, 1 that they do not; mend it, and judge again";
-            Err(Failure::new(Exit::Error, "judge", format!("{shown} ended with {status}"), hint))
+            Err(Failure::new(
+                Exit::Error,
+                "judge",
+                format!("{shown} ended with {status}"),
+                hint,
+            ))
         }
     }
 }

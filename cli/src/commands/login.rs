@@ -26,9 +26,21 @@ struct LoggedIn<'a> {
 pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure> {
     let (identity, new) = identity(&context.state.client(), context, &args, Who::User).await?;
     let link = &identity.link;
-    let document = LoggedIn { master: &link.master, name: &link.name, role: link.role.to_string(), new };
-    let text = || format!("you are {} ({}) of the grid at {}\n", link.name, link.role, link.master);
-    context.out.show(&document, text, || vec![link.name.clone()])?;
+    let document = LoggedIn {
+        master: &link.master,
+        name: &link.name,
+        role: link.role.to_string(),
+        new,
+    };
+    let text = || {
+        format!(
+            "you are {} ({}) of the grid at {}\n",
+            link.name, link.role, link.master
+        )
+    };
+    context
+        .out
+        .show(&document, text, || vec![link.name.clone()])?;
     Ok(Exit::Well)
 }
 
@@ -41,7 +53,8 @@ pub(super) enum Who {
     Worker,
 }
 
-/// The identity in `dir`, or a new one where there is none (or it is to be replaced), and whether it is new.
+/// The identity in `dir`, or a new one where there is none (or it is to be replaced), and whether
+/// it is new.
 ///
 /// # Errors
 /// If there is none and no token, or the master does not take the token.
@@ -53,12 +66,18 @@ pub(super) async fn identity(
 ) -> Result<(Identity, bool), Failure> {
     if Identity::exists(dir) && !args.rejoin {
         if args.join.is_some() || args.join_file.is_some() {
-            note("note: this machine has joined before; the token is not used (--rejoin joins again)");
+            note(
+                "note: this machine has joined before; the token is not used (--rejoin joins again)",
+            );
         }
         return Ok((known(dir, args, who)?, false));
     }
-    let Some(master) = &args.master else { return Err(nobody(dir, who)) };
-    let Some(token) = token(args, context.join.as_ref())? else { return Err(nobody(dir, who)) };
+    let Some(master) = &args.master else {
+        return Err(nobody(dir, who));
+    };
+    let Some(token) = token(args, context.join.as_ref())? else {
+        return Err(nobody(dir, who));
+    };
     let name = args.name.clone().unwrap_or_else(|| own_name(who));
     let wanted = match who {
         Who::User => Wanted::User,
@@ -77,9 +96,21 @@ fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
         Some(master) if *master != identity.link.master && who == Who::Worker => {
             identity.link.master.clone_from(master);
         }
-        Some(master) if *master != identity.link.master && args.join.is_none() && args.join_file.is_none() => {
-            let what = format!("this machine is logged in at {} already", identity.link.master);
-            return Err(Failure::new(Exit::Usage, "joined", what, "log in anew with a token: add --rejoin"));
+        Some(master)
+            if *master != identity.link.master
+                && args.join.is_none()
+                && args.join_file.is_none() =>
+        {
+            let what = format!(
+                "this machine is logged in at {} already",
+                identity.link.master
+            );
+            return Err(Failure::new(
+                Exit::Usage,
+                "joined",
+                what,
+                "log in anew with a token: add --rejoin",
+            ));
         }
         _ => {}
     }
@@ -89,7 +120,9 @@ fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
 /// An identity for something else never does, however long somebody waits.
 fn check_role(dir: &Path, role: Role, who: Who) -> Result<(), Failure> {
     let hint = match (role, who) {
-        (Role::Worker, Who::User) => "log in with a token for a client: deskgrid token create --role client",
+        (Role::Worker, Who::User) => {
+            "log in with a token for a client: deskgrid token create --role client"
+        }
         (Role::Client | Role::Admin, Who::Worker) => {
             "join with a token for a worker: deskgrid token create --role worker"
         }
@@ -101,10 +134,19 @@ fn check_role(dir: &Path, role: Role, who: Who) -> Result<(), Failure> {
 
 fn nobody(dir: &Path, who: Who) -> Failure {
     let hint = match who {
-        Who::User => "deskgrid login --master HOST:PORT --join-file FILE, with a token from the admin",
-        Who::Worker => "deskgrid worker start --master HOST:PORT --join-file FILE, with a token from the admin",
+        Who::User => {
+            "deskgrid login --master HOST:PORT --join-file FILE, with a token from the admin"
+        }
+        Who::Worker => {
+            "deskgrid worker start --master HOST:PORT --join-file FILE, with a token from the admin"
+        }
     };
-    Failure::new(Exit::NotAuthorised, "no-identity", format!("there is no identity in {}", dir.display()), hint)
+    Failure::new(
+        Exit::NotAuthorised,
+        "no-identity",
+        format!("there is no identity in {}", dir.display()),
+        hint,
+    )
 }
 
 /// The token, by whichever way it is given; on a terminal it is asked for where it is not.
@@ -118,14 +160,18 @@ fn token(args: &Enrol, environment: Option<&JoinWord>) -> Result<Option<JoinToke
         (None, None, None) => return Ok(None),
     };
     // What was given is not told: a token with a slip of the pen in it is nearly one.
-    let wrong =
-        |error: common::token::BadToken| Failure::usage(error.to_string(), "copy it whole; or ask for a new one");
+    let wrong = |error: common::token::BadToken| {
+        Failure::usage(error.to_string(), "copy it whole; or ask for a new one")
+    };
     text.parse().map(Some).map_err(wrong)
 }
 
 fn line_of_input() -> Result<String, Failure> {
     let mut line = String::new();
-    std::io::stdin().lock().read_line(&mut line).map_err(|e| Failure::io("cannot read the token", &e))?;
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|e| Failure::io("cannot read the token", &e))?;
     Ok(line)
 }
 
@@ -150,7 +196,8 @@ impl Silent {
         let before = tcgetattr(std::io::stdin()).ok();
         if let Some(mut silent) = before.clone() {
             silent.local_modes.remove(LocalModes::ECHO);
-            // Where the terminal cannot do it the token is seen by whoever looks over the shoulder, and no one else.
+            // Where the terminal cannot do it the token is seen by whoever looks over the shoulder,
+            // and no one else.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent);
         }
         Self(before)
@@ -161,14 +208,25 @@ impl Silent {
 impl Drop for Silent {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
-            let _ = rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, before);
+            let _ = rustix::termios::tcsetattr(
+                std::io::stdin(),
+                rustix::termios::OptionalActions::Now,
+                before,
+            );
         }
     }
 }
 
 fn own_name(who: Who) -> String {
-    let host = || hostname::get().map_or_else(|_| "unnamed".to_owned(), |name| name.to_string_lossy().into_owned());
-    let user = ["USER", "LOGNAME", "USERNAME"].iter().find_map(|name| std::env::var(name).ok());
+    let host = || {
+        hostname::get().map_or_else(
+            |_| "unnamed".to_owned(),
+            |name| name.to_string_lossy().into_owned(),
+        )
+    };
+    let user = ["USER", "LOGNAME", "USERNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok());
     match who {
         Who::Worker => host(),
         Who::User => user.filter(|user| !user.is_empty()).unwrap_or_else(host),

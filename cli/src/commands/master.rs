@@ -24,13 +24,21 @@ struct Answers<'a> {
 #[cfg(windows)]
 pub(super) async fn start(_: &Context, _: MasterArgs) -> Result<Exit, Failure> {
     let hint = "run it on Linux; workers and users can be on Windows";
-    Err(Failure::usage("this program was built for Windows, without the master", hint))
+    Err(Failure::usage(
+        "this program was built for Windows, without the master",
+        hint,
+    ))
 }
 
 /// Serves until it is stopped.
 #[cfg(not(windows))]
 pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, Failure> {
-    let mut config = args.config.as_deref().map(master::Config::load).transpose()?.unwrap_or_default();
+    let mut config = args
+        .config
+        .as_deref()
+        .map(master::Config::load)
+        .transpose()?
+        .unwrap_or_default();
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
@@ -40,7 +48,10 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
         None => {}
     }
     config.record = args.record.or(config.record);
-    config.accept = master::Accept { store: args.accept_store, clock: args.accept_clock };
+    config.accept = master::Accept {
+        store: args.accept_store,
+        clock: args.accept_clock,
+    };
     master::run(context.state.root().to_owned(), config, shutdown(args.tied)).await?;
     Ok(Exit::Well)
 }
@@ -48,7 +59,10 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
 /// A master runs on Linux only.
 #[cfg(windows)]
 pub(super) fn rotate_ca(_: &Context, _: Dur) -> Result<Exit, Failure> {
-    Err(Failure::usage("this program was built for Windows, without the master", "run it where the master runs"))
+    Err(Failure::usage(
+        "this program was built for Windows, without the master",
+        "run it where the master runs",
+    ))
 }
 
 /// Makes a new CA.
@@ -61,9 +75,17 @@ pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure
     master::rotate_ca(context.state.root(), overlap.0)?;
     let text = || {
         let span = humantime::format_duration(overlap.0);
-        format!("there is a new CA; the one before is trusted for {span} more. Start the master again.\n")
+        format!(
+            "there is a new CA; the one before is trusted for {span} more. Start the master again.\n"
+        )
     };
-    context.out.show(&Rotated { overlap_s: overlap.0.as_secs_f64() }, text, Vec::new)?;
+    context.out.show(
+        &Rotated {
+            overlap_s: overlap.0.as_secs_f64(),
+        },
+        text,
+        Vec::new,
+    )?;
     Ok(Exit::Well)
 }
 
@@ -73,17 +95,25 @@ pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let attempt = tokio::time::timeout(left.unwrap_or(Duration::from_secs(60)), Session::open(&context.state));
+        let attempt = tokio::time::timeout(
+            left.unwrap_or(Duration::from_secs(60)),
+            Session::open(&context.state),
+        );
         match attempt.await {
             Ok(Ok(session)) => {
-                let document = Answers { master: session.master() };
+                let document = Answers {
+                    master: session.master(),
+                };
                 let text = || format!("the master at {} answers\n", session.master());
                 context.out.show(&document, text, Vec::new)?;
                 session.close().await;
                 return Ok(Exit::Well);
             }
-            // Before the very first start is through there is no identity yet; both pass by themselves.
-            Ok(Err(failure)) if matches!(failure.code, "no-identity" | "unreachable" | "unavailable") => {
+            // Before the very first start is through there is no identity yet; both pass by
+            // themselves.
+            Ok(Err(failure))
+                if matches!(failure.code, "no-identity" | "unreachable" | "unavailable") =>
+            {
                 if left.is_some_and(|left| left.is_zero()) {
                     return Err(timed_out(&failure.what));
                 }
@@ -98,5 +128,11 @@ pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit
 
 fn timed_out(because: &str) -> Failure {
     let hint = "is it running? its log says more; --dir must be the one it was started with";
-    Failure::new(Exit::TimedOut, "timed-out", "the master did not answer in time", hint).because(because)
+    Failure::new(
+        Exit::TimedOut,
+        "timed-out",
+        "the master did not answer in time",
+        hint,
+    )
+    .because(because)
 }

@@ -63,8 +63,10 @@ pub(crate) struct Context {
 /// If it could not be done.
 pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
-    let serving =
-        matches!(command, Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_)));
+    let serving = matches!(
+        command,
+        Command::Master(MasterCommand::Start(_)) | Command::Worker(WorkerCommand::Start(_))
+    );
     #[cfg(windows)]
     if matches!(command, Command::Worker(WorkerCommand::Service(_))) {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
@@ -95,7 +97,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Master(MasterCommand::Start(args)) => master::start(context, args).await,
         Command::Master(MasterCommand::Wait { timeout }) => master::wait(context, timeout).await,
         Command::Master(MasterCommand::Backup { to }) => operations::backup(context, &to),
-        Command::Master(MasterCommand::Check { no_content }) => operations::check(context, !no_content),
+        Command::Master(MasterCommand::Check { no_content }) => {
+            operations::check(context, !no_content)
+        }
         Command::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
         Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
         Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why).await,
@@ -107,7 +111,9 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Worker(WorkerCommand::Uninstall(args)) => service::uninstall(context, &args),
         Command::Doctor(args) => doctor::run(context, &args).await,
         #[cfg(windows)]
-        Command::Worker(WorkerCommand::Install(args)) => Box::pin(scm::install(context, *args)).await,
+        Command::Worker(WorkerCommand::Install(args)) => {
+            Box::pin(scm::install(context, *args)).await
+        }
         #[cfg(windows)]
         Command::Worker(WorkerCommand::Uninstall(args)) => scm::uninstall(context, &args),
         #[cfg(windows)]
@@ -132,17 +138,22 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
     }
 }
 
-/// Where a command's future runs: on one thread where it only asks and prints, on several where it serves. A worker
-/// needs two, however many processors the PC has: it is to cost its owner little.
+/// Where a command's future runs: on one thread where it only asks and prints, on several where it
+/// serves. A worker needs two, however many processors the PC has: it is to cost its owner little.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let mut builder = match command {
-        Command::Demo(_) | Command::Master(_) | Command::Worker(WorkerCommand::Start(_)) => Builder::new_multi_thread(),
+        Command::Demo(_) | Command::Master(_) | Command::Worker(WorkerCommand::Start(_)) => {
+            Builder::new_multi_thread()
+        }
         _ => Builder::new_current_thread(),
     };
     if matches!(command, Command::Worker(WorkerCommand::Start(_))) {
         builder.worker_threads(2);
     }
-    builder.enable_all().build().map_err(|e| Failure::io("cannot start", &e))
+    builder
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::io("cannot start", &e))
 }
 
 fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, Failure> {
@@ -155,7 +166,9 @@ fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, F
 /// Ends when the user or the system wants the program to end.
 pub(crate) async fn interrupted() {
     #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+    if let Ok(mut terminate) =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
             _ = terminate.recv() => {}
@@ -165,8 +178,8 @@ pub(crate) async fn interrupted() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Ends when the terminal is gone. Only for what is of no use without one: whoever starts a master with `nohup` wants
-/// it to go on.
+/// Ends when the terminal is gone. Only for what is of no use without one: whoever starts a master
+/// with `nohup` wants it to go on.
 pub(crate) async fn hung_up() {
     #[cfg(unix)]
     if let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) {
@@ -182,7 +195,8 @@ pub(crate) async fn shutdown(tied: bool) {
         return interrupted().await;
     }
     let (tx, rx) = tokio::sync::oneshot::channel::<()>();
-    // A thread of its own: a read of standard input cannot be cancelled, and must not hold up the runtime's end.
+    // A thread of its own: a read of standard input cannot be cancelled, and must not hold up the
+    // runtime's end.
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         drop(tx);

@@ -1,5 +1,5 @@
-//! `deskgrid master backup`, `check` and `restore`: the files of a master, beside it. What is not here: what is done to
-//! them (that is `master::operations`).
+//! `deskgrid master backup`, `check` and `restore`: the files of a master, beside it. What is not
+//! here: what is done to them (that is `master::operations`).
 
 use std::path::Path;
 
@@ -50,9 +50,13 @@ impl From<OperationError> for Failure {
     fn from(error: OperationError) -> Self {
         let hint = match &error {
             OperationError::NoMaster { .. } => "name the master's state directory: --dir DIR",
-            OperationError::Exists { .. } => "name another place, or remove what is there if nobody needs it",
+            OperationError::Exists { .. } => {
+                "name another place, or remove what is there if nobody needs it"
+            }
             OperationError::Space { .. } => "make room, or name another place",
-            OperationError::NoBackup { .. } => "take another backup; `deskgrid master check` says more of a directory",
+            OperationError::NoBackup { .. } => {
+                "take another backup; `deskgrid master check` says more of a directory"
+            }
             OperationError::NotVerified { .. } => "nothing was kept: try another disk",
             OperationError::Store(_) => "deskgrid master check says more",
             OperationError::File(_) => "run it as the master's user",
@@ -66,7 +70,10 @@ fn well(faults: usize) -> Exit {
 }
 
 fn listed(faults: &[String]) -> String {
-    faults.iter().map(|fault| format!("not in it: {fault}\n")).collect()
+    faults
+        .iter()
+        .map(|fault| format!("not in it: {fault}\n"))
+        .collect()
 }
 
 /// Copies what there is of a master.
@@ -81,14 +88,23 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
         faults: &done.faults,
     };
     let text = || {
-        let BackedUp { to, taken, store_bytes, content_files, content_bytes, faults } = &answer;
+        let BackedUp {
+            to,
+            taken,
+            store_bytes,
+            content_files,
+            content_bytes,
+            faults,
+        } = &answer;
         format!(
             "{to} holds the master as of {taken}: a store of {store_bytes} bytes, {content_files} files of content with \
              {content_bytes} bytes, and its keys. It was read back.\n{}",
             listed(faults)
         )
     };
-    context.out.show(&answer, text, || vec![answer.to.clone()])?;
+    context
+        .out
+        .show(&answer, text, || vec![answer.to.clone()])?;
     Ok(well(done.faults.len()))
 }
 
@@ -99,7 +115,10 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
     let faults: Vec<(String, String)> = found.faults.iter().map(shown).collect();
     let answer = Checked {
         sound: faults.is_empty(),
-        faults: faults.iter().map(|(what, hint)| Found { what, hint }).collect(),
+        faults: faults
+            .iter()
+            .map(|(what, hint)| Found { what, hint })
+            .collect(),
         notes: &found.notes,
         backup_of: found.copied.map(when::iso),
         jobs: found.jobs,
@@ -108,17 +127,35 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
         content_bytes: found.content_bytes,
     };
     let text = || {
-        let mut text: String = faults.iter().map(|(what, hint)| format!("wrong: {what}\ntry: {hint}\n")).collect();
+        let mut text: String = faults
+            .iter()
+            .map(|(what, hint)| format!("wrong: {what}\ntry: {hint}\n"))
+            .collect();
         text.extend(found.notes.iter().map(|note| format!("note: {note}\n")));
-        text.extend(answer.backup_of.iter().map(|taken| format!("this is a backup, taken {taken}\n")));
-        let verdict = if faults.is_empty() { "all is well" } else { "not all is well" };
-        let read = if read_content { "read and compared" } else { "there" };
+        text.extend(
+            answer
+                .backup_of
+                .iter()
+                .map(|taken| format!("this is a backup, taken {taken}\n")),
+        );
+        let verdict = if faults.is_empty() {
+            "all is well"
+        } else {
+            "not all is well"
+        };
+        let read = if read_content {
+            "read and compared"
+        } else {
+            "there"
+        };
         text + &format!(
             "{verdict}: {} jobs, {} attempts, {} files of content with {} bytes {read}\n",
             found.jobs, found.attempts, found.content_files, found.content_bytes
         )
     };
-    context.out.show(&answer, text, || faults.iter().map(|(what, _)| what.clone()).collect())?;
+    context.out.show(&answer, text, || {
+        faults.iter().map(|(what, _)| what.clone()).collect()
+    })?;
     Ok(well(faults.len()))
 }
 
@@ -126,15 +163,27 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
 pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
     let done = operations::restore(from, context.state.root())?;
     let dir = context.state.root().display().to_string();
-    let answer = Restored { dir, content_files: done.content_files, bytes: done.bytes, faults: &done.faults };
+    let answer = Restored {
+        dir,
+        content_files: done.content_files,
+        bytes: done.bytes,
+        faults: &done.faults,
+    };
     let text = || {
-        let Restored { dir, content_files, bytes, faults } = &answer;
+        let Restored {
+            dir,
+            content_files,
+            bytes,
+            faults,
+        } = &answer;
         format!(
             "{dir} holds a master again: {content_files} files of content, {bytes} bytes in all. Start it at the address \
              that workers and users know.\n{}",
             listed(faults)
         )
     };
-    context.out.show(&answer, text, || vec![answer.dir.clone()])?;
+    context
+        .out
+        .show(&answer, text, || vec![answer.dir.clone()])?;
     Ok(well(done.faults.len()))
 }

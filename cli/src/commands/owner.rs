@@ -1,4 +1,5 @@
-//! `deskgrid worker status`, `pause` and `resume`: what the owner of this machine asks its worker, without the master.
+//! `deskgrid worker status`, `pause` and `resume`: what the owner of this machine asks its worker,
+//! without the master.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -29,21 +30,34 @@ struct Switched {
 /// Tells how the worker is.
 pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure> {
     let dir = context.state.worker();
-    let report = control::ask(&dir, &Ask::Status).await.map_err(|error| failure(error, &dir))?;
+    let report = control::ask(&dir, &Ask::Status)
+        .await
+        .map_err(|error| failure(error, &dir))?;
     let color = context.out.color();
-    context.out.show(&report, || describe(&report, why, color), || vec![report.decision.clone()])?;
+    context.out.show(
+        &report,
+        || describe(&report, why, color),
+        || vec![report.decision.clone()],
+    )?;
     Ok(Exit::Well)
 }
 
 /// Pauses it.
 pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failure> {
-    let end = |lasts: Dur| SystemTime::now().checked_add(lasts.0).filter(|end| *end < far());
+    let end = |lasts: Dur| {
+        SystemTime::now()
+            .checked_add(lasts.0)
+            .filter(|end| *end < far())
+    };
     let until = match lasts {
         None => None,
         Some(lasts) => match end(lasts) {
             Some(end) => Some(humantime::format_rfc3339_millis(end).to_string()),
             None => {
-                return Err(Failure::usage("a pause cannot be that long", "leave --for out: it lasts until resumed"));
+                return Err(Failure::usage(
+                    "a pause cannot be that long",
+                    "leave --for out: it lasts until resumed",
+                ));
             }
         },
     };
@@ -72,29 +86,62 @@ async fn turn(context: &Context, ask: &Ask) -> Result<Exit, Failure> {
     };
     let switched = switched(ask, report);
     let word = if switched.paused { "paused" } else { "resumed" };
-    context.out.show(&switched, || sentence(&switched, &dir), || vec![word.to_owned()])?;
+    context.out.show(
+        &switched,
+        || sentence(&switched, &dir),
+        || vec![word.to_owned()],
+    )?;
     Ok(Exit::Well)
 }
 
 fn switched(ask: &Ask, report: Option<Report>) -> Switched {
-    let until = if let Ask::Pause { until } = ask { until.clone() } else { None };
+    let until = if let Ask::Pause { until } = ask {
+        until.clone()
+    } else {
+        None
+    };
     let running = report.is_some();
     let Some(report) = report else {
         let paused = matches!(ask, Ask::Pause { .. });
-        return Switched { paused, until, running, decision: None, reason: None, says: None };
+        return Switched {
+            paused,
+            until,
+            running,
+            decision: None,
+            reason: None,
+            says: None,
+        };
     };
     let paused = report.why.iter().any(|why| why.reason == "paused-by-owner");
     let says = report.why.into_iter().next().map(|why| why.says);
-    Switched { paused, until, running, decision: Some(report.decision), reason: report.reason, says }
+    Switched {
+        paused,
+        until,
+        running,
+        decision: Some(report.decision),
+        reason: report.reason,
+        says,
+    }
 }
 
 fn sentence(switched: &Switched, dir: &Path) -> String {
-    let until = switched.until.as_ref().map_or_else(String::new, |until| format!(" until {until}"));
+    let until = switched
+        .until
+        .as_ref()
+        .map_or_else(String::new, |until| format!(" until {until}"));
     match (switched.paused, switched.running) {
-        (true, true) if switched.until.is_some() || switched.says.is_none() => format!("paused{until}"),
+        (true, true) if switched.until.is_some() || switched.says.is_none() => {
+            format!("paused{until}")
+        }
         (true, true) => format!("paused: {}", switched.says.as_deref().unwrap_or_default()),
-        (true, false) => format!("no worker runs in {}; the next one is paused{until} from its start", dir.display()),
-        (false, false) => format!("no worker runs in {}; the next one is not paused", dir.display()),
+        (true, false) => format!(
+            "no worker runs in {}; the next one is paused{until} from its start",
+            dir.display()
+        ),
+        (false, false) => format!(
+            "no worker runs in {}; the next one is not paused",
+            dir.display()
+        ),
         (false, true) => match (&switched.reason, &switched.says) {
             (Some(reason), Some(says)) => format!("resumed; tasks still wait ({reason}): {says}"),
             _ => "resumed".to_owned(),
@@ -106,34 +153,78 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
     let lasts = |seconds: f64| common::Span::from_secs_f64(seconds).to_string();
     let state = match (report.decision.as_str(), &report.reason) {
         ("run", _) | (_, None) => "may run".to_owned(),
-        ("yield", Some(reason)) => format!("may run in {} of {} slots: {reason}", report.slots_usable, report.slots),
+        ("yield", Some(reason)) => format!(
+            "may run in {} of {} slots: {reason}",
+            report.slots_usable, report.slots
+        ),
         (_, Some(reason)) => format!("suspended: {reason}"),
     };
-    let connected = if report.connected { "connected" } else { "not connected" };
+    let connected = if report.connected {
+        "connected"
+    } else {
+        "not connected"
+    };
     let mut text = facts(&[
-        ("host", Some(format!("{}, deskgrid {}", report.host, report.version))),
-        ("master", Some(format!("{}, {connected} for {}", report.master, lasts(report.connected_for_s)))),
+        (
+            "host",
+            Some(format!("{}, deskgrid {}", report.host, report.version)),
+        ),
+        (
+            "master",
+            Some(format!(
+                "{}, {connected} for {}",
+                report.master,
+                lasts(report.connected_for_s)
+            )),
+        ),
         ("because", report.not_connected_because.clone()),
-        ("tasks", Some(format!("{state}, for {}", lasts(report.decided_for_s)))),
+        (
+            "tasks",
+            Some(format!("{state}, for {}", lasts(report.decided_for_s))),
+        ),
         ("why", report.why.first().map(|why| why.says.clone())),
-        ("slots", Some(format!("{} of {} usable", report.slots_usable, report.slots))),
+        (
+            "slots",
+            Some(format!(
+                "{} of {} usable",
+                report.slots_usable, report.slots
+            )),
+        ),
         ("confinement", Some(report.confinement.clone())),
     ]);
     let mut attempts = Rows::new(&["attempt", "phase", "why", "ran", "suspended"], color);
     for held in &report.attempts {
         let reason = held.reason.clone().unwrap_or_default();
-        attempts.add([held.attempt.clone(), held.phase.clone(), reason, lasts(held.run_s), lasts(held.suspended_s)]);
+        attempts.add([
+            held.attempt.clone(),
+            held.phase.clone(),
+            reason,
+            lasts(held.run_s),
+            lasts(held.suspended_s),
+        ]);
     }
     text += &format!("\n{}", attempts.text("no attempts are held\n"));
     if why {
         let mut reasons = Rows::new(&["reason", "says"], color);
-        report.why.iter().for_each(|why| reasons.add([why.reason.clone(), why.says.clone()]));
+        report
+            .why
+            .iter()
+            .for_each(|why| reasons.add([why.reason.clone(), why.says.clone()]));
         let mut sensors = Rows::new(&["sensor", "looks at", "state", "sees"], color);
         for sensor in &report.sensors {
-            sensors.add([sensor.sensor.clone(), sensor.topic.clone(), sensor.state.clone(), sensor.sees.clone()]);
+            sensors.add([
+                sensor.sensor.clone(),
+                sensor.topic.clone(),
+                sensor.state.clone(),
+                sensor.sees.clone(),
+            ]);
         }
         let none = "nothing stands against tasks\n";
-        text += &format!("\n{}\n{}", reasons.text(none), sensors.text("no sensors look\n"));
+        text += &format!(
+            "\n{}\n{}",
+            reasons.text(none),
+            sensors.text("no sensors look\n")
+        );
     }
     text
 }
@@ -145,16 +236,25 @@ fn failure(error: ControlError, dir: &Path) -> Failure {
             let hint = "start one with `deskgrid worker start`, or name its directory with --dir";
             let failure = Failure::new(Exit::Error, "not-running", what, hint);
             match control::paused(dir) {
-                Some(switch) => failure.because(format!("the next one to start here is paused by {switch}")),
+                Some(switch) => {
+                    failure.because(format!("the next one to start here is paused by {switch}"))
+                }
                 None => failure,
             }
         }
-        ControlError::Io { source, .. } => {
-            Failure::io(format!("cannot speak with the worker in {}", dir.display()), &source)
-        }
+        ControlError::Io { source, .. } => Failure::io(
+            format!("cannot speak with the worker in {}", dir.display()),
+            &source,
+        ),
         ControlError::Refused(why) => {
             let hint = "check the worker's directory, and who may write there";
-            Failure::new(Exit::Error, "refused", "the worker was not paused or resumed", hint).because(why)
+            Failure::new(
+                Exit::Error,
+                "refused",
+                "the worker was not paused or resumed",
+                hint,
+            )
+            .because(why)
         }
     }
 }
@@ -176,7 +276,10 @@ mod tests {
             decision: "yield".to_owned(),
             reason: Some("in-use".to_owned()),
             decided_for_s: 12.0,
-            why: vec![Why { reason: "in-use".to_owned(), says }],
+            why: vec![Why {
+                reason: "in-use".to_owned(),
+                says,
+            }],
             sensors: vec![SensorReport {
                 sensor: "x11".to_owned(),
                 topic: "input".to_owned(),
@@ -214,7 +317,10 @@ mod tests {
         }
         assert!(!text.contains("x11"));
         let more = describe(&report(), true, false);
-        assert!(more.starts_with(&text) && more.contains("x11     input     seen   nobody has touched"), "{more}");
+        assert!(
+            more.starts_with(&text) && more.contains("x11     input     seen   nobody has touched"),
+            "{more}"
+        );
     }
 
     #[test]

@@ -42,7 +42,11 @@ impl From<&Policy> for Row {
             summary: policy.summary,
             stages: policy.answers().into_iter().collect(),
             parameters: parameters
-                .map(|p| Parameter { name: p.name, default: p.default, meaning: p.meaning })
+                .map(|p| Parameter {
+                    name: p.name,
+                    default: p.default,
+                    meaning: p.meaning,
+                })
                 .collect(),
         }
     }
@@ -66,25 +70,49 @@ fn list(context: &Context) -> Result<(), Failure> {
         }
         rows.text("")
     };
-    let document = Rowset { policies: policies.iter().map(Row::from).collect() };
-    context.out.show(&document, text, || policies.iter().map(|policy| policy.name.to_owned()).collect())
+    let document = Rowset {
+        policies: policies.iter().map(Row::from).collect(),
+    };
+    context.out.show(&document, text, || {
+        policies
+            .iter()
+            .map(|policy| policy.name.to_owned())
+            .collect()
+    })
 }
 
 fn show(context: &Context, name: &str) -> Result<(), Failure> {
     let wide = scheduler::policy::policy(name).is_some_and(|row| row.width != Width::Rigid);
     let known = known_policy(name, wide)?;
     let name = known.split(':').next().unwrap_or_default();
-    let Some(policy) = scheduler::catalogue().iter().find(|policy| policy.name == name) else {
-        return Err(Failure::usage(format!("there is no policy `{name}`"), "deskgrid policy list"));
+    let Some(policy) = scheduler::catalogue()
+        .iter()
+        .find(|policy| policy.name == name)
+    else {
+        return Err(Failure::usage(
+            format!("there is no policy `{name}`"),
+            "deskgrid policy list",
+        ));
     };
     let row = Row::from(policy);
     let text = || {
-        let mut pairs = vec![("policy", row.name), ("what it does", row.summary), ("from", row.source)];
+        let mut pairs = vec![
+            ("policy", row.name),
+            ("what it does", row.summary),
+            ("from", row.source),
+        ];
         pairs.extend(policy.answers());
-        let mut text =
-            facts(&pairs.into_iter().map(|(name, value)| (name, Some(value.to_owned()))).collect::<Vec<_>>());
+        let mut text = facts(
+            &pairs
+                .into_iter()
+                .map(|(name, value)| (name, Some(value.to_owned())))
+                .collect::<Vec<_>>(),
+        );
         for parameter in &row.parameters {
-            text += &format!("parameter     {} = {}: {}\n", parameter.name, parameter.default, parameter.meaning);
+            text += &format!(
+                "parameter     {} = {}: {}\n",
+                parameter.name, parameter.default, parameter.meaning
+            );
         }
         text
     };

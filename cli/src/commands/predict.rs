@@ -1,5 +1,5 @@
-//! `deskgrid predict`: sequences of limits for a law of run times, or for runs that were seen; waits for hosts, in `wait`. What is
-//! not here: the dynamic programmes.
+//! `deskgrid predict`: sequences of limits for a law of run times, or for runs that were seen;
+//! waits for hosts, in `wait`. What is not here: the dynamic programmes.
 
 mod accuracy;
 mod calendar;
@@ -62,9 +62,21 @@ struct SequenceJson {
 impl SequenceJson {
     fn of(sequence: Sequence, zeta: f64) -> Self {
         let algorithm = if zeta > 0.0 { "ATOptimal" } else { "TOptimal" };
-        let Sequence { cost, points, limits, done } = sequence;
+        let Sequence {
+            cost,
+            points,
+            limits,
+            done,
+        } = sequence;
         let p_first = done.first().copied().unwrap_or(0.0);
-        SequenceJson { algorithm, sequence: limits, indices: points, done, p_first, expected_cost: cost }
+        SequenceJson {
+            algorithm,
+            sequence: limits,
+            indices: points,
+            done,
+            p_first,
+            expected_cost: cost,
+        }
     }
 }
 
@@ -89,11 +101,21 @@ fn limits(context: &Context, args: &LimitsArgs) -> Result<Exit, Failure> {
         (Some(law), _) => of_law(law, law.to_string(), n, args.zeta),
         (None, Some(file)) => of_runs(file, n, args.zeta)?,
         (None, None) => {
-            return Err(Failure::usage("nothing to go by", "give a law with --dist, or a file with --runs"));
+            return Err(Failure::usage(
+                "nothing to go by",
+                "give a law with --dist, or a file with --runs",
+            ));
         }
     };
     let text = || text(&answer, context.out.color());
-    let ids = || answer.sequence.sequence.iter().map(f64::to_string).collect();
+    let ids = || {
+        answer
+            .sequence
+            .sequence
+            .iter()
+            .map(f64::to_string)
+            .collect()
+    };
     context.out.show(&answer, text, ids)?;
     Ok(Exit::Well)
 }
@@ -102,12 +124,20 @@ fn points(args: &LimitsArgs) -> Result<u32, Failure> {
     let zeta = args.zeta;
     if !(0.0..1.0).contains(&zeta) {
         let what = format!("--zeta {zeta} is no rate of small work by processor");
-        return Err(Failure::usage(what, "give a number from 0 to below 1: at 1 the processors never catch up"));
+        return Err(Failure::usage(
+            what,
+            "give a number from 0 to below 1: at 1 the processors never catch up",
+        ));
     }
-    let n = args.n.unwrap_or(if zeta > 0.0 { ADAPTIVE_POINTS } else { POINTS });
+    let n = args
+        .n
+        .unwrap_or(if zeta > 0.0 { ADAPTIVE_POINTS } else { POINTS });
     if zeta > 0.0 && n > MOST_ADAPTIVE {
         let what = format!("--n {n} is too many points with small work");
-        return Err(Failure::usage(what, format!("give at most {MOST_ADAPTIVE}; few more than 46 change nothing")));
+        return Err(Failure::usage(
+            what,
+            format!("give at most {MOST_ADAPTIVE}; few more than 46 change nothing"),
+        ));
     }
     Ok(n)
 }
@@ -115,28 +145,52 @@ fn points(args: &LimitsArgs) -> Result<u32, Failure> {
 fn of_law(law: &impl RunTimes, dist: String, n: u32, zeta: f64) -> Answer {
     let (from, to) = law.support();
     let sequence = SequenceJson::of(optimal(&Grid::of(law, n as usize), zeta), zeta);
-    Answer { dist: Some(dist), runs: None, n, zeta, from, to, mean: law.mean(), sequence, learned: None }
+    Answer {
+        dist: Some(dist),
+        runs: None,
+        n,
+        zeta,
+        from,
+        to,
+        mean: law.mean(),
+        sequence,
+        learned: None,
+    }
 }
 
 fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<Answer, Failure> {
     let runs = read(file)?;
     let nothing = || {
         let what = format!("{} tells of no run that took any time", file.display());
-        Failure::usage(what, "a line for each run: how long it took, with a + if it was killed then")
+        Failure::usage(
+            what,
+            "a line for each run: how long it took, with a + if it was killed then",
+        )
     };
     let seen = Learned::observed(&runs).ok_or_else(nothing)?;
     let next = Learned::expected(&runs).ok_or_else(nothing)?;
     let learned = SequenceJson::of(optimal(&Grid::of(&next, n as usize), zeta), zeta);
     let killed = runs.iter().filter(|run| !run.done).count();
-    let told = RunsJson { file: file.display().to_string(), count: runs.len(), killed };
-    Ok(Answer { dist: None, runs: Some(told), learned: Some(learned), ..of_law(&seen, String::new(), n, zeta) })
+    let told = RunsJson {
+        file: file.display().to_string(),
+        count: runs.len(),
+        killed,
+    };
+    Ok(Answer {
+        dist: None,
+        runs: Some(told),
+        learned: Some(learned),
+        ..of_law(&seen, String::new(), n, zeta)
+    })
 }
 
 /// The runs of a file.
 fn read(file: &Path) -> Result<Vec<Run>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
     let told = lines.enumerate().filter(|(_, line)| !line.is_empty());
     told.map(|(number, line)| {
         run_of(line).ok_or_else(|| {
@@ -148,8 +202,13 @@ fn read(file: &Path) -> Result<Vec<Run>, Failure> {
 }
 
 fn run_of(line: &str) -> Option<Run> {
-    let (time, done) = line.strip_suffix('+').map_or((line, true), |time| (time.trim_end(), false));
-    let time = time.parse::<f64>().ok().filter(|time| time.is_finite() && *time >= 0.0)?;
+    let (time, done) = line
+        .strip_suffix('+')
+        .map_or((line, true), |time| (time.trim_end(), false));
+    let time = time
+        .parse::<f64>()
+        .ok()
+        .filter(|time| time.is_finite() && *time >= 0.0)?;
     Some(Run { time, done })
 }
 
@@ -167,9 +226,18 @@ fn text(answer: &Answer, color: bool) -> String {
 fn one(sequence: &SequenceJson, color: bool) -> String {
     let mut rows = Rows::new(&["ATTEMPT", "LIMIT", "DONE BY THEN"], color);
     for (number, (limit, done)) in sequence.sequence.iter().zip(&sequence.done).enumerate() {
-        rows.add([(number + 1).to_string(), format!("{limit:.4}"), format!("{:.2} %", 100.0 * done)]);
+        rows.add([
+            (number + 1).to_string(),
+            format!("{limit:.4}"),
+            format!("{:.2} %", 100.0 * done),
+        ]);
     }
-    format!("{}{}: expected cost {:.6}\n", rows.text("no limits"), sequence.algorithm, sequence.expected_cost)
+    format!(
+        "{}{}: expected cost {:.6}\n",
+        rows.text("no limits"),
+        sequence.algorithm,
+        sequence.expected_cost
+    )
 }
 
 #[cfg(test)]

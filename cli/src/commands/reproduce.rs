@@ -1,4 +1,5 @@
-//! `deskgrid reproduce`: a paper's results beside ours. What is not here: the experiments, and what the report says.
+//! `deskgrid reproduce`: a paper's results beside ours. What is not here: the experiments, and what
+//! the report says.
 
 use std::path::PathBuf;
 
@@ -33,7 +34,8 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
     // Found out before the work, not after it.
-    std::fs::create_dir_all(&out).map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
+    std::fs::create_dir_all(&out)
+        .map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
     let talk = context.out.mode() == OutputMode::Cli;
     let mut say = |what: &str| {
         if talk {
@@ -41,9 +43,15 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         }
     };
     let files = match args.paper {
-        Paper::Kondo => kondo::reproduce(&kondo_study(args), &mut say).map_err(|error| failed(&error))?,
-        Paper::Gainaru => gainaru::reproduce(&gainaru_study(args), &mut say).map_err(|error| bad_log(&error))?,
-        Paper::Downey => downey::reproduce(&downey_study(args), &mut say).map_err(|error| bad_log(&error))?,
+        Paper::Kondo => {
+            kondo::reproduce(&kondo_study(args), &mut say).map_err(|error| failed(&error))?
+        }
+        Paper::Gainaru => {
+            gainaru::reproduce(&gainaru_study(args), &mut say).map_err(|error| bad_log(&error))?
+        }
+        Paper::Downey => {
+            downey::reproduce(&downey_study(args), &mut say).map_err(|error| bad_log(&error))?
+        }
         Paper::Wozniak => wozniak::reproduce(&wozniak_study(args), &mut say),
         Paper::Petrou => petrou::reproduce(&petrou_study(args), &mut say),
         Paper::Liars => liars::report(&liars_study(args), &mut say),
@@ -53,7 +61,11 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     }
     let report = out.join("report.md").display().to_string();
     let names = files.iter().map(|file| file.name.clone()).collect();
-    let answer = Answer { paper, out: out.display().to_string(), files: names };
+    let answer = Answer {
+        paper,
+        out: out.display().to_string(),
+        files: names,
+    };
     let text = || format!("{} files; read {report}", answer.files.len());
     context.out.show(&answer, text, || vec![report.clone()])?;
     Ok(Exit::Well)
@@ -65,44 +77,84 @@ fn bad_log(error: &dyn std::error::Error) -> Failure {
 }
 
 fn liars_study(args: &ReproduceArgs) -> liars::Study {
-    let study = if args.quick { liars::Study::quick(args.seed) } else { liars::Study::full(args.seed) };
-    liars::Study { crowds: args.runs.unwrap_or(study.crowds), ..study }
+    let study = if args.quick {
+        liars::Study::quick(args.seed)
+    } else {
+        liars::Study::full(args.seed)
+    };
+    liars::Study {
+        crowds: args.runs.unwrap_or(study.crowds),
+        ..study
+    }
 }
 
 fn kondo_study(args: &ReproduceArgs) -> kondo::Study {
     let threads = threads(args.threads);
-    let study =
-        if args.quick { kondo::Study::quick(args.seed, threads) } else { kondo::Study::full(args.seed, threads) };
+    let study = if args.quick {
+        kondo::Study::quick(args.seed, threads)
+    } else {
+        kondo::Study::full(args.seed, threads)
+    };
     match args.runs {
-        Some(runs) => kondo::Study { runs: runs as usize, side_runs: study.side_runs.min(runs as usize), ..study },
+        Some(runs) => kondo::Study {
+            runs: runs as usize,
+            side_runs: study.side_runs.min(runs as usize),
+            ..study
+        },
         None => study,
     }
 }
 
 fn gainaru_study(args: &ReproduceArgs) -> gainaru::Study {
     let threads = threads(args.threads);
-    let study =
-        if args.quick { gainaru::Study::quick(args.seed, threads) } else { gainaru::Study::full(args.seed, threads) };
-    gainaru::Study { runs: args.runs.map_or(study.runs, |runs| runs as usize), log: args.log.clone(), ..study }
+    let study = if args.quick {
+        gainaru::Study::quick(args.seed, threads)
+    } else {
+        gainaru::Study::full(args.seed, threads)
+    };
+    gainaru::Study {
+        runs: args.runs.map_or(study.runs, |runs| runs as usize),
+        log: args.log.clone(),
+        ..study
+    }
 }
 
 fn petrou_study(args: &ReproduceArgs) -> petrou::Study {
     let threads = threads(args.threads);
-    let study =
-        if args.quick { petrou::Study::quick(args.seed, threads) } else { petrou::Study::full(args.seed, threads) };
-    petrou::Study { repetitions: args.runs.unwrap_or(study.repetitions), ..study }
+    let study = if args.quick {
+        petrou::Study::quick(args.seed, threads)
+    } else {
+        petrou::Study::full(args.seed, threads)
+    };
+    petrou::Study {
+        repetitions: args.runs.unwrap_or(study.repetitions),
+        ..study
+    }
 }
 
 fn wozniak_study(args: &ReproduceArgs) -> wozniak::Study {
     let threads = threads(args.threads);
-    let study =
-        if args.quick { wozniak::Study::quick(args.seed, threads) } else { wozniak::Study::full(args.seed, threads) };
-    wozniak::Study { repetitions: args.runs.unwrap_or(study.repetitions), ..study }
+    let study = if args.quick {
+        wozniak::Study::quick(args.seed, threads)
+    } else {
+        wozniak::Study::full(args.seed, threads)
+    };
+    wozniak::Study {
+        repetitions: args.runs.unwrap_or(study.repetitions),
+        ..study
+    }
 }
 
 fn downey_study(args: &ReproduceArgs) -> downey::Study {
     let threads = threads(args.threads);
-    let study =
-        if args.quick { downey::Study::quick(args.seed, threads) } else { downey::Study::full(args.seed, threads) };
-    downey::Study { runs: args.runs.unwrap_or(study.runs), log: args.log.clone(), ..study }
+    let study = if args.quick {
+        downey::Study::quick(args.seed, threads)
+    } else {
+        downey::Study::full(args.seed, threads)
+    };
+    downey::Study {
+        runs: args.runs.unwrap_or(study.runs),
+        log: args.log.clone(),
+        ..study
+    }
 }

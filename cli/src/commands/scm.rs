@@ -1,5 +1,6 @@
-//! The worker as a service of Windows: `deskgrid worker install` and `uninstall`, which show a plan or carry it out, and
-//! what the service manager calls. The service runs as LocalService, an account with few rights and nobody's files.
+//! The worker as a service of Windows: `deskgrid worker install` and `uninstall`, which show a plan
+//! or carry it out, and what the service manager calls. The service runs as LocalService, an
+//! account with few rights and nobody's files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,8 +13,8 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use windows_service::service::{
     Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceControl, ServiceControlAccept,
-    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo,
-    ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod,
+    ServiceInfo, ServiceStartType, ServiceState, ServiceStatus, ServiceType,
 };
 use windows_service::service_control_handler::{self, ServiceControlHandlerResult};
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
@@ -28,13 +29,18 @@ use crate::output::note;
 
 /// Has few rights on this PC and none on others.
 const ACCOUNT: &str = r"NT AUTHORITY\LocalService";
-/// Who may use the service's directory: the system, the administrators, and the account above, by their numbers, as their
-/// names are translated.
-const MAY: [&str; 3] = ["*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F", "*S-1-5-19:(OI)(CI)F"];
+/// Who may use the service's directory: the system, the administrators, and the account above, by
+/// their numbers, as their names are translated.
+const MAY: [&str; 3] = [
+    "*S-1-5-18:(OI)(CI)F",
+    "*S-1-5-32-544:(OI)(CI)F",
+    "*S-1-5-19:(OI)(CI)F",
+];
 /// How long the service may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A worker that failed is started again after this long; after a day without failure, nothing is counted any more.
+/// A worker that failed is started again after this long; after a day without failure, nothing is
+/// counted any more.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 3_600);
 /// Room for the worker's own thread, in bytes.
@@ -67,7 +73,10 @@ impl Places {
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if service.is_empty() || !service.chars().all(fits) {
             let hint = "use letters, digits, `-` and `_`";
-            return Err(Failure::usage(format!("`{service}` does not do as a service's name"), hint));
+            return Err(Failure::usage(
+                format!("`{service}` does not do as a service's name"),
+                hint,
+            ));
         }
         let below = |variable: &str| {
             let hint = "the system sets it; run this from an ordinary prompt";
@@ -75,7 +84,11 @@ impl Places {
             dir.map(|dir| PathBuf::from(dir).join(&service))
                 .ok_or_else(|| Failure::usage(format!("the variable {variable} is not set"), hint))
         };
-        Ok(Self { programs: below("ProgramFiles")?, state: below("ProgramData")?, service })
+        Ok(Self {
+            programs: below("ProgramFiles")?,
+            state: below("ProgramData")?,
+            service,
+        })
     }
 
     fn program(&self) -> PathBuf {
@@ -99,17 +112,31 @@ impl Places {
         words
     }
 
-    /// Leaves the state directory, in which the key lies, to those who need it. What Windows gives to everybody below its
-    /// place is taken away.
+    /// Leaves the state directory, in which the key lies, to those who need it. What Windows gives
+    /// to everybody below its place is taken away.
     fn close(&self) -> Result<(), Failure> {
         let mut command = Command::new("icacls");
-        command.arg(&self.state).args(["/inheritance:r", "/grant:r"]).args(MAY).stdout(Stdio::null());
-        let status = command.status().map_err(|e| Failure::io("icacls cannot be run", &e))?;
+        command
+            .arg(&self.state)
+            .args(["/inheritance:r", "/grant:r"])
+            .args(MAY)
+            .stdout(Stdio::null());
+        let status = command
+            .status()
+            .map_err(|e| Failure::io("icacls cannot be run", &e))?;
         if status.success() {
             return Ok(());
         }
-        let what = format!("icacls could not close {} to others ({status})", self.state.display());
-        Err(Failure::new(Exit::Error, "service", what, "run this from a prompt that was started as administrator"))
+        let what = format!(
+            "icacls could not close {} to others ({status})",
+            self.state.display()
+        );
+        Err(Failure::new(
+            Exit::Error,
+            "service",
+            what,
+            "run this from a prompt that was started as administrator",
+        ))
     }
 }
 
@@ -122,21 +149,32 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     }
     let words = places.arguments(args.slots, args.config.is_some());
     if args.service.yes {
-        let manager = manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
+        let manager =
+            manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
         let make = |dir: &Path| fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e));
         make(&places.state)?;
         places.close()?;
         // Joining comes early: where the master does not let this PC in, there is no service.
-        identity(&places.state.join("worker").join("identity"), context, &args.enrol, Who::Worker).await?;
+        identity(
+            &places.state.join("worker").join("identity"),
+            context,
+            &args.enrol,
+            Who::Worker,
+        )
+        .await?;
         make(&places.programs)?;
-        let this = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
+        let this =
+            std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
         copy(&this, &places.program())?;
         if let Some(config) = &args.config {
             copy(config, &places.settings())?;
         }
         create(&manager, &places, words.clone())?;
     }
-    let line: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let line: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let plan = Plan {
         done: args.service.yes,
         writes: [places.program(), places.state.clone()]
@@ -145,8 +183,15 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             .collect(),
         removes: Vec::new(),
         commands: vec![
-            format!("icacls {} /inheritance:r /grant:r {}", places.state.display(), MAY.join(" ")),
-            format!("create and start the service {} as {ACCOUNT}:", places.service),
+            format!(
+                "icacls {} /inheritance:r /grant:r {}",
+                places.state.display(),
+                MAY.join(" ")
+            ),
+            format!(
+                "create and start the service {} as {ACCOUNT}:",
+                places.service
+            ),
             format!("  {} {}", places.program().display(), line.join(" ")),
         ],
         service: places.service,
@@ -157,7 +202,9 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
 /// Removes the service, with the identity, the cache and everything else of the worker.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let places = Places::of(args)?;
-    let there = [places.state.clone(), places.programs.clone()].into_iter().filter(|path| path.exists());
+    let there = [places.state.clone(), places.programs.clone()]
+        .into_iter()
+        .filter(|path| path.exists());
     let plan = Plan {
         done: args.yes,
         writes: Vec::new(),
@@ -175,13 +222,22 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
 fn show(context: &Context, plan: &Plan) -> Result<Exit, Failure> {
     let text = || {
         let paths = |word: &str, paths: &[PathBuf]| -> Vec<String> {
-            paths.iter().map(|path| format!("{word} {}\n", path.display())).collect()
+            paths
+                .iter()
+                .map(|path| format!("{word} {}\n", path.display()))
+                .collect()
         };
-        let mut lines = [paths("write  ", &plan.writes), paths("remove ", &plan.removes)].concat();
+        let mut lines = [
+            paths("write  ", &plan.writes),
+            paths("remove ", &plan.removes),
+        ]
+        .concat();
         lines.extend(plan.commands.iter().map(|command| format!("{command}\n")));
         lines.concat()
     };
-    context.out.show(plan, text, || vec![plan.service.clone()])?;
+    context
+        .out
+        .show(plan, text, || vec![plan.service.clone()])?;
     if !plan.done {
         note("nothing was changed: --yes does it");
     }
@@ -197,7 +253,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     if from == to {
         return Ok(());
     }
-    fs::copy(from, to).map(|_| ()).map_err(|e| cannot("write", to, &e))
+    fs::copy(from, to)
+        .map(|_| ())
+        .map_err(|e| cannot("write", to, &e))
 }
 
 /// Removes a directory; a file that is still held for a moment is waited for.
@@ -223,11 +281,20 @@ fn refused(what: impl Into<String>, error: &windows_service::Error) -> Failure {
         windows_service::Error::Winapi(error) => error.to_string(),
         other => other.to_string(),
     };
-    Failure::new(Exit::Error, "service", what, "run this from a prompt that was started as administrator")
-        .because(cause)
+    Failure::new(
+        Exit::Error,
+        "service",
+        what,
+        "run this from a prompt that was started as administrator",
+    )
+    .because(cause)
 }
 
-fn create(manager: &ServiceManager, places: &Places, launch_arguments: Vec<OsString>) -> Result<(), Failure> {
+fn create(
+    manager: &ServiceManager,
+    places: &Places,
+    launch_arguments: Vec<OsString>,
+) -> Result<(), Failure> {
     let name = OsString::from(&places.service);
     let info = ServiceInfo {
         display_name: format!("{} worker", places.service).into(),
@@ -242,10 +309,19 @@ fn create(manager: &ServiceManager, places: &Places, launch_arguments: Vec<OsStr
         account_password: None,
     };
     let access = ServiceAccess::START | ServiceAccess::QUERY_STATUS | ServiceAccess::CHANGE_CONFIG;
-    let service = manager
-        .create_service(&info, access)
-        .map_err(|e| refused(format!("the service {} cannot be made; is it there already?", places.service), &e))?;
-    let again = ServiceAction { action_type: ServiceActionType::Restart, delay: AGAIN_AFTER };
+    let service = manager.create_service(&info, access).map_err(|e| {
+        refused(
+            format!(
+                "the service {} cannot be made; is it there already?",
+                places.service
+            ),
+            &e,
+        )
+    })?;
+    let again = ServiceAction {
+        action_type: ServiceActionType::Restart,
+        delay: AGAIN_AFTER,
+    };
     let actions = ServiceFailureActions {
         reset_period: ServiceFailureResetPeriod::After(A_DAY),
         reboot_msg: None,
@@ -254,16 +330,22 @@ fn create(manager: &ServiceManager, places: &Places, launch_arguments: Vec<OsStr
     };
     // What makes it nicer, and is no reason to go without.
     for error in [
-        service.set_description("Runs tasks of the deskgrid while this PC's owner does not need it.").err(),
+        service
+            .set_description("Runs tasks of the deskgrid while this PC's owner does not need it.")
+            .err(),
         service.update_failure_actions(actions).err(),
-        service.set_failure_actions_on_non_crash_failures(true).err(),
+        service
+            .set_failure_actions_on_non_crash_failures(true)
+            .err(),
     ]
     .into_iter()
     .flatten()
     {
         tracing::info!(%error, "a property of the service could not be set");
     }
-    service.start::<OsString>(&[]).map_err(|e| refused("the service is made, but cannot be started", &e))?;
+    service
+        .start::<OsString>(&[])
+        .map_err(|e| refused("the service is made, but cannot be started", &e))?;
     until(&service, ServiceState::Running)
 }
 
@@ -271,13 +353,23 @@ fn create(manager: &ServiceManager, places: &Places, launch_arguments: Vec<OsStr
 fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let now = service.query_status().map_err(|e| refused("the service does not say how it is", &e))?.current_state;
+        let now = service
+            .query_status()
+            .map_err(|e| refused("the service does not say how it is", &e))?
+            .current_state;
         if now == state {
             return Ok(());
         }
-        if Instant::now() > deadline || (state == ServiceState::Running && now == ServiceState::Stopped) {
+        if Instant::now() > deadline
+            || (state == ServiceState::Running && now == ServiceState::Stopped)
+        {
             let what = format!("the service is {now:?}, not {state:?}");
-            return Err(Failure::new(Exit::Error, "service", what, "worker.log in its state directory says more"));
+            return Err(Failure::new(
+                Exit::Error,
+                "service",
+                what,
+                "worker.log in its state directory says more",
+            ));
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -292,16 +384,23 @@ fn delete(name: &str) -> Result<(), Failure> {
     let access = ServiceAccess::STOP | ServiceAccess::QUERY_STATUS | ServiceAccess::DELETE;
     let service = match manager(ServiceManagerAccess::CONNECT)?.open_service(name, access) {
         Err(error) if code(&error) == Some(NO_SUCH_SERVICE) => return Ok(()),
-        service => service.map_err(|e| refused(format!("the service {name} cannot be opened"), &e))?,
+        service => {
+            service.map_err(|e| refused(format!("the service {name} cannot be opened"), &e))?
+        }
     };
     match service.stop() {
-        Err(error) if code(&error) != Some(NOT_ACTIVE) => return Err(refused("the service cannot be stopped", &error)),
+        Err(error) if code(&error) != Some(NOT_ACTIVE) => {
+            return Err(refused("the service cannot be stopped", &error));
+        }
         _ => until(&service, ServiceState::Stopped)?,
     }
-    service.delete().map_err(|e| refused(format!("the service {name} cannot be deleted"), &e))
+    service
+        .delete()
+        .map_err(|e| refused(format!("the service {name} cannot be deleted"), &e))
 }
 
-/// What the service is to do: known to the program, while the service manager calls a function without it.
+/// What the service is to do: known to the program, while the service manager calls a function
+/// without it.
 struct Duty {
     args: RunArgs,
     dir: PathBuf,
@@ -314,10 +413,17 @@ define_windows_service!(service_entry, service_main);
 /// Is the service until the service manager ends it.
 pub(super) fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
     let name = args.service.clone();
-    let _ = DUTY.set(Duty { args, dir: context.state.worker() });
+    let _ = DUTY.set(Duty {
+        args,
+        dir: context.state.worker(),
+    });
     service_dispatcher::start(name, service_entry).map_err(|error| {
-        let hint = "this command is for the service manager: run deskgrid worker start, or worker install";
-        Failure { hint: hint.to_owned(), ..refused("this was not started as a service", &error) }
+        let hint =
+            "this command is for the service manager: run deskgrid worker start, or worker install";
+        Failure {
+            hint: hint.to_owned(),
+            ..refused("this was not started as a service", &error)
+        }
     })?;
     Ok(Exit::Well)
 }
@@ -336,7 +442,9 @@ fn service_main(_: Vec<OsString>) {
     };
     let status = match service_control_handler::register(&duty.args.service, handler) {
         Ok(status) => status,
-        Err(error) => return tracing::error!(%error, "the service manager does not take this service"),
+        Err(error) => {
+            return tracing::error!(%error, "the service manager does not take this service");
+        }
     };
     let say = |current_state, exit_code| {
         let controls_accepted = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN;
@@ -354,12 +462,24 @@ fn service_main(_: Vec<OsString>) {
         }
     };
     say(ServiceState::Running, 0);
-    // The service manager's own thread has little room, and a panic on it would end the process without a word.
-    let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || work(duty, &stop));
-    let worked = worker.map_err(|e| Failure::io("cannot start", &e)).and_then(|worker| {
-        let broken = |_| Failure::new(Exit::Error, "worker", "the worker broke off", "please report worker.log");
-        worker.join().map_err(broken).flatten()
-    });
+    // The service manager's own thread has little room, and a panic on it would end the process
+    // without a word.
+    let worker = std::thread::Builder::new()
+        .stack_size(STACK)
+        .spawn(move || work(duty, &stop));
+    let worked = worker
+        .map_err(|e| Failure::io("cannot start", &e))
+        .and_then(|worker| {
+            let broken = |_| {
+                Failure::new(
+                    Exit::Error,
+                    "worker",
+                    "the worker broke off",
+                    "please report worker.log",
+                )
+            };
+            worker.join().map_err(broken).flatten()
+        });
     let code = match worked {
         Ok(()) => 0,
         Err(failure) => {
@@ -371,11 +491,26 @@ fn service_main(_: Vec<OsString>) {
 }
 
 fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
-    let mut config = duty.args.config.as_deref().map(worker::Config::load).transpose()?.unwrap_or_default();
+    let mut config = duty
+        .args
+        .config
+        .as_deref()
+        .map(worker::Config::load)
+        .transpose()?
+        .unwrap_or_default();
     config.slots = duty.args.slots.unwrap_or(config.slots);
     let identity = link::Identity::load(&duty.dir.join("identity"))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(2).enable_all().build().map_err(|e| Failure::io("cannot start", &e))?;
-    runtime.block_on(worker::run(duty.dir.clone(), config, identity, stop.notified()))?;
+    let runtime = runtime
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Failure::io("cannot start", &e))?;
+    runtime.block_on(worker::run(
+        duty.dir.clone(),
+        config,
+        identity,
+        stop.notified(),
+    ))?;
     Ok(())
 }

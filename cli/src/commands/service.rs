@@ -30,13 +30,17 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     let settings = args.config.as_deref().map(read_settings).transpose()?;
     let mut files = places.files(args.slots, settings.is_some())?;
     let unit = files.first().map(|file| file.text.clone());
-    files.extend(settings.map(|text| Written { path: places.settings(), text }));
+    files.extend(settings.map(|text| Written {
+        path: places.settings(),
+        text,
+    }));
     let root = Root::new(&args.service);
     let commands = root.commands(places.start());
     if args.service.yes {
         let dir = root.at(&places.dir);
         fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, &e))?;
-        // Joining comes first: where the master does not let this host in, nothing has been changed.
+        // Joining comes first: where the master does not let this host in, nothing has been
+        // changed.
         let home = dir.join("worker/identity");
         if args.enrol.master.is_none() && !link::Identity::exists(&home) {
             let hint = "name the master and a token: --master HOST:PORT --join-file FILE";
@@ -49,12 +53,21 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         }
         run_all(&commands)?;
     }
-    let mut writes: Vec<String> = files.iter().map(|file| shown(&root.at(&file.path))).collect();
+    let mut writes: Vec<String> = files
+        .iter()
+        .map(|file| shown(&root.at(&file.path)))
+        .collect();
     writes.insert(0, shown(&root.at(&places.program())));
     show(
         context,
         &args.service,
-        &Plan { done: args.service.yes, writes, removes: Vec::new(), commands: lines(&commands), unit },
+        &Plan {
+            done: args.service.yes,
+            writes,
+            removes: Vec::new(),
+            commands: lines(&commands),
+            unit,
+        },
     )
 }
 
@@ -66,37 +79,71 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     if context.given_dir.is_none() {
         places.dir = dir_of(&unit).unwrap_or(places.dir);
     }
-    let there: Vec<PathBuf> =
-        places.all().into_iter().map(|path| root.at(&path)).filter(|path| path.exists()).collect();
+    let there: Vec<PathBuf> = places
+        .all()
+        .into_iter()
+        .map(|path| root.at(&path))
+        .filter(|path| path.exists())
+        .collect();
     let stop = root.commands(places.stop());
     let forget = root.commands(places.forget());
     if args.yes && !there.is_empty() {
-        // What is not there any more need not be stopped, and must not keep the rest from being removed.
+        // What is not there any more need not be stopped, and must not keep the rest from being
+        // removed.
         attempt_all(&stop);
         for path in &there {
             remove(path)?;
         }
         attempt_all(&forget);
     }
-    let commands = if there.is_empty() { Vec::new() } else { [lines(&stop), lines(&forget)].concat() };
+    let commands = if there.is_empty() {
+        Vec::new()
+    } else {
+        [lines(&stop), lines(&forget)].concat()
+    };
     let removes = there.iter().map(|path| shown(path)).collect();
-    show(context, args, &Plan { done: args.yes, writes: Vec::new(), removes, commands, unit: None })
+    show(
+        context,
+        args,
+        &Plan {
+            done: args.yes,
+            writes: Vec::new(),
+            removes,
+            commands,
+            unit: None,
+        },
+    )
 }
 
 fn places(context: &Context, args: &ServiceArgs) -> Result<Places, Failure> {
     let dir = |usual: PathBuf| {
         let dir = context.given_dir.clone().unwrap_or(usual);
-        std::path::absolute(&dir).map_err(|e| Failure::io(format!("cannot tell where {} is", dir.display()), &e))
+        std::path::absolute(&dir)
+            .map_err(|e| Failure::io(format!("cannot tell where {} is", dir.display()), &e))
     };
     if !args.user {
-        return Ok(Places { scope: Scope::System, dir: dir("/var/lib/deskgrid".into())? });
+        return Ok(Places {
+            scope: Scope::System,
+            dir: dir("/var/lib/deskgrid".into())?,
+        });
     }
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let home = variable("HOME")
-        .ok_or_else(|| Failure::usage("there is no home directory", "set HOME, or leave --user out"))?;
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let home = variable("HOME").ok_or_else(|| {
+        Failure::usage(
+            "there is no home directory",
+            "set HOME, or leave --user out",
+        )
+    })?;
     let config = variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
     let data = variable("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
-    Ok(Places { scope: Scope::User { config, data }, dir: dir(context.state.root().to_owned())? })
+    Ok(Places {
+        scope: Scope::User { config, data },
+        dir: dir(context.state.root().to_owned())?,
+    })
 }
 
 /// The owner's settings, once it is sure that a worker will take them.
@@ -112,7 +159,9 @@ struct Root {
 
 impl Root {
     fn new(args: &ServiceArgs) -> Self {
-        Self { below: args.root.clone() }
+        Self {
+            below: args.root.clone(),
+        }
     }
 
     fn at(&self, path: &Path) -> PathBuf {
@@ -123,7 +172,11 @@ impl Root {
     }
 
     fn commands(&self, commands: Vec<Words>) -> Vec<Words> {
-        if self.below.is_some() { Vec::new() } else { commands }
+        if self.below.is_some() {
+            Vec::new()
+        } else {
+            commands
+        }
     }
 
     fn write(&self, file: &Written) -> Result<(), Failure> {
@@ -135,7 +188,8 @@ impl Root {
     /// Copies this program aside and then into place, as the one that is there may be running.
     fn place_program(&self, to: &Path) -> Result<(), Failure> {
         let to = self.at(to);
-        let from = std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
+        let from =
+            std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
         if fs::canonicalize(&to).ok() == fs::canonicalize(&from).ok() {
             return Ok(());
         }
@@ -165,10 +219,16 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
 
 /// Removes a file or a tree, and the directory above if that was all and it is ours.
 fn remove(path: &Path) -> Result<(), Failure> {
-    let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let gone = if path.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
     gone.map_err(|e| cannot("remove", path, &e))?;
     let mut above = path.parent();
-    while let Some(dir) = above.filter(|dir| dir.ends_with("deskgrid") || dir.ends_with("deskgrid/bin")) {
+    while let Some(dir) =
+        above.filter(|dir| dir.ends_with("deskgrid") || dir.ends_with("deskgrid/bin"))
+    {
         if fs::remove_dir(dir).is_err() {
             break;
         }
@@ -185,7 +245,13 @@ fn run_all(commands: &[Words]) -> Result<(), Failure> {
             Err(error) => error.to_string(),
         };
         let hint = "the files are in place: put right what is wrong and run the rest of the commands, or uninstall";
-        return Err(Failure::new(Exit::Error, "command", format!("`{}` failed", words.join(" ")), hint).because(why));
+        return Err(Failure::new(
+            Exit::Error,
+            "command",
+            format!("`{}` failed", words.join(" ")),
+            hint,
+        )
+        .because(why));
     }
     Ok(())
 }
@@ -194,7 +260,10 @@ fn attempt_all(commands: &[Words]) {
     for words in commands {
         let done = Command::new(&words[0]).args(&words[1..]).output();
         if !done.is_ok_and(|output| output.status.success()) {
-            note(&format!("note: `{}` did not work; going on", words.join(" ")));
+            note(&format!(
+                "note: `{}` did not work; going on",
+                words.join(" ")
+            ));
         }
     }
 }
@@ -215,8 +284,11 @@ fn show(context: &Context, args: &ServiceArgs, plan: &Plan) -> Result<Exit, Fail
                 let _ = writeln!(text, "{what}:\n  {}", items.join("\n  "));
             }
         };
-        let (wrote, removed, ran) =
-            if plan.done { ("written", "removed", "run") } else { ("to write", "to remove", "to run") };
+        let (wrote, removed, ran) = if plan.done {
+            ("written", "removed", "run")
+        } else {
+            ("to write", "to remove", "to run")
+        };
         list(wrote, &plan.writes);
         list(removed, &plan.removes);
         list(ran, &plan.commands);
@@ -231,6 +303,8 @@ fn show(context: &Context, args: &ServiceArgs, plan: &Plan) -> Result<Exit, Fail
         }
         text
     };
-    context.out.show(plan, text, || [plan.writes.clone(), plan.removes.clone()].concat())?;
+    context.out.show(plan, text, || {
+        [plan.writes.clone(), plan.removes.clone()].concat()
+    })?;
     Ok(Exit::Well)
 }

@@ -1,4 +1,5 @@
-//! `deskgrid simulate`: jobs on simulated grids, under any policy. What is not here: the simulation.
+//! `deskgrid simulate`: jobs on simulated grids, under any policy. What is not here: the
+//! simulation.
 
 mod scenario;
 
@@ -8,8 +9,8 @@ use std::thread::available_parallelism;
 use scheduler::policy::Width;
 use serde::Serialize;
 use simulator::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, KONDO_JOBS, Knowledge, Recorded, Row, Site, Source,
-    Summary, TRAINING_DAYS, summarize,
+    Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, KONDO_JOBS, Knowledge, Recorded,
+    Row, Site, Source, Summary, TRAINING_DAYS, summarize,
 };
 use simulator::report::rows::{Named, rows_csv, summary_csv};
 use simulator::trace::Trace;
@@ -86,7 +87,11 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     if let Some(path) = &args.scenario {
         return scenario::run(context, path);
     }
-    let contenders = args.policy.iter().map(|name| contender(name, args.checkpoint)).collect::<Result<Vec<_>, _>>()?;
+    let contenders = args
+        .policy
+        .iter()
+        .map(|name| contender(name, args.checkpoint))
+        .collect::<Result<Vec<_>, _>>()?;
     let places = places(args, &contenders)?;
     let grid = Grid {
         sites: places.iter().map(Place::site).collect(),
@@ -99,52 +104,90 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     };
     let rows = grid.rows().map_err(|error| failed(&error))?;
     let (_, summaries) = summarize(&grid, &rows);
-    let summaries: Vec<Summary> = summaries.into_iter().filter(|summary| summary.site.is_some()).collect();
+    let summaries: Vec<Summary> = summaries
+        .into_iter()
+        .filter(|summary| summary.site.is_some())
+        .collect();
     if let Some(out) = &args.out {
-        std::fs::create_dir_all(out).map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
+        std::fs::create_dir_all(out)
+            .map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
         write(&out.join("rows.csv"), &rows_csv(&grid, &rows))?;
         write(&out.join("summary.csv"), &summary_csv(&grid, &summaries))?;
     }
     let trace = args.trace.as_ref().map(|dir| dir.display().to_string());
     let answer = Answer {
-        rows: rows.iter().map(|row| row_json(&grid, row, trace.as_ref())).collect(),
-        summary: summaries.iter().map(|summary| summary_json(&grid, summary, trace.as_ref())).collect(),
+        rows: rows
+            .iter()
+            .map(|row| row_json(&grid, row, trace.as_ref()))
+            .collect(),
+        summary: summaries
+            .iter()
+            .map(|summary| summary_json(&grid, summary, trace.as_ref()))
+            .collect(),
     };
     let text = || text(&answer, context.out.color());
-    context.out.show(&answer, text, || answer.rows.iter().map(|row| seconds(row.makespan_s)).collect())?;
+    context.out.show(&answer, text, || {
+        answer
+            .rows
+            .iter()
+            .map(|row| seconds(row.makespan_s))
+            .collect()
+    })?;
     Ok(Exit::Well)
 }
 
 /// Threads as asked for, or one for each processor.
 pub(super) fn threads(asked: Option<u32>) -> usize {
-    asked.map_or_else(|| available_parallelism().map_or(1, usize::from), |asked| asked as usize)
+    asked.map_or_else(
+        || available_parallelism().map_or(1, usize::from),
+        |asked| asked as usize,
+    )
 }
 
 /// An experiment that could not be made.
 pub(super) fn failed(error: &GridError) -> Failure {
     match error {
-        GridError::Source { .. } => Failure::usage(error.to_string(), "correct the trace, or choose another one"),
+        GridError::Source { .. } => Failure::usage(
+            error.to_string(),
+            "correct the trace, or choose another one",
+        ),
         GridError::Run { .. } => Failure::usage(error.to_string(), "deskgrid policy list"),
     }
 }
 
 /// Writes a file that was asked for.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
+    std::fs::write(path, text)
+        .map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
 }
 
 fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
     if name.eq_ignore_ascii_case(OPTIMAL) {
-        return Ok(Contender { label: OPTIMAL.to_owned(), policy: String::new(), checkpoint: false });
+        return Ok(Contender {
+            label: OPTIMAL.to_owned(),
+            policy: String::new(),
+            checkpoint: false,
+        });
     }
-    let (row, parameters) = name.split_once(':').map_or((name, ""), |(row, _)| (row, &name[row.len()..]));
+    let (row, parameters) = name
+        .split_once(':')
+        .map_or((name, ""), |(row, _)| (row, &name[row.len()..]));
     match scheduler::policy::parse(name) {
         Ok(policy) if policy.limits.learns() => {
-            let what = format!("{} learns limits, and simulated tasks all have the same work", policy.name);
-            Err(Failure::usage(what, "deskgrid reproduce gainaru runs sequences of limits on jobs of many lengths"))
+            let what = format!(
+                "{} learns limits, and simulated tasks all have the same work",
+                policy.name
+            );
+            Err(Failure::usage(
+                what,
+                "deskgrid reproduce gainaru runs sequences of limits on jobs of many lengths",
+            ))
         }
         Ok(policy) if policy.width != Width::Rigid => {
-            let what = format!("{} decides for jobs of many ranks, and simulated tasks have one each", policy.name);
+            let what = format!(
+                "{} decides for jobs of many ranks, and simulated tasks have one each",
+                policy.name
+            );
             Err(Failure::usage(
                 what,
                 "deskgrid reproduce downey runs such rules on jobs of many ranks, and --scenario on a grid of your own",
@@ -152,13 +195,23 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
         }
         Ok(policy) => {
             let label = format!("{}{parameters}", policy.name);
-            Ok(Contender { label, policy: name.to_owned(), checkpoint })
+            Ok(Contender {
+                label,
+                policy: name.to_owned(),
+                checkpoint,
+            })
         }
         Err(why) => {
-            let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).chain([OPTIMAL]).collect();
+            let names: Vec<&str> = scheduler::catalogue()
+                .iter()
+                .map(|row| row.name)
+                .chain([OPTIMAL])
+                .collect();
             let known = names.iter().any(|known| known.eq_ignore_ascii_case(row));
             let hint = match nearest(row, &names).filter(|_| !known) {
-                Some(near) => format!("did you mean {near}? deskgrid policy list shows all of them, and OPTIMAL"),
+                Some(near) => format!(
+                    "did you mean {near}? deskgrid policy list shows all of them, and OPTIMAL"
+                ),
                 None if known => format!("deskgrid policy show {row}"),
                 None => "deskgrid policy list, and OPTIMAL".to_owned(),
             };
@@ -183,19 +236,36 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
     if let Some(dir) = &args.trace {
         return Ok(vec![recorded(args, dir)?]);
     }
-    let or = |given: &[String], default: &str| if given.is_empty() { vec![default.to_owned()] } else { given.to_vec() };
+    let or = |given: &[String], default: &str| {
+        if given.is_empty() {
+            vec![default.to_owned()]
+        } else {
+            given.to_vec()
+        }
+    };
     // Only what asks for reports learns; the others need not wait for it.
-    let learns =
-        |who: &&Contender| scheduler::policy::parse(&who.policy).is_ok_and(|policy| policy.reports().is_some());
+    let learns = |who: &&Contender| {
+        scheduler::policy::parse(&who.policy).is_ok_and(|policy| policy.reports().is_some())
+    };
     let learners: Vec<Contender> = contenders.iter().filter(learns).cloned().collect();
     let mut places = Vec::new();
     for platform in or(&args.platform, "sdsc") {
         for model in or(&args.model, "default") {
             let generated = generated(args, &platform, &model)?;
-            let gain = || generated.knowledge(TRAINING_DAYS, &KONDO_JOBS, &learners, threads(args.threads));
-            let knowledge = (!learners.is_empty()).then(gain).transpose().map_err(|error| failed(&error))?;
+            let gain = || {
+                generated.knowledge(TRAINING_DAYS, &KONDO_JOBS, &learners, threads(args.threads))
+            };
+            let knowledge = (!learners.is_empty())
+                .then(gain)
+                .transpose()
+                .map_err(|error| failed(&error))?;
             let source = Box::new(generated);
-            places.push(Place { platform: platform.clone(), model, source, knowledge });
+            places.push(Place {
+                platform: platform.clone(),
+                model,
+                source,
+                knowledge,
+            });
         }
     }
     Ok(places)
@@ -206,45 +276,77 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<Place, Failure> {
     let platform = match args.platform.as_slice() {
         [] => "trace".to_owned(),
         [name] => name.clone(),
-        _ => return Err(Failure::usage("a trace has one platform", "give one --platform, or none")),
+        _ => {
+            return Err(Failure::usage(
+                "a trace has one platform",
+                "give one --platform, or none",
+            ));
+        }
     };
     if !simulator::platform::Platform::NAMES.contains(&platform.as_str()) && platform != "trace" {
         let clocks_mhz = clocks(Path::new(&platform))?;
         if clocks_mhz.len() != trace.0.hosts.len() {
-            let what = format!("{platform} has {} hosts, and the trace {}", clocks_mhz.len(), trace.0.hosts.len());
-            return Err(Failure::usage(what, "each host of the trace needs one clock rate"));
+            let what = format!(
+                "{platform} has {} hosts, and the trace {}",
+                clocks_mhz.len(),
+                trace.0.hosts.len()
+            );
+            return Err(Failure::usage(
+                what,
+                "each host of the trace needs one clock rate",
+            ));
         }
         for (host, clock_mhz) in trace.0.hosts.iter_mut().zip(clocks_mhz) {
             host.clock_mhz = clock_mhz;
         }
     }
-    Ok(Place { platform, model: String::new(), source: Box::new(trace), knowledge: None })
+    Ok(Place {
+        platform,
+        model: String::new(),
+        source: Box::new(trace),
+        knowledge: None,
+    })
 }
 
 fn generated(args: &SimulateArgs, platform: &str, model: &str) -> Result<Generated, Failure> {
     if simulator::availability::Model::named(model).is_none() {
-        let hint = format!("one of {}", simulator::availability::Model::NAMES.join(", "));
-        return Err(Failure::usage(format!("there is no availability model `{model}`"), hint));
+        let hint = format!(
+            "one of {}",
+            simulator::availability::Model::NAMES.join(", ")
+        );
+        return Err(Failure::usage(
+            format!("there is no availability model `{model}`"),
+            hint,
+        ));
     }
     let named = match simulator::platform::Platform::named(platform) {
         Some(_) => Generated::named(platform, model, args.seed, args.hosts as usize),
         None => Generated::of(clocks(Path::new(platform))?, model, args.seed),
     };
-    named.ok_or_else(|| Failure::usage(format!("there is no platform `{platform}`"), "deskgrid simulate --help"))
+    named.ok_or_else(|| {
+        Failure::usage(
+            format!("there is no platform `{platform}`"),
+            "deskgrid simulate --help",
+        )
+    })
 }
 
 /// The clock rates of a hosts.csv, in MHz.
 fn clocks(path: &Path) -> Result<Vec<f64>, Failure> {
     if !path.exists() {
         let what = format!("there is no platform and no file `{}`", path.display());
-        let hint = format!("one of {}, or a file with a line host,clock_mhz for each host", {
-            simulator::platform::Platform::NAMES.join(", ")
-        });
+        let hint = format!(
+            "one of {}, or a file with a line host,clock_mhz for each host",
+            { simulator::platform::Platform::NAMES.join(", ") }
+        );
         return Err(Failure::usage(what, hint));
     }
     let bad = |why: simulator::trace::TraceError| {
-        Failure::usage(format!("the hosts in {} cannot be used", path.display()), "a line host,clock_mhz for each host")
-            .because(why)
+        Failure::usage(
+            format!("the hosts in {} cannot be used", path.display()),
+            "a line host,clock_mhz for each host",
+        )
+        .because(why)
     };
     simulator::trace::read_clocks_mhz(path).map_err(bad)
 }
@@ -253,7 +355,12 @@ fn jobs(args: &SimulateArgs) -> Result<Vec<Job>, Failure> {
     if args.size.iter().any(|size| size.0.is_zero()) {
         return Err(Failure::usage("a task must take some time", "--size 5m"));
     }
-    let sizes = |tasks: u32| args.size.iter().map(move |size| Job { tasks, work_s: size.0.as_secs_f64() });
+    let sizes = |tasks: u32| {
+        args.size.iter().map(move |size| Job {
+            tasks,
+            work_s: size.0.as_secs_f64(),
+        })
+    };
     Ok(args.tasks.iter().flat_map(|tasks| sizes(*tasks)).collect())
 }
 
@@ -261,13 +368,27 @@ fn jobs(args: &SimulateArgs) -> Result<Vec<Job>, Failure> {
 fn days(args: &SimulateArgs) -> Result<Vec<Day>, Failure> {
     let only = if args.trace.is_some() { 0 } else { FIRST_DAY };
     if !args.start.is_empty() {
-        if args.start.iter().any(|start_s| !start_s.is_finite() || *start_s < 0.0) {
-            return Err(Failure::usage("a start is a number of seconds, 0 or more", "--start 14400,21600"));
+        if args
+            .start
+            .iter()
+            .any(|start_s| !start_s.is_finite() || *start_s < 0.0)
+        {
+            return Err(Failure::usage(
+                "a start is a number of seconds, 0 or more",
+                "--start 14400,21600",
+            ));
         }
-        return Ok(vec![Day { day: only, starts_s: args.start.clone() }]);
+        return Ok(vec![Day {
+            day: only,
+            starts_s: args.start.clone(),
+        }]);
     }
     let runs = args.runs as usize;
-    let per_day = if args.trace.is_some() { runs } else { STARTS_PER_DAY };
+    let per_day = if args.trace.is_some() {
+        runs
+    } else {
+        STARTS_PER_DAY
+    };
     Ok(Day::spread(args.seed, only, runs, per_day))
 }
 
@@ -276,7 +397,12 @@ fn finite(value: f64) -> Option<f64> {
 }
 
 fn row_json(grid: &Grid<'_>, row: &Row, trace: Option<&String>) -> RowJson {
-    let Named { platform, model, job, policy } = Named::of(grid, row.site, row.job, row.contender);
+    let Named {
+        platform,
+        model,
+        job,
+        policy,
+    } = Named::of(grid, row.site, row.job, row.contender);
     RowJson {
         platform: platform.to_owned(),
         trace: trace.cloned(),
@@ -320,10 +446,20 @@ fn seconds(value: Option<f64>) -> String {
 }
 
 fn text(answer: &Answer, color: bool) -> String {
-    let headings =
-        ["PLATFORM", "MODEL", "POLICY", "TIMES OPTIMAL", "95 % INTERVAL", "WORST", "COPIES", "CPU WASTE", "UNFINISHED"];
+    let headings = [
+        "PLATFORM",
+        "MODEL",
+        "POLICY",
+        "TIMES OPTIMAL",
+        "95 % INTERVAL",
+        "WORST",
+        "COPIES",
+        "CPU WASTE",
+        "UNFINISHED",
+    ];
     let mut rows = Rows::new(&headings, color);
-    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+    let number =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
     for row in &answer.summary {
         let interval = match (row.geo_ratio_low, row.geo_ratio_high) {
             (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
@@ -331,7 +467,10 @@ fn text(answer: &Answer, color: bool) -> String {
         };
         rows.add([
             row.platform.clone(),
-            row.model.clone().or_else(|| row.trace.clone()).unwrap_or_default(),
+            row.model
+                .clone()
+                .or_else(|| row.trace.clone())
+                .unwrap_or_default(),
             row.policy.clone(),
             number(row.geo_ratio),
             interval,

@@ -1,4 +1,5 @@
-//! `deskgrid request`. What is not here: how jobs are disclosed (`submit`), and the ledger (`account`).
+//! `deskgrid request`. What is not here: how jobs are disclosed (`submit`), and the ledger
+//! (`account`).
 
 use std::collections::BTreeMap;
 
@@ -43,13 +44,25 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
     let session = Session::open(&context.state).await?;
     let job = session.job_id(args.what.job).await?;
     let tasks = args.what.tasks;
-    let changed = session.changed(&Request::RequestTasks { job, tasks: tasks.clone() }).await?;
+    let changed = session
+        .changed(&Request::RequestTasks {
+            job,
+            tasks: tasks.clone(),
+        })
+        .await?;
     let new = changed.first().map_or(0, |(_, count)| *count);
     let done = Done::of(&session, job, &tasks, new).await?;
-    let document = |tasks| Requested { job: job.0, requested: new, cancelled: done.cancelled.len(), tasks };
+    let document = |tasks| Requested {
+        job: job.0,
+        requested: new,
+        cancelled: done.cancelled.len(),
+        tasks,
+    };
     let said = || done.in_words(job);
     if !args.wait {
-        context.out.show(&document(None), said, || vec![job.to_string()])?;
+        context
+            .out
+            .show(&document(None), said, || vec![job.to_string()])?;
         session.close().await;
         return Ok(Exit::Well);
     }
@@ -80,20 +93,32 @@ struct Done {
 
 impl Done {
     /// Looks at those that were named and not requested now, why that is.
-    async fn of(session: &Session, job: JobId, tasks: &Selector, new: u64) -> Result<Self, Failure> {
+    async fn of(
+        session: &Session,
+        job: JobId,
+        tasks: &Selector,
+        new: u64,
+    ) -> Result<Self, Failure> {
         let named = match tasks {
             Selector::Ids(ids) => ids.len(),
             Selector::Last => 1,
             Selector::All => session.job(OneJob::Id(job)).await?.tasks.total,
         };
-        let mut done = Self { disclosed: true, new, cancelled: IdSet::new(), before: 0 };
+        let mut done = Self {
+            disclosed: true,
+            new,
+            cancelled: IdSet::new(),
+            before: 0,
+        };
         if new >= named {
             return Ok(done);
         }
         let one = session.tasks(job, Selector::Last, Vec::new()).await?;
         done.disclosed = one.iter().any(|view| view.speculation.is_some());
         if done.disclosed {
-            let cancelled = session.tasks(job, tasks.clone(), vec![TaskState::Cancelled]).await?;
+            let cancelled = session
+                .tasks(job, tasks.clone(), vec![TaskState::Cancelled])
+                .await?;
             done.cancelled = cancelled.iter().map(|view| view.task.index).collect();
             done.before = named.saturating_sub(new + done.cancelled.len());
         }
@@ -102,20 +127,31 @@ impl Done {
 
     fn in_words(&self, job: JobId) -> String {
         if !self.disclosed {
-            return format!("job {job} was not disclosed: its tasks count as requested since it was submitted\n");
+            return format!(
+                "job {job} was not disclosed: its tasks count as requested since it was submitted\n"
+            );
         }
         let mut words = format!("job {job}: {} requested", counted(self.new));
         if self.before > 0 {
             words += &format!("; {} had been before", self.before);
         }
         if !self.cancelled.is_empty() {
-            let are = if self.cancelled.len() == 1 { "is" } else { "are" };
+            let are = if self.cancelled.len() == 1 {
+                "is"
+            } else {
+                "are"
+            };
             let which = match self.cancelled.ranges().count() {
                 0..=SHOWN_RANGES => self.cancelled.to_string(),
                 _ => "LIST".to_owned(),
             };
-            let again = format!("deskgrid job retry {job} --tasks {which} takes up again what was cancelled");
-            words += &format!("; {} {are} cancelled and cannot be: {again}", self.cancelled.len());
+            let again = format!(
+                "deskgrid job retry {job} --tasks {which} takes up again what was cancelled"
+            );
+            words += &format!(
+                "; {} {are} cancelled and cannot be: {again}",
+                self.cancelled.len()
+            );
         }
         words + "\n"
     }
@@ -129,21 +165,27 @@ struct Awaited {
     come: Vec<TaskView>,
 }
 
-/// Waits until all these tasks are settled, also where the master is away for a time, and prints what each has written once
-/// it is.
+/// Waits until all these tasks are settled, also where the master is away for a time, and prints
+/// what each has written once it is.
 async fn results(
     context: &Context,
     mut session: Session,
     job: JobId,
     tasks: Selector,
 ) -> Result<Vec<TaskView>, Failure> {
-    let mut awaited = Awaited { job, left: None, come: Vec::new() };
+    let mut awaited = Awaited {
+        job,
+        left: None,
+        come: Vec::new(),
+    };
     let mut way = WayBack::new(&context.state, None);
     loop {
         match awaited.follow(context, &session, &tasks).await {
             Ok(()) => break,
             Err(failure) if failure.passing() => {
-                let because = failure.because.map_or_else(String::new, |because| format!(": {because}"));
+                let because = failure
+                    .because
+                    .map_or_else(String::new, |because| format!(": {because}"));
                 note(&format!("{}{because}; connecting again", failure.what));
             }
             Err(failure) => return Err(failure),
@@ -159,28 +201,46 @@ async fn results(
 
 impl Awaited {
     /// Follows one connection until everything has come.
-    async fn follow(&mut self, context: &Context, session: &Session, tasks: &Selector) -> Result<(), Failure> {
+    async fn follow(
+        &mut self,
+        context: &Context,
+        session: &Session,
+        tasks: &Selector,
+    ) -> Result<(), Failure> {
         let settled = [TaskState::Finished, TaskState::Failed, TaskState::Cancelled];
         if self.left.is_none() {
             let all = session.tasks(self.job, tasks.clone(), Vec::new()).await?;
             self.left = Some(all.iter().map(|view| view.task.index).collect());
         }
         let one = Selector::Ids(IdSet::from_range(self.job.0, self.job.0));
-        let mut changes = session.client().stream(&Request::Watch { jobs: one, quiet: false, timeout: None }).await?;
+        let mut changes = session
+            .client()
+            .stream(&Request::Watch {
+                jobs: one,
+                quiet: false,
+                timeout: None,
+            })
+            .await?;
         let mut before = None;
         while let Some(reply) = changes.next().await? {
-            let Reply::Jobs(jobs) = reply else { return Err(unexpected(Some(&reply)).into()) };
+            let Reply::Jobs(jobs) = reply else {
+                return Err(unexpected(Some(&reply)).into());
+            };
             let left = self.left.clone().unwrap_or_default();
             if left.is_empty() {
                 return Ok(());
             }
             // Where other jobs have changed, or tasks have started, nothing has come.
-            let counts = jobs.first().map(|job| (job.tasks.finished, job.tasks.failed, job.tasks.cancelled));
+            let counts = jobs
+                .first()
+                .map(|job| (job.tasks.finished, job.tasks.failed, job.tasks.cancelled));
             if counts.is_some() && counts == before {
                 continue;
             }
             before = counts;
-            let come = session.tasks(self.job, Selector::Ids(left), settled.to_vec()).await?;
+            let come = session
+                .tasks(self.job, Selector::Ids(left), settled.to_vec())
+                .await?;
             for batch in come.chunks(BATCH) {
                 self.take(context, session, batch).await?;
             }
@@ -192,12 +252,21 @@ impl Awaited {
     }
 
     /// Prints what tasks have written. What has been printed is not awaited any more.
-    async fn take(&mut self, context: &Context, session: &Session, batch: &[TaskView]) -> Result<(), Failure> {
+    async fn take(
+        &mut self,
+        context: &Context,
+        session: &Session,
+        batch: &[TaskView],
+    ) -> Result<(), Failure> {
         let mut outputs = BTreeMap::new();
         if context.out.mode() == OutputMode::Cli {
             let tasks = Selector::Ids(batch.iter().map(|view| view.task.index).collect());
             let there = session.outputs(self.job, tasks).await?;
-            outputs.extend(there.into_iter().map(|output| (output.attempt.task, output)));
+            outputs.extend(
+                there
+                    .into_iter()
+                    .map(|output| (output.attempt.task, output)),
+            );
         }
         for view in batch {
             if context.out.mode() == OutputMode::Cli {
@@ -224,7 +293,9 @@ async fn print(
         Some(output) => written(session, output, StreamName::Stdout).await?.0,
         None => Vec::new(),
     };
-    let waited = view.speculation.and_then(|speculation| speculation.visible_response());
+    let waited = view
+        .speculation
+        .and_then(|speculation| speculation.visible_response());
     let waited = waited.map_or_else(String::new, |span| format!(", {span} after the request"));
     note(&format!("task {task} is {}{waited}", view.state));
     if output.is_some_and(|output| output.removed) {

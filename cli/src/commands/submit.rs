@@ -24,14 +24,24 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         None => args.job.clone(),
     };
     let plan = plan(&job)?;
-    plan.notes.iter().for_each(|text| note(&format!("note: {text}")));
+    plan.notes
+        .iter()
+        .for_each(|text| note(&format!("note: {text}")));
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
     let name = plan.name().to_owned();
     let tasks = plan.tasks();
     let no_limits = no_limits(&job).map(Limits::none);
     let answered = match submit(&session, &plan, id, args.dry_run).await {
-        Ok(Err(counter)) => return refused(context, tasks, args.dry_run, &not_promised(&counter), Some(&counter)),
+        Ok(Err(counter)) => {
+            return refused(
+                context,
+                tasks,
+                args.dry_run,
+                &not_promised(&counter),
+                Some(&counter),
+            );
+        }
         Ok(Ok(mut taken)) => {
             taken.document.limits = taken.document.limits.or(no_limits);
             Ok(taken)
@@ -39,38 +49,87 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         Err(failure) => Err(failure),
     };
     match answered {
-        Err(failure) if failure.exit == Exit::Refused => refused(context, tasks, args.dry_run, &failure, None),
+        Err(failure) if failure.exit == Exit::Refused => {
+            refused(context, tasks, args.dry_run, &failure, None)
+        }
         Err(failure) if failure.code == "unreachable" => {
             // The answer may have been lost, and not the submission.
-            let hint =
-                format!("the same command with --request-id {id}: should it have been taken, it is not taken twice");
+            let hint = format!(
+                "the same command with --request-id {id}: should it have been taken, it is not taken twice"
+            );
             Err(Failure { hint, ..failure })
         }
         Err(failure) => Err(failure),
-        Ok(Taken { job: None, document, promise, limits, width, .. }) => {
-            dry(context, &document, &name, (promise.as_ref(), limits.as_ref(), width.as_deref()))
-        }
-        Ok(Taken { job: Some(job), document, .. }) if args.wait || args.progress => {
+        Ok(Taken {
+            job: None,
+            document,
+            promise,
+            limits,
+            width,
+            ..
+        }) => dry(
+            context,
+            &document,
+            &name,
+            (promise.as_ref(), limits.as_ref(), width.as_deref()),
+        ),
+        Ok(Taken {
+            job: Some(job),
+            document,
+            ..
+        }) if args.wait || args.progress => {
             if context.out.mode() == OutputMode::Cli {
                 note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
             }
-            let ended = wait_for(context, session, OneJob::Id(job).into(), None, args.progress).await?;
+            let ended = wait_for(
+                context,
+                session,
+                OneJob::Id(job).into(),
+                None,
+                args.progress,
+            )
+            .await?;
             let info = ended.jobs.first().map(Into::into);
             let text = || super::job::outcome(&ended);
-            context.out.show(&Submitted { info, ..document }, text, || vec![job.to_string()])?;
+            context
+                .out
+                .show(&Submitted { info, ..document }, text, || {
+                    vec![job.to_string()]
+                })?;
             Ok(ended.exit())
         }
-        Ok(Taken { job: Some(job), document, forecast, promise, limits, width }) => {
-            let again = if document.again { " (it was submitted before)" } else { "" };
+        Ok(Taken {
+            job: Some(job),
+            document,
+            forecast,
+            promise,
+            limits,
+            width,
+        }) => {
+            let again = if document.again {
+                " (it was submitted before)"
+            } else {
+                ""
+            };
             // Of what is promised the promise counts.
-            let finish = promise.as_ref().map(|view| view.finish).or(forecast.map(|forecast| forecast.finish));
-            let finish =
-                finish.map_or_else(String::new, |at| format!("; to be finished {}", when::relative(at, when::now())));
+            let finish = promise
+                .as_ref()
+                .map(|view| view.finish)
+                .or(forecast.map(|forecast| forecast.finish));
+            let finish = finish.map_or_else(String::new, |at| {
+                format!("; to be finished {}", when::relative(at, when::now()))
+            });
             let promised = promise.as_ref().map_or_else(String::new, promised);
             let more = more(limits.as_ref(), width.as_deref());
-            let tasks = if width.is_some() { "several ranks".to_owned() } else { counted(tasks) };
+            let tasks = if width.is_some() {
+                "several ranks".to_owned()
+            } else {
+                counted(tasks)
+            };
             let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}\n{more}");
-            context.out.show(&document, text, || vec![job.to_string()])?;
+            context
+                .out
+                .show(&document, text, || vec![job.to_string()])?;
             session.close().await;
             Ok(Exit::Well)
         }
@@ -96,9 +155,15 @@ async fn submit(
 ) -> Result<Result<Taken, CounterView>, Failure> {
     let ((job, tasks, again), (predicted, promise), (limits, width)) =
         match send(session.client(), plan, id, dry_run).await? {
-            Reply::Submitted { job, tasks, again, predicted, promise, limits, width } => {
-                ((job, tasks, again), (predicted, promise), (limits, width))
-            }
+            Reply::Submitted {
+                job,
+                tasks,
+                again,
+                predicted,
+                promise,
+                limits,
+                width,
+            } => ((job, tasks, again), (predicted, promise), (limits, width)),
             Reply::NotPromised(counter) => return Ok(Err(*counter)),
             other => return Err(link::client::unexpected(Some(&other)).into()),
         };
@@ -116,20 +181,39 @@ async fn submit(
         predicted: predicted.as_ref().map(Predicted::from),
         info: None,
     };
-    Ok(Ok(Taken { job, document, forecast: predicted, promise, limits, width }))
+    Ok(Ok(Taken {
+        job,
+        document,
+        forecast: predicted,
+        promise,
+        limits,
+        width,
+    }))
 }
 
 fn dry(
     context: &Context,
     document: &Submitted,
     name: &str,
-    (promise, limits, width): (Option<&PromiseView>, Option<&LimitsView>, Option<&WidthView>),
+    (promise, limits, width): (
+        Option<&PromiseView>,
+        Option<&LimitsView>,
+        Option<&WidthView>,
+    ),
 ) -> Result<Exit, Failure> {
     let promised = promise.map_or_else(String::new, |view| {
-        format!("; to be finished {}{}", when::relative(view.finish, when::now()), promised(view))
+        format!(
+            "; to be finished {}{}",
+            when::relative(view.finish, when::now()),
+            promised(view)
+        )
     });
     let more = more(limits, width);
-    let tasks = if width.is_some() { "several ranks".to_owned() } else { counted(document.tasks) };
+    let tasks = if width.is_some() {
+        "several ranks".to_owned()
+    } else {
+        counted(document.tasks)
+    };
     let text = || format!("dry run: {name} would be submitted with {tasks}{promised}\n{more}");
     context.out.show(document, text, Vec::new)?;
     Ok(Exit::Well)
@@ -138,16 +222,36 @@ fn dry(
 /// Lines about limits and widths, where there is something to say.
 fn more(limits: Option<&LimitsView>, width: Option<&WidthView>) -> String {
     let width = width.map(|view| width_in_words(view, when::now()));
-    limits.map(limits_in_words).into_iter().chain(width).map(|line| line + "\n").collect()
+    limits
+        .map(limits_in_words)
+        .into_iter()
+        .chain(width)
+        .map(|line| line + "\n")
+        .collect()
 }
 
 /// What is said of a promise, behind the time at which the job should be finished.
 fn promised(view: &PromiseView) -> String {
-    let why = if view.probation { ", on probation: nothing is known of your estimates yet" } else { "" };
-    let quality = view.estimates.map_or_else(String::new, |QualityView { ratio: (ratio, low, high), .. }| {
-        format!("; your tasks took {ratio:.2} of what you estimated, mostly {low:.2} to {high:.2}")
-    });
-    format!(", by its deadline with a probability of {:.0} %{why}{quality}", 100.0 * view.probability)
+    let why = if view.probation {
+        ", on probation: nothing is known of your estimates yet"
+    } else {
+        ""
+    };
+    let quality = view.estimates.map_or_else(
+        String::new,
+        |QualityView {
+             ratio: (ratio, low, high),
+             ..
+         }| {
+            format!(
+                "; your tasks took {ratio:.2} of what you estimated, mostly {low:.2} to {high:.2}"
+            )
+        },
+    );
+    format!(
+        ", by its deadline with a probability of {:.0} %{why}{quality}",
+        100.0 * view.probability
+    )
 }
 
 /// The refusal of a job whose deadline cannot be promised, with what could be.
@@ -159,7 +263,11 @@ fn not_promised(counter: &CounterView) -> Failure {
     if !counter.fits.is_empty() {
         hint.push(format!("only the tasks {} by this deadline", counter.fits));
     }
-    let hint = if hint.is_empty() { "ask again later".to_owned() } else { hint.join(", or ") };
+    let hint = if hint.is_empty() {
+        "ask again later".to_owned()
+    } else {
+        hint.join(", or ")
+    };
     Failure::new(Exit::Refused, "not-admitted", "the job is not taken", hint).because(&counter.why)
 }
 
@@ -180,7 +288,9 @@ fn refused(
         accepted: false,
         again: false,
         dry_run,
-        refused_because: Some(counter.map_or_else(|| failure.what.clone(), |counter| counter.why.clone())),
+        refused_because: Some(
+            counter.map_or_else(|| failure.what.clone(), |counter| counter.why.clone()),
+        ),
         promise: None,
         counter: Some(counter.map_or_else(Counter::default, Counter::from)),
         limits: None,

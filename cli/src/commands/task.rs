@@ -17,7 +17,9 @@ use crate::session::Session;
 pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
-        TaskCommand::List { job, tasks, state } => list(context, &session, job, tasks, state).await?,
+        TaskCommand::List { job, tasks, state } => {
+            list(context, &session, job, tasks, state).await?
+        }
         TaskCommand::Info { task } => info(context, &session, task).await?,
     }
     session.close().await;
@@ -35,14 +37,28 @@ async fn list(
     let tasks = session.tasks(job, tasks, states).await?;
     let text = || {
         let disclosed = tasks.iter().any(|task| task.speculation.is_some());
-        let headings = ["TASK", "STATE", "REQUESTED", "ATTEMPTS", "HOST", "RUN", "EXIT", "ITEM", "WHY"];
+        let headings = [
+            "TASK",
+            "STATE",
+            "REQUESTED",
+            "ATTEMPTS",
+            "HOST",
+            "RUN",
+            "EXIT",
+            "ITEM",
+            "WHY",
+        ];
         let shown = |column: &usize| disclosed || headings[*column] != "REQUESTED";
         let columns: Vec<usize> = (0..headings.len()).filter(shown).collect();
         let headings: Vec<&str> = columns.iter().map(|column| headings[*column]).collect();
         let mut rows = Rows::new(&headings, context.out.color());
         for task in &tasks {
             let mut row = row(task);
-            rows.add(columns.iter().map(|column| std::mem::take(&mut row[*column])));
+            rows.add(
+                columns
+                    .iter()
+                    .map(|column| std::mem::take(&mut row[*column])),
+            );
         }
         rows.text("no such tasks")
     };
@@ -52,12 +68,22 @@ async fn list(
 
 fn row(task: &TaskView) -> [String; 9] {
     let last = task.attempts.last();
-    let of_last = |what: fn(&AttemptView) -> Option<String>| last.and_then(what).unwrap_or_default();
-    let why = task.reason.clone().or_else(|| last.filter(|_| task.state != TaskState::Finished)?.reason.clone());
+    let of_last =
+        |what: fn(&AttemptView) -> Option<String>| last.and_then(what).unwrap_or_default();
+    let why = task.reason.clone().or_else(|| {
+        last.filter(|_| task.state != TaskState::Finished)?
+            .reason
+            .clone()
+    });
     [
         task.task.to_string(),
         task.state.to_string(),
-        if task.speculation.is_none_or(|life| life.requested.is_some()) { "yes" } else { "no" }.to_owned(),
+        if task.speculation.is_none_or(|life| life.requested.is_some()) {
+            "yes"
+        } else {
+            "no"
+        }
+        .to_owned(),
         task.attempts.len().to_string(),
         of_last(|attempt| Some(attempt.host.clone())),
         of_last(|attempt| attempt.started.map(|_| attempt.ran.to_string())),
@@ -69,12 +95,28 @@ fn row(task: &TaskView) -> [String; 9] {
 
 async fn info(context: &Context, session: &Session, task: TaskId) -> Result<(), Failure> {
     let only = Selector::Ids(IdSet::from_range(task.index, task.index));
-    let view = session.tasks(task.job, only, Vec::new()).await?.pop().ok_or_else(|| {
-        let hint = format!("deskgrid task list {} shows the tasks that there are", task.job);
-        Failure::new(Exit::Error, "not-found", format!("there is no task {task}"), hint)
-    })?;
+    let view = session
+        .tasks(task.job, only, Vec::new())
+        .await?
+        .pop()
+        .ok_or_else(|| {
+            let hint = format!(
+                "deskgrid task list {} shows the tasks that there are",
+                task.job
+            );
+            Failure::new(
+                Exit::Error,
+                "not-found",
+                format!("there is no task {task}"),
+                hint,
+            )
+        })?;
     let color = context.out.color();
-    context.out.show(&json::Task::from(&view), || describe(&view, color), || vec![task.to_string()])
+    context.out.show(
+        &json::Task::from(&view),
+        || describe(&view, color),
+        || vec![task.to_string()],
+    )
 }
 
 fn describe(task: &TaskView, color: bool) -> String {
@@ -85,14 +127,47 @@ fn describe(task: &TaskView, color: bool) -> String {
         ("item", task.item.clone()),
         ("state", Some(task.state.to_string())),
         ("why", task.reason.clone()),
-        ("disclosed", life.map(|life| when::relative(life.disclosed, now))),
-        ("requested", life.and_then(|life| life.requested).map(|at| when::relative(at, now))),
-        ("executed", life.and_then(|life| life.executed).map(|at| when::relative(at, now))),
-        ("removed", life.and_then(|life| life.removed).map(|at| when::relative(at, now))),
-        ("delivered", life.and_then(|life| life.delivered()).map(|at| when::relative(at, now))),
-        ("waited for", life.and_then(|life| life.visible_response()).map(|span| span.to_string())),
+        (
+            "disclosed",
+            life.map(|life| when::relative(life.disclosed, now)),
+        ),
+        (
+            "requested",
+            life.and_then(|life| life.requested)
+                .map(|at| when::relative(at, now)),
+        ),
+        (
+            "executed",
+            life.and_then(|life| life.executed)
+                .map(|at| when::relative(at, now)),
+        ),
+        (
+            "removed",
+            life.and_then(|life| life.removed)
+                .map(|at| when::relative(at, now)),
+        ),
+        (
+            "delivered",
+            life.and_then(|life| life.delivered())
+                .map(|at| when::relative(at, now)),
+        ),
+        (
+            "waited for",
+            life.and_then(|life| life.visible_response())
+                .map(|span| span.to_string()),
+        ),
     ]);
-    let headings = ["ATTEMPT", "HOST", "STATE", "ASSIGNED", "RUN", "CPU", "SUSPENDED", "EXIT", "WHY"];
+    let headings = [
+        "ATTEMPT",
+        "HOST",
+        "STATE",
+        "ASSIGNED",
+        "RUN",
+        "CPU",
+        "SUSPENDED",
+        "EXIT",
+        "WHY",
+    ];
     let mut rows = Rows::new(&headings, color);
     for attempt in &task.attempts {
         rows.add([
@@ -103,15 +178,23 @@ fn describe(task: &TaskView, color: bool) -> String {
             attempt.ran.to_string(),
             attempt.cpu.to_string(),
             attempt.suspended.to_string(),
-            attempt.exit_code.map(|code| code.to_string()).unwrap_or_default(),
+            attempt
+                .exit_code
+                .map(|code| code.to_string())
+                .unwrap_or_default(),
             attempt.reason.clone().unwrap_or_default(),
         ]);
     }
-    let states: String = task.attempts.iter().filter_map(|attempt| states(attempt, now)).collect();
+    let states: String = task
+        .attempts
+        .iter()
+        .filter_map(|attempt| states(attempt, now))
+        .collect();
     format!("{head}\n{}{states}", rows.text("it has had no attempt yet"))
 }
 
-/// Since when an attempt is suspended, what it started from, and what it has saved, where there is something to say.
+/// Since when an attempt is suspended, what it started from, and what it has saved, where there is
+/// something to say.
 fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let state = |saved: &Saved| {
         let when = when::relative(saved.taken, now);
@@ -121,10 +204,24 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
             saved.sequence, saved.number, saved.bytes
         )
     };
-    let from = attempt.started_from.as_ref().map(|saved| format!("started from {}", state(saved)));
-    let newest = attempt.saved.as_ref().map(|saved| format!("has saved {}", state(saved)));
-    let problem = attempt.checkpoint_problem.as_ref().map(|why| printable(why));
-    let suspended = attempt.suspended_since.map(|since| format!("suspended since {}", when::relative(since, now)));
-    let all: Vec<String> = [suspended, from, newest, problem].into_iter().flatten().collect();
+    let from = attempt
+        .started_from
+        .as_ref()
+        .map(|saved| format!("started from {}", state(saved)));
+    let newest = attempt
+        .saved
+        .as_ref()
+        .map(|saved| format!("has saved {}", state(saved)));
+    let problem = attempt
+        .checkpoint_problem
+        .as_ref()
+        .map(|why| printable(why));
+    let suspended = attempt
+        .suspended_since
+        .map(|since| format!("suspended since {}", when::relative(since, now)));
+    let all: Vec<String> = [suspended, from, newest, problem]
+        .into_iter()
+        .flatten()
+        .collect();
     (!all.is_empty()).then(|| format!("{} {}\n", attempt.attempt, all.join("; ")))
 }

@@ -16,13 +16,27 @@ use crate::session::Session;
 pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
-        TokenCommand::Create { role, ttl, uses, name, approve } => {
+        TokenCommand::Create {
+            role,
+            ttl,
+            uses,
+            name,
+            approve,
+        } => {
             let ttl = ttl.span();
-            let request = Request::TokenCreate { role, ttl, uses, name, approval: approve };
+            let request = Request::TokenCreate {
+                role,
+                ttl,
+                uses,
+                name,
+                approval: approve,
+            };
             create(context, &session, &request).await?;
         }
         TokenCommand::List => list(context, &session, &Request::TokenList).await?,
-        TokenCommand::Revoke { id } => list(context, &session, &Request::TokenRevoke { id }).await?,
+        TokenCommand::Revoke { id } => {
+            list(context, &session, &Request::TokenRevoke { id }).await?
+        }
     }
     session.close().await;
     Ok(Exit::Well)
@@ -34,8 +48,16 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         other => return Err(unexpected(Some(&other)).into()),
     };
     let text = || {
-        let command = if view.role == Role::Worker { "worker start" } else { "login" };
-        let times = if view.uses_left == 1 { "once".to_owned() } else { format!("{} times", view.uses_left) };
+        let command = if view.role == Role::Worker {
+            "worker start"
+        } else {
+            "login"
+        };
+        let times = if view.uses_left == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", view.uses_left)
+        };
         let until = when::relative(view.expires, when::now());
         format!(
             "{token}\n\ntoken {} makes a {}; it works {times} and expires {until}. On the other machine:\n  \
@@ -45,7 +67,11 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
             view.id, view.role,
         )
     };
-    context.out.show(&json::Token::new(&view, Some(token.clone())), text, || vec![token.clone()])
+    context
+        .out
+        .show(&json::Token::new(&view, Some(token.clone())), text, || {
+            vec![token.clone()]
+        })
 }
 
 async fn list(context: &Context, session: &Session, request: &Request) -> Result<(), Failure> {
@@ -57,7 +83,10 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
         }
     }
     let text = || {
-        let mut rows = Rows::new(&["TOKEN", "ROLE", "NAME", "USES LEFT", "EXPIRES", "STATE"], context.out.color());
+        let mut rows = Rows::new(
+            &["TOKEN", "ROLE", "NAME", "USES LEFT", "EXPIRES", "STATE"],
+            context.out.color(),
+        );
         for token in &tokens {
             let state = if token.revoked { "revoked" } else { "" };
             rows.add([
@@ -71,6 +100,13 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
         }
         rows.text("there are no tokens: deskgrid token create --role worker")
     };
-    let document = json::Tokens { tokens: tokens.iter().map(|token| json::Token::new(token, None)).collect() };
-    context.out.show(&document, text, || tokens.iter().map(|token| token.id.to_string()).collect())
+    let document = json::Tokens {
+        tokens: tokens
+            .iter()
+            .map(|token| json::Token::new(token, None))
+            .collect(),
+    };
+    context.out.show(&document, text, || {
+        tokens.iter().map(|token| token.id.to_string()).collect()
+    })
 }

@@ -5,34 +5,59 @@ use common::view::{WayView, WidthView};
 
 use crate::output::when;
 
-/// `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13: done 13:47:10 (chosen)`, or how many it holds.
+/// `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13: done 13:47:10 (chosen)`, or how
+/// many it holds.
 pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
     if let (Some(ranks), Some(_)) = (view.ranks, view.formed) {
-        let waits = if view.begun.is_some() { "" } else { "; its ranks wait until all of them are ready" };
+        let waits = if view.begun.is_some() {
+            ""
+        } else {
+            "; its ranks wait until all of them are ready"
+        };
         return format!("{} at once{waits}", hosts(ranks));
     }
     let soonest = view.ways.iter().min_by_key(|way| (way.finish, way.hosts));
     let at_once = view.ways.iter().find(|way| way.start <= now);
-    let mut shown: Vec<&WayView> = [at_once, view.chosen.as_ref(), soonest].into_iter().flatten().collect();
+    let mut shown: Vec<&WayView> = [at_once, view.chosen.as_ref(), soonest]
+        .into_iter()
+        .flatten()
+        .collect();
     shown.sort_by_key(|way| way.hosts);
     shown.dedup_by_key(|way| way.hosts);
     let chosen = view.chosen.map(|way| way.hosts);
-    let mut words: Vec<String> = shown.into_iter().map(|way| in_words(way, chosen == Some(way.hosts), now)).collect();
+    let mut words: Vec<String> = shown
+        .into_iter()
+        .map(|way| in_words(way, chosen == Some(way.hosts), now))
+        .collect();
     words.extend(view.why.clone());
-    if words.is_empty() { format!("{} at least", hosts(view.least)) } else { words.join("; ") }
+    if words.is_empty() {
+        format!("{} at least", hosts(view.least))
+    } else {
+        words.join("; ")
+    }
 }
 
 fn in_words(way: &WayView, chosen: bool, now: Time) -> String {
-    let done = way.finish.map_or_else(String::new, |finish| format!(": done {}", when::clock(finish, now)));
+    let done = way.finish.map_or_else(String::new, |finish| {
+        format!(": done {}", when::clock(finish, now))
+    });
     let chosen = if chosen { " (chosen)" } else { "" };
     if way.start <= now {
         return format!("start now on {}{done}{chosen}", hosts(way.hosts));
     }
-    format!("wait about {} for {}{done}{chosen}", way.start.since(now), way.hosts)
+    format!(
+        "wait about {} for {}{done}{chosen}",
+        way.start.since(now),
+        way.hosts
+    )
 }
 
 fn hosts(number: u32) -> String {
-    if number == 1 { "1 host".to_owned() } else { format!("{number} hosts") }
+    if number == 1 {
+        "1 host".to_owned()
+    } else {
+        format!("{number} hosts")
+    }
 }
 
 #[cfg(test)]
@@ -70,11 +95,15 @@ mod tests {
         );
         view.chosen = Some(way(8, 300, 4_000));
         assert!(
-            width_in_words(&view, now).contains("for 8: done 23:25:00 (chosen); wait about 9m00s for 13"),
+            width_in_words(&view, now)
+                .contains("for 8: done 23:25:00 (chosen); wait about 9m00s for 13"),
             "{view:?}"
         );
         view.ranks = Some(13);
         view.formed = Some(now);
-        assert_eq!(width_in_words(&view, now), "13 hosts at once; its ranks wait until all of them are ready");
+        assert_eq!(
+            width_in_words(&view, now),
+            "13 hosts at once; its ranks wait until all of them are ready"
+        );
     }
 }

@@ -7,7 +7,12 @@ use crate::failure::{Exit, Failure};
 
 /// Joins where that is needed, then works until it is stopped.
 pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, Failure> {
-    let mut config = args.config.as_deref().map(worker::Config::load).transpose()?.unwrap_or_default();
+    let mut config = args
+        .config
+        .as_deref()
+        .map(worker::Config::load)
+        .transpose()?
+        .unwrap_or_default();
     if let Some(slots) = args.slots {
         config.slots = slots;
     }

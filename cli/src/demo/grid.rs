@@ -53,7 +53,10 @@ impl Grid {
     pub(super) fn new() -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("deskgrid-demo-").tempdir();
         let dir = dir.map_err(|error| Failure::io("cannot make a temporary directory", &error))?;
-        Ok(Self { dir, processes: Vec::new() })
+        Ok(Self {
+            dir,
+            processes: Vec::new(),
+        })
     }
 
     /// The directory in which each machine has its own.
@@ -71,7 +74,14 @@ impl Grid {
     /// # Errors
     /// If it does not come up.
     pub(super) async fn start_master(&mut self) -> Result<Session, Failure> {
-        let words = ["master", "start", "--listen", "127.0.0.1:0", "--http", "none"];
+        let words = [
+            "master",
+            "start",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "none",
+        ];
         self.spawn(MASTER, &words.map(str::to_owned))?;
         let state = self.client_state();
         let deadline = Instant::now() + START;
@@ -90,7 +100,11 @@ impl Grid {
     ///
     /// # Errors
     /// If one of them does not come up.
-    pub(super) async fn start_workers(&mut self, session: &Session, count: u32) -> Result<(), Failure> {
+    pub(super) async fn start_workers(
+        &mut self,
+        session: &Session,
+        count: u32,
+    ) -> Result<(), Failure> {
         let token = self.root().join("token");
         std::fs::write(&token, self::token(session, count).await?.to_string())
             .map_err(|error| Failure::io("cannot write the workers' token", &error))?;
@@ -101,15 +115,32 @@ impl Grid {
         let config = config.to_string_lossy();
         for number in 1..=count {
             let name = host_name(number);
-            let joining = ["worker", "start", "--master", session.master(), "--join-file", &token, "--name", &name];
+            let joining = [
+                "worker",
+                "start",
+                "--master",
+                session.master(),
+                "--join-file",
+                &token,
+                "--name",
+                &name,
+            ];
             let words = [&joining[..], &["--slots", "1", "--config", &config]].concat();
-            self.spawn(&name, &words.into_iter().map(str::to_owned).collect::<Vec<_>>())?;
+            self.spawn(
+                &name,
+                &words.into_iter().map(str::to_owned).collect::<Vec<_>>(),
+            )?;
         }
         let deadline = Instant::now() + START;
         while Instant::now() < deadline {
             self.check()?;
             let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
-            if hosts.iter().filter(|host| host.state == HostState::Ready).count() == count as usize {
+            if hosts
+                .iter()
+                .filter(|host| host.state == HostState::Ready)
+                .count()
+                == count as usize
+            {
                 return Ok(());
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -129,12 +160,18 @@ impl Grid {
 
     /// Ends every process: workers first, so that each can say goodbye.
     pub(super) async fn stop(mut self) {
-        let (masters, workers): (Vec<_>, Vec<_>) = self.processes.drain(..).partition(|process| process.name == MASTER);
+        let (masters, workers): (Vec<_>, Vec<_>) = self
+            .processes
+            .drain(..)
+            .partition(|process| process.name == MASTER);
         for group in [workers, masters] {
             group.iter().for_each(Process::terminate);
             let deadline = tokio::time::Instant::now() + GRACE;
             for mut process in group {
-                if tokio::time::timeout_at(deadline, process.child.wait()).await.is_err() {
+                if tokio::time::timeout_at(deadline, process.child.wait())
+                    .await
+                    .is_err()
+                {
                     // What does not end in time is killed, and reaped here too.
                     let _ = process.child.kill().await;
                 }
@@ -150,14 +187,29 @@ impl Grid {
         let cannot = |error: std::io::Error| Failure::io(format!("cannot start {name}"), &error);
         let log = File::create(self.log(name)).map_err(cannot)?;
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
-        command.arg("--dir").arg(self.root().join(name)).args(["--color", "never"]).args(words).arg("--tied");
-        command.env_remove("DESKGRID_DIR").env_remove("DESKGRID_OUTPUT").env_remove("DESKGRID_LOG");
+        command
+            .arg("--dir")
+            .arg(self.root().join(name))
+            .args(["--color", "never"])
+            .args(words)
+            .arg("--tied");
+        command
+            .env_remove("DESKGRID_DIR")
+            .env_remove("DESKGRID_OUTPUT")
+            .env_remove("DESKGRID_LOG");
         // The pipe ties it to us: should we be killed, it ends by itself.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0); // Ctrl-C reaches us alone, and we end the rest in order.
         let child = command.spawn().map_err(cannot)?;
-        self.processes.push(Process { name: name.to_owned(), child });
+        self.processes.push(Process {
+            name: name.to_owned(),
+            child,
+        });
         Ok(())
     }
 
@@ -175,7 +227,13 @@ impl Grid {
                 let log = std::fs::read_to_string(self.log(&name)).unwrap_or_default();
                 let lines: Vec<_> = log.lines().collect();
                 let tail = lines[lines.len().saturating_sub(4)..].join(" / ");
-                Err(Failure::new(Exit::Error, "demo", format!("{name} ended early ({status})"), "").because(tail))
+                Err(Failure::new(
+                    Exit::Error,
+                    "demo",
+                    format!("{name} ended early ({status})"),
+                    "",
+                )
+                .because(tail))
             }
         }
     }
@@ -188,7 +246,10 @@ impl Grid {
 impl Process {
     #[cfg(unix)]
     fn terminate(&self) {
-        let pid = self.child.id().and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = self
+            .child
+            .id()
+            .and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(pid) = pid {
             // It may have ended a moment ago; then there is nothing to end.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -202,7 +263,13 @@ impl Process {
 
 async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
     let ttl = Span::from_secs(600);
-    let request = Request::TokenCreate { role: Role::Worker, ttl, uses, name: "demo".to_owned(), approval: false };
+    let request = Request::TokenCreate {
+        role: Role::Worker,
+        ttl,
+        uses,
+        name: "demo".to_owned(),
+        approval: false,
+    };
     match session.one(&request).await? {
         Reply::Token(token, ..) => Ok(token),
         other => Err(link::client::unexpected(Some(&other)).into()),
@@ -211,5 +278,10 @@ async fn token(session: &Session, uses: u32) -> Result<JoinToken, Failure> {
 
 fn late(who: &str) -> Failure {
     let what = format!("{who} came up within {} seconds", START.as_secs());
-    Failure::new(Exit::Error, "demo", what, "is this machine very busy? try fewer --hosts")
+    Failure::new(
+        Exit::Error,
+        "demo",
+        what,
+        "is this machine very busy? try fewer --hosts",
+    )
 }

@@ -1,5 +1,6 @@
-//! `deskgrid demo`: the five-minute tour. A real master, real workers and one real bag of tasks, in a temporary
-//! directory; one host's owner comes back on the way; at the end there is a picture, and nothing else is left.
+//! `deskgrid demo`: the five-minute tour. A real master, real workers and one real bag of tasks, in
+//! a temporary directory; one host's owner comes back on the way; at the end there is a picture,
+//! and nothing else is left.
 
 mod grid;
 mod owner;
@@ -35,7 +36,11 @@ const TILE: &str = "tile.png";
 
 /// Gives the tour. Whatever happens, nothing is left running.
 pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> {
-    let demo = Demo { args, program: beside_us(PROGRAM)?, talk: out.mode() == OutputMode::Cli };
+    let demo = Demo {
+        args,
+        program: beside_us(PROGRAM)?,
+        talk: out.mode() == OutputMode::Cli,
+    };
     let canvas = Canvas::new(size(args), args.tasks, &args.out)?;
     let mut grid = Grid::new()?;
     let result = tokio::select! {
@@ -45,7 +50,11 @@ pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> 
     };
     grid.stop().await;
     let report = result?;
-    out.show(&report.json(), || report.text(out.color()), || vec![args.out.display().to_string()])?;
+    out.show(
+        &report.json(),
+        || report.text(out.color()),
+        || vec![args.out.display().to_string()],
+    )?;
     Ok(Exit::Well)
 }
 
@@ -59,10 +68,15 @@ impl Demo<'_> {
     async fn tour(&self, grid: &mut Grid, canvas: Canvas) -> Result<Report, Failure> {
         let hosts = self.args.hosts;
         let tasks = self.args.tasks;
-        self.say(&format!("starting a master and {hosts} workers on this machine, in {}", grid.root().display()));
+        self.say(&format!(
+            "starting a master and {hosts} workers on this machine, in {}",
+            grid.root().display()
+        ));
         let session = grid.start_master().await?;
         grid.start_workers(&session, hosts).await?;
-        self.say(&format!("submitting a bag of {tasks} tasks, each of which renders one tile of a picture"));
+        self.say(&format!(
+            "submitting a bag of {tasks} tasks, each of which renders one tile of a picture"
+        ));
         let job = self.submit(grid, &session, &canvas).await?;
         let (ended, disturbed) = self.follow(grid, &session, job).await?;
         let [job] = &ended.jobs[..] else {
@@ -77,13 +91,30 @@ impl Demo<'_> {
         canvas.assemble(&tiles)?;
         let job = job.clone();
         let picture = self.args.out.clone();
-        Ok(Report { picture, size: size(self.args), job, tasks, hosts, disturbed })
+        Ok(Report {
+            picture,
+            size: size(self.args),
+            job,
+            tasks,
+            hosts,
+            disturbed,
+        })
     }
 
-    async fn submit(&self, grid: &Grid, session: &Session, canvas: &Canvas) -> Result<common::JobId, Failure> {
+    async fn submit(
+        &self,
+        grid: &Grid,
+        session: &Session,
+        canvas: &Canvas,
+    ) -> Result<common::JobId, Failure> {
         let list = grid.root().join("tiles.txt");
-        let lines: String = canvas.tiles().iter().map(|tile| format!("{tile}\n")).collect();
-        std::fs::write(&list, lines).map_err(|e| Failure::io("cannot write the list of tiles", &e))?;
+        let lines: String = canvas
+            .tiles()
+            .iter()
+            .map(|tile| format!("{tile}\n"))
+            .collect();
+        std::fs::write(&list, lines)
+            .map_err(|e| Failure::io("cannot write the list of tiles", &e))?;
         let program = format!("./{PROGRAM}");
         let picture = format!("{}x{}", self.args.width_px, self.args.height_px);
         let job = JobArgs {
@@ -119,7 +150,13 @@ impl Demo<'_> {
             tx.send_replace(jobs.first().cloned());
         });
         let mut visit = None;
-        let visiting = owner::visit(session, grid.root().to_owned(), self.args.hosts, rx, &mut visit);
+        let visiting = owner::visit(
+            session,
+            grid.root().to_owned(),
+            self.args.hosts,
+            rx,
+            &mut visit,
+        );
         let ended = tokio::select! {
             ended = waiting => ended,
             ((), error) = async { tokio::join!(visiting, grid.watch()) } => Err(error),
@@ -132,13 +169,26 @@ impl Demo<'_> {
     }
 
     /// Fetches every tile; gives the files in the order of the tasks.
-    async fn bring(&self, grid: &Grid, session: &Session, job: &JobView) -> Result<Vec<PathBuf>, Failure> {
+    async fn bring(
+        &self,
+        grid: &Grid,
+        session: &Session,
+        job: &JobView,
+    ) -> Result<Vec<PathBuf>, Failure> {
         let dir = grid.root().join("tiles");
         std::fs::create_dir(&dir).map_err(|e| Failure::io("cannot make a directory", &e))?;
-        let files = session.outputs(job.job, Selector::All).await?.into_iter().flat_map(|output| {
-            let index = output.attempt.task.index;
-            output.files.into_iter().filter(|file| file.path.as_str() == TILE).map(move |file| (index, file.blob))
-        });
+        let files = session
+            .outputs(job.job, Selector::All)
+            .await?
+            .into_iter()
+            .flat_map(|output| {
+                let index = output.attempt.task.index;
+                output
+                    .files
+                    .into_iter()
+                    .filter(|file| file.path.as_str() == TILE)
+                    .map(move |file| (index, file.blob))
+            });
         let one = |(index, blob)| {
             let client = session.client().clone();
             let path = dir.join(format!("{index}.png"));
@@ -164,18 +214,26 @@ fn cut_short() -> Failure {
 }
 
 fn size(args: &DemoArgs) -> Size {
-    Size { width: args.width_px, height: args.height_px }
+    Size {
+        width: args.width_px,
+        height: args.height_px,
+    }
 }
 
 /// A program that was built together with this one.
 fn beside_us(name: &str) -> Result<PathBuf, Failure> {
-    let us = std::env::current_exe().map_err(|e| Failure::io("cannot find the program's own file", &e))?;
+    let us = std::env::current_exe()
+        .map_err(|e| Failure::io("cannot find the program's own file", &e))?;
     let path = us.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if path.is_file() {
         return Ok(path);
     }
     let what = format!("the example program {} is missing", path.display());
-    let release = if cfg!(debug_assertions) { "" } else { " --release" };
+    let release = if cfg!(debug_assertions) {
+        ""
+    } else {
+        " --release"
+    };
     let hint = format!("build it first: cargo build{release} -p examples");
     Err(Failure::new(Exit::Error, "not-built", what, hint))
 }

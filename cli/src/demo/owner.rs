@@ -21,7 +21,8 @@ pub(super) struct Visit {
     pub(super) host: String,
 }
 
-/// Waits for the right moment, then comes back to a host that is working and stays. Writes into `visit` where.
+/// Waits for the right moment, then comes back to a host that is working and stays. Writes into
+/// `visit` where.
 pub(super) async fn visit(
     session: &Session,
     root: PathBuf,
@@ -32,8 +33,12 @@ pub(super) async fn visit(
     if hosts < 2 {
         return;
     }
-    let moment = jobs.wait_for(|job| job.as_ref().is_some_and(right_moment)).await;
-    let Some(job) = moment.ok().and_then(|job| job.as_ref().map(|job| job.job)) else { return };
+    let moment = jobs
+        .wait_for(|job| job.as_ref().is_some_and(right_moment))
+        .await;
+    let Some(job) = moment.ok().and_then(|job| job.as_ref().map(|job| job.job)) else {
+        return;
+    };
     for _ in 0..TRIES {
         let Some(host) = working(session, job).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -55,7 +60,8 @@ pub(super) async fn visit(
 /// A fifth is done; or, of a small bag, every task has been given out.
 fn right_moment(job: &JobView) -> bool {
     let tasks = &job.tasks;
-    !job.state.settled() && (tasks.settled() * 5 >= tasks.total || tasks.running > 0 && tasks.waiting == 0)
+    !job.state.settled()
+        && (tasks.settled() * 5 >= tasks.total || tasks.running > 0 && tasks.waiting == 0)
 }
 
 /// The worker's owner switch: while the file is there, the owner has paused it.
@@ -65,7 +71,10 @@ fn switch(root: &Path, host: &str) -> PathBuf {
 
 /// A host, of those that run a command of the job now.
 async fn working(session: &Session, job: JobId) -> Option<String> {
-    let tasks = session.tasks(job, Selector::All, vec![TaskState::Running]).await.ok()?;
+    let tasks = session
+        .tasks(job, Selector::All, vec![TaskState::Running])
+        .await
+        .ok()?;
     let attempts = tasks.iter().flat_map(|task| &task.attempts);
     let mut hosts: Vec<&str> = attempts
         .filter(|attempt| attempt.state == AttemptState::Running)
@@ -78,7 +87,11 @@ async fn working(session: &Session, job: JobId) -> Option<String> {
 /// Waits until the host has noticed its owner, and says whether a task is frozen there.
 async fn froze_a_task(session: &Session, name: &str) -> bool {
     for _ in 0..100 {
-        let hosts = session.hosts(&Request::Hosts { names: vec![name.to_owned()] }).await;
+        let hosts = session
+            .hosts(&Request::Hosts {
+                names: vec![name.to_owned()],
+            })
+            .await;
         match hosts.ok().and_then(|mut hosts| hosts.pop()) {
             Some(host) if host.state == HostState::Suspended => return !host.attempts.is_empty(),
             Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,

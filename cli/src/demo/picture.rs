@@ -32,7 +32,11 @@ pub(super) struct Tile {
 
 impl fmt::Display for Tile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}+{}+{}", self.size.width, self.size.height, self.left, self.top)
+        write!(
+            f,
+            "{}x{}+{}+{}",
+            self.size.width, self.size.height, self.left, self.top
+        )
     }
 }
 
@@ -46,22 +50,41 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// A picture in `tiles` tiles. Its file is begun at once: a place that cannot be written is found before the work.
+    /// A picture in `tiles` tiles. Its file is begun at once: a place that cannot be written is
+    /// found before the work.
     ///
     /// # Errors
     /// If there are more tiles than pixels, or the file cannot be written.
     pub(super) fn new(size: Size, tiles: u32, path: &Path) -> Result<Self, Failure> {
         let tiles = cut(size, tiles).ok_or_else(|| {
-            let what = format!("{}x{} pixels cannot be cut into {tiles} tiles", size.width, size.height);
+            let what = format!(
+                "{}x{} pixels cannot be cut into {tiles} tiles",
+                size.width, size.height
+            );
             Failure::usage(what, "fewer --tasks, or a larger picture")
         })?;
         if path.is_dir() {
-            return Err(Failure::usage(format!("{} is a directory", path.display()), "--out FILE.png"));
+            return Err(Failure::usage(
+                format!("{} is a directory", path.display()),
+                "--out FILE.png",
+            ));
         }
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = NamedTempFile::new_in(dir)
-            .map_err(|error| Failure::io(format!("cannot write the picture into {}", dir.display()), &error))?;
-        Ok(Self { size, tiles, file, path: path.to_owned() })
+        let dir = path
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        let file = NamedTempFile::new_in(dir).map_err(|error| {
+            Failure::io(
+                format!("cannot write the picture into {}", dir.display()),
+                &error,
+            )
+        })?;
+        Ok(Self {
+            size,
+            tiles,
+            file,
+            path: path.to_owned(),
+        })
     }
 
     /// The tiles, one for each task.
@@ -69,7 +92,8 @@ impl Canvas {
         &self.tiles
     }
 
-    /// Puts the tiles (PNG files, in the order of [`Canvas::tiles`]) together and the picture in its place.
+    /// Puts the tiles (PNG files, in the order of [`Canvas::tiles`]) together and the picture in
+    /// its place.
     ///
     /// # Errors
     /// If a tile is missing or is not what it should be, or the picture cannot be written.
@@ -81,22 +105,37 @@ impl Canvas {
         let mut pixels = vec![0; self.size.width as usize * self.size.height as usize * PIXEL];
         for (tile, file) in self.tiles.iter().zip(files) {
             let tile_pixels = decode(file, tile.size).map_err(|error| {
-                Failure::new(Exit::Error, "tiles", format!("the tile {tile} cannot be read"), "").because(error)
+                Failure::new(
+                    Exit::Error,
+                    "tiles",
+                    format!("the tile {tile} cannot be read"),
+                    "",
+                )
+                .because(error)
             })?;
             paste(&mut pixels, self.size, *tile, &tile_pixels);
         }
-        let cannot = |error: std::io::Error| Failure::io(format!("cannot write {}", self.path.display()), &error);
-        encode(self.file.as_file_mut(), self.size, &pixels).map_err(|error| cannot(error.into()))?;
-        self.file.persist(&self.path).map_err(|error| cannot(error.error))?;
+        let cannot = |error: std::io::Error| {
+            Failure::io(format!("cannot write {}", self.path.display()), &error)
+        };
+        encode(self.file.as_file_mut(), self.size, &pixels)
+            .map_err(|error| cannot(error.into()))?;
+        self.file
+            .persist(&self.path)
+            .map_err(|error| cannot(error.error))?;
         files::permit(&self.path, false).map_err(cannot)
     }
 }
 
 /// Cuts the picture into exactly `count` tiles, as square as may be, in rows from the top.
 fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
-    let ideal = (f64::from(count) * f64::from(size.height) / f64::from(size.width)).sqrt().round() as u32;
+    let ideal = (f64::from(count) * f64::from(size.height) / f64::from(size.width))
+        .sqrt()
+        .round() as u32;
     let rows = ideal.clamp(1, count.min(size.height));
-    let edge = |length: u32, part: u32, parts: u32| (u64::from(length) * u64::from(part) / u64::from(parts)) as u32;
+    let edge = |length: u32, part: u32, parts: u32| {
+        (u64::from(length) * u64::from(part) / u64::from(parts)) as u32
+    };
     let mut tiles = Vec::with_capacity(count as usize);
     for row in 0..rows {
         let top = edge(size.height, row, rows);
@@ -108,7 +147,14 @@ fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
         for column in 0..columns {
             let left = edge(size.width, column, columns);
             let right = edge(size.width, column + 1, columns);
-            tiles.push(Tile { size: Size { width: right - left, height: bottom - top }, left, top });
+            tiles.push(Tile {
+                size: Size {
+                    width: right - left,
+                    height: bottom - top,
+                },
+                left,
+                top,
+            });
         }
     }
     Some(tiles)
@@ -130,7 +176,10 @@ fn decode(path: &Path, size: Size) -> Result<Vec<u8>, png::DecodingError> {
         && info.color_type == png::ColorType::Rgb
         && info.bit_depth == png::BitDepth::Eight;
     if !expected {
-        let what = format!("it has {}x{} pixels of kind {:?}", info.width, info.height, info.color_type);
+        let what = format!(
+            "it has {}x{} pixels of kind {:?}",
+            info.width, info.height, info.color_type
+        );
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what).into());
     }
     let mut pixels = vec![0; size.width as usize * size.height as usize * PIXEL];
@@ -156,7 +205,9 @@ mod tests {
     /// A picture in which every pixel is different from its neighbours.
     fn pattern(size: Size) -> Vec<u8> {
         let pixel = |x: u32, y: u32| [x as u8, y as u8, (x / 256 + 3 * y) as u8];
-        (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect()
+        (0..size.height)
+            .flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y)))
+            .collect()
     }
 
     fn crop(pixels: &[u8], size: Size, tile: Tile) -> Vec<u8> {
@@ -170,7 +221,10 @@ mod tests {
 
     #[test]
     fn tiles_cover_each_pixel_once_whatever_their_number() {
-        let size = Size { width: 97, height: 61 };
+        let size = Size {
+            width: 97,
+            height: 61,
+        };
         for count in [1, 2, 3, 7, 13, 100, 199, 1_000] {
             let tiles = cut(size, count).unwrap();
             assert_eq!(tiles.len(), count as usize);
@@ -178,24 +232,42 @@ mod tests {
             for tile in tiles {
                 assert!(tile.size.width > 0 && tile.size.height > 0);
                 for y in tile.top..tile.top + tile.size.height {
-                    (tile.left..tile.left + tile.size.width).for_each(|x| hits[(y * 97 + x) as usize] += 1);
+                    (tile.left..tile.left + tile.size.width)
+                        .for_each(|x| hits[(y * 97 + x) as usize] += 1);
                 }
             }
             assert!(hits.iter().all(|n| *n == 1), "{count}");
         }
-        assert_eq!(cut(Size { width: 16, height: 16 }, 2_000), None);
+        assert_eq!(
+            cut(
+                Size {
+                    width: 16,
+                    height: 16
+                },
+                2_000
+            ),
+            None
+        );
     }
 
     #[test]
     fn tiles_assemble_to_the_picture_they_were_cut_from() {
         let dir = tempfile::tempdir().unwrap();
-        let size = Size { width: 90, height: 50 };
+        let size = Size {
+            width: 90,
+            height: 50,
+        };
         let out = dir.path().join("out.png");
         let whole = pattern(size);
         let canvas = Canvas::new(size, 7, &out).unwrap();
         let write = |(i, tile): (usize, &Tile)| {
             let path = dir.path().join(format!("{i}.png"));
-            encode(&mut File::create(&path).unwrap(), tile.size, &crop(&whole, size, *tile)).unwrap();
+            encode(
+                &mut File::create(&path).unwrap(),
+                tile.size,
+                &crop(&whole, size, *tile),
+            )
+            .unwrap();
             path
         };
         let files: Vec<_> = canvas.tiles().iter().enumerate().map(write).collect();
@@ -206,13 +278,22 @@ mod tests {
     #[test]
     fn a_missing_or_wrong_tile_is_an_error_and_leaves_no_picture() {
         let dir = tempfile::tempdir().unwrap();
-        let size = Size { width: 40, height: 20 };
+        let size = Size {
+            width: 40,
+            height: 20,
+        };
         let out = dir.path().join("out.png");
-        let failure = Canvas::new(size, 2, &out).unwrap().assemble(&[]).unwrap_err();
+        let failure = Canvas::new(size, 2, &out)
+            .unwrap()
+            .assemble(&[])
+            .unwrap_err();
         assert_eq!(failure.what, "0 of 2 tiles came back");
         let wrong = dir.path().join("wrong.png");
         encode(&mut File::create(&wrong).unwrap(), size, &pattern(size)).unwrap();
-        let failure = Canvas::new(size, 2, &out).unwrap().assemble(&[wrong.clone(), wrong]).unwrap_err();
+        let failure = Canvas::new(size, 2, &out)
+            .unwrap()
+            .assemble(&[wrong.clone(), wrong])
+            .unwrap_err();
         assert!(failure.because.unwrap().contains("40x20") && !out.exists());
     }
 }

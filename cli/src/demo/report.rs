@@ -78,11 +78,25 @@ impl Report {
         let predicted = job.predicted_makespan.map(|span| span.to_string());
         let summary = facts(&[
             ("makespan", Some(self.makespan().to_string())),
-            ("predicted makespan", Some(predicted.unwrap_or_else(|| "no prediction was possible".to_owned()))),
-            ("tasks", Some(format!("{}, in {} attempts", job.tasks.total, job.attempts))),
+            (
+                "predicted makespan",
+                Some(predicted.unwrap_or_else(|| "no prediction was possible".to_owned())),
+            ),
+            (
+                "tasks",
+                Some(format!("{}, in {} attempts", job.tasks.total, job.attempts)),
+            ),
             ("duplicates", Some(job.duplicates.to_string())),
         ]);
-        let headings = ["HOST", "SPEED", "TASKS FINISHED", "ATTEMPTS", "DUPLICATES", "CPU", "SUSPENDED"];
+        let headings = [
+            "HOST",
+            "SPEED",
+            "TASKS FINISHED",
+            "ATTEMPTS",
+            "DUPLICATES",
+            "CPU",
+            "SUSPENDED",
+        ];
         let mut rows = Rows::new(&headings, color);
         for row in self.rows() {
             rows.add([
@@ -97,29 +111,46 @@ impl Report {
         }
         let size = format!("{}x{}", self.size.width, self.size.height);
         let picture = format!("the picture ({size}) is in {}\n", self.picture.display());
-        format!("{summary}\n{}\n{}\n\n{picture}", rows.text(""), self.story().join("\n"))
+        format!(
+            "{summary}\n{}\n{}\n\n{picture}",
+            rows.text(""),
+            self.story().join("\n")
+        )
     }
 
     fn makespan(&self) -> Span {
-        self.job.finished.map_or(Span::ZERO, |end| end.since(self.job.submitted))
+        self.job
+            .finished
+            .map_or(Span::ZERO, |end| end.since(self.job.submitted))
     }
 
-    fn attempts_on<'a>(&'a self, host: &'a str) -> impl Iterator<Item = (&'a TaskView, &'a AttemptView)> {
-        let all = self.tasks.iter().flat_map(|task| task.attempts.iter().map(move |attempt| (task, attempt)));
+    fn attempts_on<'a>(
+        &'a self,
+        host: &'a str,
+    ) -> impl Iterator<Item = (&'a TaskView, &'a AttemptView)> {
+        let all = self
+            .tasks
+            .iter()
+            .flat_map(|task| task.attempts.iter().map(move |attempt| (task, attempt)));
         all.filter(move |(_, attempt)| attempt.host == host)
     }
 
     fn rows(&self) -> Vec<HostRow> {
         let row = |host: &HostView| {
             let name = host.facts.name.as_str();
-            let count = |which: fn(&AttemptView) -> bool| self.attempts_on(name).filter(|(_, a)| which(a)).count();
+            let count = |which: fn(&AttemptView) -> bool| {
+                self.attempts_on(name).filter(|(_, a)| which(a)).count()
+            };
             HostRow {
                 host: name.to_owned(),
                 speed: host.facts.speed.factor(),
                 finished: count(|attempt| attempt.state == AttemptState::Finished),
                 attempts: count(|_| true),
                 duplicates: count(|attempt| attempt.duplicate),
-                cpu_s: self.attempts_on(name).map(|(_, attempt)| attempt.cpu.secs()).sum(),
+                cpu_s: self
+                    .attempts_on(name)
+                    .map(|(_, attempt)| attempt.cpu.secs())
+                    .sum(),
                 suspended_s: self.suspended(host).secs(),
             }
         };
@@ -135,7 +166,10 @@ impl Report {
             return end.since(host.since);
         }
         let name = host.facts.name.as_str();
-        self.attempts_on(name).map(|(_, attempt)| attempt.suspended).max().unwrap_or(Span::ZERO)
+        self.attempts_on(name)
+            .map(|(_, attempt)| attempt.suspended)
+            .max()
+            .unwrap_or(Span::ZERO)
     }
 
     /// What the disturbed host did, in sentences.
@@ -148,7 +182,9 @@ impl Report {
             };
             return vec![why.to_owned()];
         };
-        let Some(host) = self.hosts.iter().find(|host| host.facts.name == visit.host) else { return Vec::new() };
+        let Some(host) = self.hosts.iter().find(|host| host.facts.name == visit.host) else {
+            return Vec::new();
+        };
         let reason = host.reason.as_deref().unwrap_or("the owner is back");
         let came = host.since.since(self.job.submitted);
         let mut story = vec![format!("{}'s owner came at {came} ({reason}).", visit.host)];
@@ -169,20 +205,41 @@ fn held_at(attempt: &AttemptView, time: Time) -> bool {
 /// What became of a task that was on a host when its owner came.
 fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
     let name = task.task;
-    let frozen = if there.started.is_some() { "was frozen there" } else { "had not begun there" };
-    let winner = task.attempts.iter().find(|attempt| attempt.state == AttemptState::Finished);
+    let frozen = if there.started.is_some() {
+        "was frozen there"
+    } else {
+        "had not begun there"
+    };
+    let winner = task
+        .attempts
+        .iter()
+        .find(|attempt| attempt.state == AttemptState::Finished);
     match winner {
         Some(winner) if winner.attempt == there.attempt => {
-            format!("Task {name} {frozen} for {} and then went on to its end.", there.suspended)
+            format!(
+                "Task {name} {frozen} for {} and then went on to its end.",
+                there.suspended
+            )
         }
         Some(winner) => {
-            let what = if winner.duplicate { "a duplicate" } else { "another attempt" };
+            let what = if winner.duplicate {
+                "a duplicate"
+            } else {
+                "another attempt"
+            };
             let end = winner.finished.unwrap_or(winner.assigned);
             let waited = winner.assigned.since(came);
             let took = end.since(winner.assigned);
             let start = format!("started {waited} later, once every other task had been given out");
-            let start = if winner.duplicate { start } else { format!("started {waited} later") };
-            format!("Task {name} {frozen} and was finished by {what} on {}, {start}, in {took}.", winner.host)
+            let start = if winner.duplicate {
+                start
+            } else {
+                format!("started {waited} later")
+            };
+            format!(
+                "Task {name} {frozen} and was finished by {what} on {}, {start}, in {took}.",
+                winner.host
+            )
         }
         None => format!("Task {name} {frozen}."),
     }
@@ -190,7 +247,10 @@ fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
 
 /// The demo's bag did not finish.
 pub(super) fn unfinished(job: &JobView, tasks: &[TaskView]) -> Failure {
-    let what = format!("{} of {} tiles were computed", job.tasks.finished, job.tasks.total);
+    let what = format!(
+        "{} of {} tiles were computed",
+        job.tasks.finished, job.tasks.total
+    );
     let failed = tasks.iter().find(|task| task.state == TaskState::Failed);
     let reason = failed.and_then(|task| task.attempts.last()?.reason.clone());
     let failure = Failure::new(Exit::TasksFailed, "tasks-failed", what, "");
@@ -244,9 +304,20 @@ mod tests {
         }
     }
 
-    fn attempt(index: u32, number: u32, host: u32, state: AttemptState, from: u64, to: u64) -> AttemptView {
+    fn attempt(
+        index: u32,
+        number: u32,
+        host: u32,
+        state: AttemptState,
+        from: u64,
+        to: u64,
+    ) -> AttemptView {
         AttemptView {
-            attempt: AttemptId { task: TaskId::new(JobId(1), index), number, incarnation: Incarnation(1) },
+            attempt: AttemptId {
+                task: TaskId::new(JobId(1), index),
+                number,
+                incarnation: Incarnation(1),
+            },
             host: format!("desk-{host}"),
             state,
             duplicate: number > 1,
@@ -269,7 +340,14 @@ mod tests {
     fn report(disturbed: bool, tasks: Vec<Vec<AttemptView>>, hosts: Vec<HostView>) -> Report {
         let task = |attempts: Vec<AttemptView>| {
             let task = attempts[0].attempt.task;
-            TaskView { task, item: None, state: TaskState::Finished, reason: None, attempts, speculation: None }
+            TaskView {
+                task,
+                item: None,
+                state: TaskState::Finished,
+                reason: None,
+                attempts,
+                speculation: None,
+            }
         };
         let job = JobView {
             job: JobId(1),
@@ -278,7 +356,11 @@ mod tests {
             state: JobState::Finished,
             policy: "P".into(),
             priority: 0,
-            tasks: TaskCounts { total: 2, finished: 2, ..TaskCounts::default() },
+            tasks: TaskCounts {
+                total: 2,
+                finished: 2,
+                ..TaskCounts::default()
+            },
             attempts: 3,
             duplicates: 1,
             submitted: START,
@@ -294,11 +376,16 @@ mod tests {
         };
         Report {
             picture: "p.png".into(),
-            size: Size { width: 4, height: 3 },
+            size: Size {
+                width: 4,
+                height: 3,
+            },
             job,
             tasks: tasks.into_iter().map(task).collect(),
             hosts,
-            disturbed: disturbed.then(|| Visit { host: "desk-2".into() }),
+            disturbed: disturbed.then(|| Visit {
+                host: "desk-2".into(),
+            }),
         }
     }
 
@@ -306,9 +393,19 @@ mod tests {
     fn the_story_follows_the_frozen_task_to_its_duplicate() {
         let tasks = vec![
             vec![attempt(1, 1, 1, AttemptState::Finished, 0, 9)],
-            vec![attempt(2, 1, 2, AttemptState::Killed, 5, 20), attempt(2, 2, 1, AttemptState::Finished, 18, 20)],
+            vec![
+                attempt(2, 1, 2, AttemptState::Killed, 5, 20),
+                attempt(2, 2, 1, AttemptState::Finished, 18, 20),
+            ],
         ];
-        let report = report(true, tasks, vec![host(2, HostState::Suspended, at(8)), host(1, HostState::Ready, at(20))]);
+        let report = report(
+            true,
+            tasks,
+            vec![
+                host(2, HostState::Suspended, at(8)),
+                host(1, HostState::Ready, at(20)),
+            ],
+        );
         assert_eq!(
             report.story(),
             [
@@ -319,15 +416,29 @@ mod tests {
         );
         let rows = report.rows();
         assert_eq!(
-            (rows[0].host.as_str(), rows[0].finished, rows[0].duplicates, rows[0].suspended_s),
+            (
+                rows[0].host.as_str(),
+                rows[0].finished,
+                rows[0].duplicates,
+                rows[0].suspended_s
+            ),
             ("desk-1", 2, 1, 0.0)
         );
         assert_eq!(
-            (rows[1].host.as_str(), rows[1].finished, rows[1].attempts, rows[1].suspended_s),
+            (
+                rows[1].host.as_str(),
+                rows[1].finished,
+                rows[1].attempts,
+                rows[1].suspended_s
+            ),
             ("desk-2", 0, 1, 12.0)
         );
         let text = report.text(false);
-        assert!(text.contains("makespan            20.0s") && text.contains("predicted makespan  18.0s"), "{text}");
+        assert!(
+            text.contains("makespan            20.0s")
+                && text.contains("predicted makespan  18.0s"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -335,15 +446,25 @@ mod tests {
         let tasks = || vec![vec![attempt(1, 1, 1, AttemptState::Finished, 0, 9)]];
         let ready = |number| host(number, HostState::Ready, START);
         assert!(report(false, tasks(), vec![ready(1)]).story()[0].contains("only one host"));
-        assert!(report(false, tasks(), vec![ready(1), ready(2)]).story()[0].contains("before the pretended owner"));
+        assert!(
+            report(false, tasks(), vec![ready(1), ready(2)]).story()[0]
+                .contains("before the pretended owner")
+        );
     }
 
     #[test]
     fn a_bag_that_did_not_finish_names_the_cause() {
-        let mut report = report(false, vec![vec![attempt(1, 1, 1, AttemptState::Failed, 0, 9)]], Vec::new());
+        let mut report = report(
+            false,
+            vec![vec![attempt(1, 1, 1, AttemptState::Failed, 0, 9)]],
+            Vec::new(),
+        );
         report.tasks[0].state = TaskState::Failed;
         report.tasks[0].attempts[0].reason = Some("no such program".into());
         let failure = unfinished(&report.job, &report.tasks);
-        assert_eq!((failure.exit, failure.because.as_deref()), (Exit::TasksFailed, Some("no such program")));
+        assert_eq!(
+            (failure.exit, failure.because.as_deref()),
+            (Exit::TasksFailed, Some("no such program"))
+        );
     }
 }

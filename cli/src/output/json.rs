@@ -1,14 +1,16 @@
-//! The JSON that scripts rely on: names, units and what may be missing. Fields may be added, never taken away.
+//! The JSON that scripts rely on: names, units and what may be missing. Fields may be added, never
+//! taken away.
 //!
-//! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null` while it has no value.
+//! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null`
+//! while it has no value.
 
 mod promise;
 mod width;
 
 use common::checkpoint::Saved;
 use common::view::{
-    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView, SpeculationView,
-    StartView, TaskCounts, TaskView, TokenView,
+    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView,
+    SpeculationView, StartView, TaskCounts, TaskView, TokenView,
 };
 use common::{JobId, Time};
 use serde::Serialize;
@@ -49,7 +51,8 @@ pub(crate) struct Job {
     width: Option<Width>,
 }
 
-/// When a waiting job should start: as likely before as after, and between which times with a chance of 80 %.
+/// When a waiting job should start: as likely before as after, and between which times with a
+/// chance of 80 %.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Starts {
     predicted_start: String,
@@ -92,7 +95,11 @@ impl From<&JobView> for Job {
             started: time(view.started),
             finished: time(view.finished),
             makespan_s: view.finished.map(|end| end.since(view.submitted).secs()),
-            predicted: view.predicted.as_ref().map(Predicted::from).unwrap_or_default(),
+            predicted: view
+                .predicted
+                .as_ref()
+                .map(Predicted::from)
+                .unwrap_or_default(),
             predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
             promise: view.promise.as_ref().map(Standing::from),
             limits: view.limits.as_ref().map(Limits::from),
@@ -104,11 +111,14 @@ impl From<&JobView> for Job {
 
 impl From<&[JobView]> for Jobs {
     fn from(views: &[JobView]) -> Self {
-        Jobs { jobs: views.iter().map(Job::from).collect() }
+        Jobs {
+            jobs: views.iter().map(Job::from).collect(),
+        }
     }
 }
 
-/// When a job is expected to be finished: the best guess, and between which times with a chance of 80 %.
+/// When a job is expected to be finished: the best guess, and between which times with a chance of
+/// 80 %.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Predicted {
     predicted_finish: Option<String>,
@@ -143,7 +153,11 @@ impl From<&JobView> for Prediction {
             job: view.job.0,
             state: view.state.to_string(),
             finished: view.finished.map(iso),
-            predicted: view.predicted.as_ref().map(Predicted::from).unwrap_or_default(),
+            predicted: view
+                .predicted
+                .as_ref()
+                .map(Predicted::from)
+                .unwrap_or_default(),
             predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
         }
     }
@@ -171,7 +185,8 @@ pub(crate) struct Submitted {
     /// What could be promised instead.
     #[serde(flatten)]
     pub counter: Option<Counter>,
-    /// The limits of its attempts, where they are learned; or why there are none, where they were asked for.
+    /// The limits of its attempts, where they are learned; or why there are none, where they were
+    /// asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
     /// On how many hosts it runs, of a job of several ranks.
@@ -201,7 +216,13 @@ impl From<&PromiseView> for Promise {
         let deadline = iso(view.deadline);
         let promised_finish = iso(view.finish);
         let estimates = view.estimates.map(Quality::from);
-        Promise { deadline, promised_finish, probability: view.probability, probation: view.probation, estimates }
+        Promise {
+            deadline,
+            promised_finish,
+            probability: view.probability,
+            probation: view.probation,
+            estimates,
+        }
     }
 }
 
@@ -313,8 +334,21 @@ struct Checkpoint {
 
 impl From<&Saved> for Checkpoint {
     fn from(saved: &Saved) -> Self {
-        let Saved { number, sequence, taken, files, bytes, .. } = *saved;
-        Checkpoint { attempt: number, sequence, saved: iso(taken), files, bytes }
+        let Saved {
+            number,
+            sequence,
+            taken,
+            files,
+            bytes,
+            ..
+        } = *saved;
+        Checkpoint {
+            attempt: number,
+            sequence,
+            saved: iso(taken),
+            files,
+            bytes,
+        }
     }
 }
 
@@ -325,7 +359,9 @@ impl From<&TaskView> for Task {
             item: view.item.clone(),
             state: view.state.to_string(),
             reason: view.reason.clone(),
-            requested: view.speculation.is_none_or(|speculation| speculation.requested.is_some()),
+            requested: view
+                .speculation
+                .is_none_or(|speculation| speculation.requested.is_some()),
             attempts: view.attempts.iter().map(Attempt::from).collect(),
             speculation: view.speculation.as_ref().map(Speculation::from),
         }
@@ -334,7 +370,9 @@ impl From<&TaskView> for Task {
 
 impl From<&[TaskView]> for Tasks {
     fn from(views: &[TaskView]) -> Self {
-        Tasks { tasks: views.iter().map(Task::from).collect() }
+        Tasks {
+            tasks: views.iter().map(Task::from).collect(),
+        }
     }
 }
 
@@ -431,7 +469,9 @@ impl From<&HostView> for Host {
 
 impl From<&[HostView]> for Hosts {
     fn from(views: &[HostView]) -> Self {
-        Hosts { hosts: views.iter().map(Host::from).collect() }
+        Hosts {
+            hosts: views.iter().map(Host::from).collect(),
+        }
     }
 }
 
@@ -501,16 +541,26 @@ struct PassedOver {
 
 impl From<&ExplainView> for Explained {
     fn from(view: &ExplainView) -> Self {
-        let waiting =
-            view.waiting.iter().map(|(reason, tasks)| Waiting { reason: reason.clone(), tasks: tasks.clone() });
-        let hosts = view.hosts.iter().map(|(host, reason)| PassedOver { host: host.clone(), reason: reason.clone() });
+        let waiting = view.waiting.iter().map(|(reason, tasks)| Waiting {
+            reason: reason.clone(),
+            tasks: tasks.clone(),
+        });
+        let hosts = view.hosts.iter().map(|(host, reason)| PassedOver {
+            host: host.clone(),
+            reason: reason.clone(),
+        });
         let copied = |copy: &DuplicateView| Copied {
             attempt: copy.attempt.to_string(),
             host: copy.host.clone(),
             reason: copy.why.clone(),
         };
         let duplicates = view.duplicates.iter().map(copied).collect();
-        Explained { job: (&view.job).into(), waiting: waiting.collect(), hosts: hosts.collect(), duplicates }
+        Explained {
+            job: (&view.job).into(),
+            waiting: waiting.collect(),
+            hosts: hosts.collect(),
+            duplicates,
+        }
     }
 }
 
@@ -528,7 +578,15 @@ struct ChangedJob {
 
 impl From<&[(JobId, u64)]> for Changed {
     fn from(changed: &[(JobId, u64)]) -> Self {
-        Changed { jobs: changed.iter().map(|(job, tasks)| ChangedJob { job: job.0, tasks: *tasks }).collect() }
+        Changed {
+            jobs: changed
+                .iter()
+                .map(|(job, tasks)| ChangedJob {
+                    job: job.0,
+                    tasks: *tasks,
+                })
+                .collect(),
+        }
     }
 }
 
@@ -553,7 +611,11 @@ mod tests {
             state: JobState::Finished,
             policy: "FCFS".into(),
             priority: 0,
-            tasks: TaskCounts { total: 2, finished: 2, ..TaskCounts::default() },
+            tasks: TaskCounts {
+                total: 2,
+                finished: 2,
+                ..TaskCounts::default()
+            },
             attempts: 3,
             duplicates: 1,
             submitted: START,
@@ -570,7 +632,11 @@ mod tests {
     }
 
     fn attempt() -> AttemptId {
-        AttemptId { task: TaskId::new(JobId(7), 3), number: 2, incarnation: Incarnation(1) }
+        AttemptId {
+            task: TaskId::new(JobId(7), 3),
+            number: 2,
+            incarnation: Incarnation(1),
+        }
     }
 
     #[test]
@@ -579,7 +645,9 @@ mod tests {
             document(&Job::from(&job())),
             r#"{"schema":1,"job":7,"name":"render","user":"ann","state":"finished","policy":"FCFS","priority":0,"tasks":{"total":2,"disclosed":0,"waiting":0,"running":0,"suspended":0,"finished":2,"failed":0,"cancelled":0},"attempts":3,"duplicates":1,"submitted":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:21.000000Z","finished":"2023-11-14T22:13:22.500000Z","makespan_s":2.5,"predicted_finish":null,"predicted_low":null,"predicted_high":null,"predicted_makespan_s":2.0}"#
         );
-        assert!(document(&Jobs::from(&[job()][..])).starts_with(r#"{"schema":1,"jobs":[{"job":7,"#));
+        assert!(
+            document(&Jobs::from(&[job()][..])).starts_with(r#"{"schema":1,"jobs":[{"job":7,"#)
+        );
     }
 
     #[test]
@@ -593,7 +661,10 @@ mod tests {
             state: PromiseState::Kept,
             why: "done 6s before its deadline".into(),
         };
-        let text = document(&Job::from(&JobView { promise: Some(promise), ..job() }));
+        let text = document(&Job::from(&JobView {
+            promise: Some(promise),
+            ..job()
+        }));
         let end = r#""deadline":"2023-11-14T22:13:29.000000Z","promised_finish":"2023-11-14T22:13:25.000000Z","promise_made":"2023-11-14T22:13:20.000000Z","probability":0.9,"probation":false,"promise":"kept","promise_why":"done 6s before its deadline"}"#;
         assert!(text.ends_with(end), "{text}");
     }
@@ -620,7 +691,10 @@ mod tests {
                 taken: START,
                 files: 2,
                 bytes: 300,
-                manifest: BlobRef { hash: BlobHash([1; 32]), size: 70 },
+                manifest: BlobRef {
+                    hash: BlobHash([1; 32]),
+                    size: 70,
+                },
             }),
             saved: None,
             checkpoint_problem: Some("too large".into()),
@@ -628,8 +702,14 @@ mod tests {
         };
         let task = TaskId::new(JobId(7), 3);
         let state = TaskState::Suspended;
-        let view =
-            TaskView { task, item: Some("x".into()), state, reason: None, attempts: vec![attempt], speculation: None };
+        let view = TaskView {
+            task,
+            item: Some("x".into()),
+            state,
+            reason: None,
+            attempts: vec![attempt],
+            speculation: None,
+        };
         assert_eq!(
             document(&Task::from(&view)),
             r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"suspended_since":"2023-11-14T22:13:20.000000Z","started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large","belief":"differed"}]}"#
@@ -688,15 +768,26 @@ mod tests {
             predicted: None,
             info: None,
         };
-        let want = r#"{"schema":1,"job":7,"tasks":100,"accepted":true,"again":false,"dry_run":false}"#;
+        let want =
+            r#"{"schema":1,"job":7,"tasks":100,"accepted":true,"again":false,"dry_run":false}"#;
         assert_eq!(document(&submitted), want);
         let name = "floor 3".to_owned();
-        let view = TokenView { id: 3, role: Role::Worker, name, uses_left: 5, expires: START, revoked: false };
+        let view = TokenView {
+            id: 3,
+            role: Role::Worker,
+            name,
+            uses_left: 5,
+            expires: START,
+            revoked: false,
+        };
         assert_eq!(
             document(&Token::new(&view, None)),
             r#"{"schema":1,"id":3,"role":"worker","name":"floor 3","uses_left":5,"expires":"2023-11-14T22:13:20.000000Z","revoked":false}"#
         );
-        assert!(document(&Token::new(&view, Some("dg1.3".into()))).starts_with(r#"{"schema":1,"token":"dg1.3","#));
+        assert!(
+            document(&Token::new(&view, Some("dg1.3".into())))
+                .starts_with(r#"{"schema":1,"token":"dg1.3","#)
+        );
     }
 
     #[test]
@@ -705,7 +796,11 @@ mod tests {
             job: job(),
             waiting: vec![("no host is ready".into(), "1-3".into())],
             hosts: vec![("desk-1".into(), "its owner is there".into())],
-            duplicates: vec![DuplicateView { attempt: attempt(), host: "desk-2".into(), why: "a duplicate".into() }],
+            duplicates: vec![DuplicateView {
+                attempt: attempt(),
+                host: "desk-2".into(),
+                why: "a duplicate".into(),
+            }],
         };
         let text = document(&Explained::from(&view));
         let end = r#""waiting":[{"reason":"no host is ready","tasks":"1-3"}],"hosts":[{"host":"desk-1","reason":"its owner is there"}],"duplicates":[{"attempt":"7.3#2","host":"desk-2","reason":"a duplicate"}]}"#;

@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::args::{Global, OutputMode};
 use crate::failure::Failure;
 
-/// The version of the JSON that commands print. Raised when a field goes or changes its meaning, not when one is added.
+/// The version of the JSON that commands print. Raised when a field goes or changes its meaning,
+/// not when one is added.
 pub(crate) const SCHEMA: u32 = 1;
 
 /// Standard output and standard error, and how to write there.
@@ -34,13 +35,20 @@ struct Document<'a, T> {
 /// # Panics
 /// Never: the bodies are maps with text keys.
 pub(crate) fn document<T: Serialize>(body: &T) -> String {
-    serde_json::to_string(&Document { schema: SCHEMA, body }).expect("structs of plain values always have a JSON form")
+    serde_json::to_string(&Document {
+        schema: SCHEMA,
+        body,
+    })
+    .expect("structs of plain values always have a JSON form")
 }
 
 impl Output {
     /// As the flags say.
     pub(crate) fn new(global: &Global) -> Self {
-        Self { mode: global.output, color: colored(global.color) }
+        Self {
+            mode: global.output,
+            color: colored(global.color),
+        }
     }
 
     /// Who reads.
@@ -53,7 +61,8 @@ impl Output {
         self.color
     }
 
-    /// Prints the one value of a command: `json` as a document, `text` for people, or each of `ids` on a line.
+    /// Prints the one value of a command: `json` as a document, `text` for people, or each of `ids`
+    /// on a line.
     ///
     /// # Errors
     /// If standard output cannot be written; nothing where its reader went away.
@@ -68,7 +77,11 @@ impl Output {
             OutputMode::Cli => text(),
             OutputMode::Quiet => ids().join("\n"),
         };
-        let newline = if out.is_empty() || out.ends_with('\n') { "" } else { "\n" };
+        let newline = if out.is_empty() || out.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
         self.bytes(format!("{out}{newline}").as_bytes())
     }
 
@@ -79,9 +92,12 @@ impl Output {
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            // Whoever read has seen enough (`deskgrid job list | head`): there is nobody left to tell.
+            // Whoever read has seen enough (`deskgrid job list | head`): there is nobody left to
+            // tell.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
-            result => result.map_err(|error| Failure::io("cannot write to standard output", &error)),
+            result => {
+                result.map_err(|error| Failure::io("cannot write to standard output", &error))
+            }
         }
     }
 

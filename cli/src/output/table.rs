@@ -20,11 +20,18 @@ impl Rows {
             table.enforce_styling();
             table.style_text_only();
         }
-        table.set_header(headings.iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold)));
+        table.set_header(
+            headings
+                .iter()
+                .map(|text| Cell::new(text).add_attribute(Attribute::Bold)),
+        );
         table.column_iter_mut().for_each(|column| {
             column.set_padding((0, 2));
         });
-        Self { table, headings: headings.len() }
+        Self {
+            table,
+            headings: headings.len(),
+        }
     }
 
     /// Adds a row; words that name a state get its colour.
@@ -45,13 +52,17 @@ impl Rows {
         if self.table.is_empty() {
             return nothing.to_owned();
         }
-        self.table.lines().fold(String::new(), |out, line| out + line.trim_end() + "\n")
+        self.table
+            .lines()
+            .fold(String::new(), |out, line| out + line.trim_end() + "\n")
     }
 }
 
 /// Text from elsewhere, with nothing in it that moves the cursor or changes the terminal.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 fn color_of(word: &str) -> Option<Color> {
@@ -67,9 +78,14 @@ fn color_of(word: &str) -> Option<Color> {
 
 /// Names with their values, one below the other; pairs without a value are left out.
 pub(crate) fn facts(pairs: &[(&str, Option<String>)]) -> String {
-    let given: Vec<_> = pairs.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))).collect();
+    let given: Vec<_> = pairs
+        .iter()
+        .filter_map(|(name, value)| Some((name, value.as_ref()?)))
+        .collect();
     let width = given.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    given.iter().fold(String::new(), |out, (name, value)| out + &format!("{name:width$}  {}\n", printable(value)))
+    given.iter().fold(String::new(), |out, (name, value)| {
+        out + &format!("{name:width$}  {}\n", printable(value))
+    })
 }
 
 #[cfg(test)]
@@ -82,7 +98,10 @@ mod tests {
         assert_eq!(rows.text("no jobs"), "no jobs");
         rows.add(["7".to_owned(), "running".to_owned()]);
         rows.add(["12345".to_owned(), "a\u{1b}[31mb".to_owned()]);
-        assert_eq!(rows.text(""), "job    state\n7      running\n12345  a\u{fffd}[31mb\n");
+        assert_eq!(
+            rows.text(""),
+            "job    state\n7      running\n12345  a\u{fffd}[31mb\n"
+        );
     }
 
     #[test]
@@ -94,7 +113,11 @@ mod tests {
 
     #[test]
     fn facts_line_up() {
-        let text = facts(&[("job", Some("7".into())), ("nothing", None), ("finished", Some("x".into()))]);
+        let text = facts(&[
+            ("job", Some("7".into())),
+            ("nothing", None),
+            ("finished", Some("x".into())),
+        ]);
         assert_eq!(text, "job       7\nfinished  x\n");
     }
 }

@@ -1,4 +1,5 @@
-//! Times as scripts and people read them. The only place of the command line that asks for the wall clock.
+//! Times as scripts and people read them. The only place of the command line that asks for the wall
+//! clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,13 +14,19 @@ pub(crate) fn iso(time: Time) -> String {
 
 /// Now, as the master counts time.
 pub(crate) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Time(Span::from(since).0)
 }
 
 /// How far `time` is from now, for people: `4m10s ago`, `in 12.0s`.
 pub(crate) fn relative(time: Time, now: Time) -> String {
-    if time > now { format!("in {}", time.since(now)) } else { format!("{} ago", now.since(time)) }
+    if time > now {
+        format!("in {}", time.since(now))
+    } else {
+        format!("{} ago", now.since(time))
+    }
 }
 
 /// The time of day in UTC, for people; with the date where it is another day than now.
@@ -28,7 +35,11 @@ pub(crate) fn clock(time: Time, now: Time) -> String {
     let today = iso(now);
     let date = text.get(..10).unwrap_or_default();
     let day = text.get(11..19).unwrap_or_default();
-    if today.starts_with(date) { day.to_owned() } else { format!("{day} on {date}") }
+    if today.starts_with(date) {
+        day.to_owned()
+    } else {
+        format!("{day} on {date}")
+    }
 }
 
 #[cfg(test)]
@@ -37,7 +48,10 @@ mod tests {
 
     #[test]
     fn times_are_iso_8601_in_utc() {
-        assert_eq!(iso(Time(1_700_000_000_123_456)), "2023-11-14T22:13:20.123456Z");
+        assert_eq!(
+            iso(Time(1_700_000_000_123_456)),
+            "2023-11-14T22:13:20.123456Z"
+        );
         assert_eq!(iso(Time(u64::MAX)), "9999-12-31T23:59:59.000000Z");
     }
 

@@ -150,7 +150,9 @@ pub(crate) enum BuildError {
     #[error("{0} does not decide on how many hosts at once a job runs")]
     OneHost(&'static str),
     /// What is said of a job's width, without one.
-    #[error("--work and --parallelism are about a job that runs on several hosts at once, and there is no --width")]
+    #[error(
+        "--work and --parallelism are about a job that runs on several hosts at once, and there is no --width"
+    )]
     NoWidth,
     /// A width together with something that it does not go with.
     #[error("a job runs on several hosts at once (--width), or has {0}: not both")]
@@ -166,11 +168,15 @@ pub(crate) enum BuildError {
 impl BuildError {
     fn because(&self) -> Option<String> {
         match self {
-            BuildError::Read { source, .. } | BuildError::Input { source, .. } => Some(source.to_string()),
-            BuildError::Json { why, .. } | BuildError::JobFile { why, .. } | BuildError::Glob { why, .. } => {
-                Some(why.clone())
+            BuildError::Read { source, .. } | BuildError::Input { source, .. } => {
+                Some(source.to_string())
             }
-            BuildError::InputName { source, .. } | BuildError::StreamName { source, .. } => Some(source.to_string()),
+            BuildError::Json { why, .. }
+            | BuildError::JobFile { why, .. }
+            | BuildError::Glob { why, .. } => Some(why.clone()),
+            BuildError::InputName { source, .. } | BuildError::StreamName { source, .. } => {
+                Some(source.to_string())
+            }
             _ => None,
         }
     }

@@ -48,7 +48,11 @@ impl PlannedInput {
             Files::Shared(path) => Source::Shared(blob(path)),
             Files::PerTask(paths) => Source::PerTask(paths.iter().map(|path| blob(path)).collect()),
         };
-        Input { name: self.name.clone(), executable: self.executable, source }
+        Input {
+            name: self.name.clone(),
+            executable: self.executable,
+            source,
+        }
     }
 }
 
@@ -58,35 +62,56 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
     let template: Template = file.parse()?;
     for placeholder in ["JOB_ID", "ATTEMPT_ID", "HOST", "RANK", "WIDTH"] {
         if template.mentions(placeholder) {
-            return Err(BuildError::InputPlaceholder { input: given.to_owned(), placeholder });
+            return Err(BuildError::InputPlaceholder {
+                input: given.to_owned(),
+                placeholder,
+            });
         }
     }
     if template.mentions("ITEM") && tasks.items.is_empty() {
         return Err(BuildError::NoItem { place: "an input" });
     }
     let files = if template.mentions("ITEM") || template.mentions("TASK_ID") {
-        Files::PerTask(tasks.ids.iter().map(|index| expand(&template, tasks, index).into()).collect())
+        Files::PerTask(
+            tasks
+                .ids
+                .iter()
+                .map(|index| expand(&template, tasks, index).into())
+                .collect(),
+        )
     } else {
         Files::Shared(file.into())
     };
-    let wrong_name = |source: BadPath| BuildError::InputName { input: given.to_owned(), source };
+    let wrong_name = |source: BadPath| BuildError::InputName {
+        input: given.to_owned(),
+        source,
+    };
     let name: Template = match (name, &files) {
         (Some(name), _) => name.parse()?,
         (None, Files::Shared(path)) => default_name(path).map_err(wrong_name)?.as_str().parse()?,
         (None, Files::PerTask(_)) => template,
     };
     check_names(&name, tasks).map_err(wrong_name)?;
-    let mut input = PlannedInput { name, executable: false, files };
+    let mut input = PlannedInput {
+        name,
+        executable: false,
+        files,
+    };
     input.executable = look_at(input.paths())?;
     Ok(input)
 }
 
-/// `F:NAME` at the last colon, unless the whole is a file that is there, or the colon is that of a drive.
+/// `F:NAME` at the last colon, unless the whole is a file that is there, or the colon is that of a
+/// drive.
 fn split(given: &str) -> (&str, Option<&str>) {
     let drive = |file: &str, name: &str| file.len() == 1 && name.starts_with(['\\', '/']);
     match given.rsplit_once(':') {
         Some((file, name)) if !file.is_empty() && !name.is_empty() && !drive(file, name) => {
-            if !given.contains("%{") && Path::new(given).is_file() { (given, None) } else { (file, Some(name)) }
+            if !given.contains("%{") && Path::new(given).is_file() {
+                (given, None)
+            } else {
+                (file, Some(name))
+            }
         }
         _ => (given, None),
     }
@@ -99,14 +124,19 @@ fn default_name(path: &Path) -> Result<PortablePath, BadPath> {
     while let Some(rest) = relative.strip_prefix("./") {
         relative = rest.trim_start_matches('/');
     }
-    let last = || path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let last = || {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    };
     relative.parse().or_else(|_| last().parse())
 }
 
 /// Whether each task can place a file of this name.
 fn check_names(name: &Template, tasks: &TaskSet) -> Result<(), BadPath> {
     let per_task = name.mentions("ITEM") || name.mentions("TASK_ID");
-    // Other placeholders are known only at the host; any value that fits a file name stands for them here.
+    // Other placeholders are known only at the host; any value that fits a file name stands for
+    // them here.
     for index in tasks.ids.iter().take(if per_task { usize::MAX } else { 1 }) {
         expand(name, tasks, index).parse::<PortablePath>()?;
     }
@@ -114,8 +144,17 @@ fn check_names(name: &Template, tasks: &TaskSet) -> Result<(), BadPath> {
 }
 
 fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {
-    let attempt = AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) };
-    template.expand(&Values { attempt, host: "host", item: tasks.item(index), width: None })
+    let attempt = AttemptId {
+        task: TaskId::new(JobId(1), index),
+        number: 1,
+        incarnation: Incarnation(1),
+    };
+    template.expand(&Values {
+        attempt,
+        host: "host",
+        item: tasks.item(index),
+        width: None,
+    })
 }
 
 /// Whether any of the files may be executed. Each must be a file that can be read.
@@ -125,7 +164,10 @@ fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
         if seen.contains_key(path.as_path()) {
             continue;
         }
-        let unreadable = |source| BuildError::Input { path: path.clone(), source };
+        let unreadable = |source| BuildError::Input {
+            path: path.clone(),
+            source,
+        };
         // A FIFO would block when it is opened: look before.
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
         if !metadata.is_file() {

@@ -15,7 +15,10 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     let mut items = Vec::new();
     for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let not_text = |_| BuildError::NotText { path: path.to_owned(), line: number + 1 };
+        let not_text = |_| BuildError::NotText {
+            path: path.to_owned(),
+            line: number + 1,
+        };
         let line = std::str::from_utf8(line).map_err(not_text)?;
         if !line.is_empty() {
             items.push(line.to_owned());
@@ -24,13 +27,20 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     at_least_one(items, path)
 }
 
-/// The values of a JSON array, strings as they are and anything else as compact JSON, and for each what it says of how long its
-/// task takes.
+/// The values of a JSON array, strings as they are and anything else as compact JSON, and for each
+/// what it says of how long its task takes.
 pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), BuildError> {
     let bytes = read(path, "the list of items")?;
-    let values: Vec<Value> = serde_json::from_slice(&bytes)
-        .map_err(|error| BuildError::Json { path: path.to_owned(), why: error.to_string() })?;
-    let said = |(number, value): (usize, &Value)| value.get("estimate").map(|said| estimate(said, number)).transpose();
+    let values: Vec<Value> = serde_json::from_slice(&bytes).map_err(|error| BuildError::Json {
+        path: path.to_owned(),
+        why: error.to_string(),
+    })?;
+    let said = |(number, value): (usize, &Value)| {
+        value
+            .get("estimate")
+            .map(|said| estimate(said, number))
+            .transpose()
+    };
     let estimates = (1..).zip(&values).map(said).collect::<Result<_, _>>()?;
     let items = values.into_iter().map(|value| match value {
         Value::String(text) => text,
@@ -45,12 +55,19 @@ const LONGEST_S: f64 = 1e9;
 /// The estimate of an item: a duration, or seconds.
 fn estimate(said: &Value, item: usize) -> Result<Span, BuildError> {
     let read = match said {
-        Value::Number(s) => s.as_f64().filter(|s| (0.0..=LONGEST_S).contains(s)).map(Span::from_secs_f64),
+        Value::Number(s) => s
+            .as_f64()
+            .filter(|s| (0.0..=LONGEST_S).contains(s))
+            .map(Span::from_secs_f64),
         Value::String(text) => duration(text),
         _ => None,
     };
-    let bad = || BuildError::Estimate { place: format!("item {item}"), given: said.to_string() };
-    read.filter(|estimate| *estimate > Span::ZERO).ok_or_else(bad)
+    let bad = || BuildError::Estimate {
+        place: format!("item {item}"),
+        given: said.to_string(),
+    };
+    read.filter(|estimate| *estimate > Span::ZERO)
+        .ok_or_else(bad)
 }
 
 fn duration(text: &str) -> Option<Span> {
@@ -60,27 +77,45 @@ fn duration(text: &str) -> Option<Span> {
 /// One estimate per line; empty lines are skipped.
 pub(super) fn estimates(path: &Path) -> Result<Vec<Span>, BuildError> {
     let bytes = read(path, "the estimates")?;
-    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
+    let lines = (1..)
+        .zip(bytes.split(|byte| *byte == b'\n'))
+        .filter(|(_, line)| !line.trim_ascii().is_empty());
     let one = |(number, line): (usize, &[u8])| {
         let text = String::from_utf8_lossy(line.trim_ascii()).into_owned();
         let read = duration(&text).filter(|estimate| *estimate > Span::ZERO);
         let place = || format!("line {number} of {}", path.display());
-        read.ok_or_else(|| BuildError::Estimate { place: place(), given: text })
+        read.ok_or_else(|| BuildError::Estimate {
+            place: place(),
+            given: text,
+        })
     };
     lines.map(one).collect()
 }
 
 fn at_least_one(items: Vec<String>, path: &Path) -> Result<Vec<String>, BuildError> {
-    if items.is_empty() { Err(BuildError::NoItems { path: path.to_owned() }) } else { Ok(items) }
+    if items.is_empty() {
+        Err(BuildError::NoItems {
+            path: path.to_owned(),
+        })
+    } else {
+        Ok(items)
+    }
 }
 
 /// The whole file, or standard input for `-`.
 pub(super) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, BuildError> {
     let result = if path == Path::new("-") {
         let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map(|_| bytes)
     } else {
         std::fs::read(path)
     };
-    result.map_err(|source| BuildError::Read { what, path: path.to_owned(), source })
+    result.map_err(|source| BuildError::Read {
+        what,
+        path: path.to_owned(),
+        source,
+    })
 }

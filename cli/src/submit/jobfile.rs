@@ -22,8 +22,18 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<JobArgs, BuildError> {
     toml::from_str(&text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start).min(text.len());
         let start = text[..at].rfind('\n').map_or(0, |i| i + 1);
-        let line = text[start..].lines().next().unwrap_or_default().trim().to_owned();
+        let line = text[start..]
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         let number = text[..at].matches('\n').count() + 1;
-        BuildError::JobFile { path: path.to_owned(), line: number, text: line, why: error.message().to_owned() }
+        BuildError::JobFile {
+            path: path.to_owned(),
+            line: number,
+            text: line,
+            why: error.message().to_owned(),
+        }
     })
 }

@@ -1,6 +1,8 @@
-//! From what the user said to a job: everything is read and checked here before the master hears of it.
+//! From what the user said to a job: everything is read and checked here before the master hears of
+//! it.
 //!
-//! What is not here: the connection. [`plan`] needs the local files only; [`send`] uploads and submits.
+//! What is not here: the connection. [`plan`] needs the local files only; [`send`] uploads and
+//! submits.
 
 pub(crate) mod error;
 mod inputs;

@@ -4,8 +4,9 @@ use scheduler::policy::{BadPolicy, Width};
 
 use super::BuildError;
 
-/// The policy as the catalogue writes its name, with the parameters that were given (`NAME:parameter=value`), for a job that
-/// runs on several hosts at once (`wide`) or one that does not.
+/// The policy as the catalogue writes its name, with the parameters that were given
+/// (`NAME:parameter=value`), for a job that runs on several hosts at once (`wide`) or one that does
+/// not.
 pub(crate) fn known(given: &str, wide: bool) -> Result<String, BuildError> {
     let (name, parameters) = given.find(':').map_or((given, ""), |at| given.split_at(at));
     match scheduler::policy::parse(given) {
@@ -14,18 +15,32 @@ pub(crate) fn known(given: &str, wide: bool) -> Result<String, BuildError> {
         Ok(row) => Ok(format!("{}{parameters}", row.name)),
         Err(BadPolicy::Unknown(_)) => {
             let names: Vec<&str> = scheduler::catalogue().iter().map(|row| row.name).collect();
-            Err(BuildError::Policy { given: name.to_owned(), near: nearest(name, &names) })
+            Err(BuildError::Policy {
+                given: name.to_owned(),
+                near: nearest(name, &names),
+            })
         }
         Err(bad) => Err(BuildError::PolicyParameter(bad)),
     }
 }
 
-/// The same policy with limits that past runs teach, where it can have them and says nothing else of limits.
+/// The same policy with limits that past runs teach, where it can have them and says nothing else
+/// of limits.
 pub(crate) fn with_learned_limits(policy: String) -> String {
-    let says = policy.split(':').skip(1).any(|parameter| parameter.starts_with("limits="));
-    let can = scheduler::policy::parse(&policy)
-        .is_ok_and(|row| row.parameters.iter().any(|parameter| parameter.name == "limits"));
-    if can && !says { format!("{policy}:limits=learned") } else { policy }
+    let says = policy
+        .split(':')
+        .skip(1)
+        .any(|parameter| parameter.starts_with("limits="));
+    let can = scheduler::policy::parse(&policy).is_ok_and(|row| {
+        row.parameters
+            .iter()
+            .any(|parameter| parameter.name == "limits")
+    });
+    if can && !says {
+        format!("{policy}:limits=learned")
+    } else {
+        policy
+    }
 }
 
 /// The policy's name, if it promises no deadlines.
@@ -43,7 +58,9 @@ pub(crate) fn learns_limits(policy: &str) -> bool {
 pub(crate) fn nearest(given: &str, names: &[&str]) -> Option<String> {
     let given = given.to_uppercase();
     let likeness = |name: &&&str| strsim::jaro_winkler(&given, &name.to_uppercase());
-    let best = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    let best = names
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
     (likeness(&best) > 0.7).then(|| (*best).to_owned())
 }
 
@@ -54,23 +71,42 @@ mod tests {
     #[test]
     fn names_are_written_as_in_the_catalogue_and_keep_their_parameters() {
         let known = |given: &str| known(given, false);
-        assert_eq!(super::known("priced:price=0.3", true).unwrap(), "PRICED:price=0.3");
-        assert!(matches!(super::known("PRI-CR", true), Err(BuildError::OneHost("PRI-CR"))));
+        assert_eq!(
+            super::known("priced:price=0.3", true).unwrap(),
+            "PRICED:price=0.3"
+        );
+        assert!(matches!(
+            super::known("PRI-CR", true),
+            Err(BuildError::OneHost("PRI-CR"))
+        ));
         assert_eq!(known("pri-cr-wait:wait=60").unwrap(), "PRI-CR-WAIT:wait=60");
-        assert!(matches!(known("PRI-CR:wait=60"), Err(BuildError::PolicyParameter(_))));
+        assert!(matches!(
+            known("PRI-CR:wait=60"),
+            Err(BuildError::PolicyParameter(_))
+        ));
         assert!(matches!(known("pred"), Err(BuildError::ManyRanks("PRED"))));
-        assert!(matches!(known("PRI_CR:wait=60"), Err(BuildError::Policy { near: Some(_), .. })));
+        assert!(matches!(
+            known("PRI_CR:wait=60"),
+            Err(BuildError::Policy { near: Some(_), .. })
+        ));
     }
 
     #[test]
     fn limits_are_learned_where_a_policy_can() {
         let with = |policy: &str| with_learned_limits(policy.to_owned());
         assert_eq!(with("PROMISE"), "PROMISE:limits=learned");
-        assert_eq!(with("CALENDAR:policing=hard"), "CALENDAR:policing=hard:limits=learned");
+        assert_eq!(
+            with("CALENDAR:policing=hard"),
+            "CALENDAR:policing=hard:limits=learned"
+        );
         for policy in ["PROMISE:limits=given", "FCFS", "TOPTIMAL"] {
             assert_eq!(with(policy), policy);
         }
-        assert!(learns_limits("TOPTIMAL") && learns_limits("PROMISE:limits=learned") && !learns_limits("PROMISE"));
+        assert!(
+            learns_limits("TOPTIMAL")
+                && learns_limits("PROMISE:limits=learned")
+                && !learns_limits("PROMISE")
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Uploads a plan's files and submits it. Nothing is submitted before every file is with the master.
+//! Uploads a plan's files and submits it. Nothing is submitted before every file is with the
+//! master.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +21,29 @@ const MAX_INLINE_SPEC: usize = 128 * 1024;
 /// The master's answer to a submission.
 pub(crate) use common::wire::client::Reply as Answer;
 
-/// Uploads what the master does not have, and submits (or, as a dry run, only asks what would happen).
+/// Uploads what the master does not have, and submits (or, as a dry run, only asks what would
+/// happen).
 ///
 /// # Errors
 /// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
-pub(crate) async fn send(client: &Client, plan: &Plan, id: RequestId, dry_run: bool) -> Result<Answer, Failure> {
-    let spec = if dry_run { plan.spec_without_files() } else { with_files(client, plan).await? };
+pub(crate) async fn send(
+    client: &Client,
+    plan: &Plan,
+    id: RequestId,
+    dry_run: bool,
+) -> Result<Answer, Failure> {
+    let spec = if dry_run {
+        plan.spec_without_files()
+    } else {
+        with_files(client, plan).await?
+    };
     let spec = submission(client, spec, plan.asked()).await?;
-    let request = Request::Submit { id, spec, disclosed: plan.disclosed, dry_run };
+    let request = Request::Submit {
+        id,
+        spec,
+        disclosed: plan.disclosed,
+        dry_run,
+    };
     match client.ask(&request).await?.pop() {
         Some(reply @ (Reply::Submitted { .. } | Reply::NotPromised(_))) => Ok(reply),
         other => Err(unexpected(other.as_ref()).into()),
@@ -40,8 +56,14 @@ async fn with_files(client: &Client, plan: &Plan) -> Result<JobSpec, Failure> {
         let client = client.clone();
         async move { Ok((path.clone(), client.put_file(&path).await?)) }
     };
-    let blobs: BTreeMap<_, _> = parallel::each(plan.files(), one).await?.into_iter().collect();
-    let missing = BlobRef { hash: BlobHash([0; 32]), size: 0 };
+    let blobs: BTreeMap<_, _> = parallel::each(plan.files(), one)
+        .await?
+        .into_iter()
+        .collect();
+    let missing = BlobRef {
+        hash: BlobHash([0; 32]),
+        size: 0,
+    };
     Ok(plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing)))
 }
 
@@ -54,7 +76,12 @@ async fn submission(client: &Client, spec: JobSpec, asked: &Asked) -> Result<Sub
 
 /// Puts there what is too long for a request.
 async fn content<T: Serialize>(client: &Client, what: &T) -> Result<Option<BlobRef>, Failure> {
-    let bytes = postcard::to_stdvec(what)
-        .map_err(|e| Failure::new(Exit::Error, "internal", "the job cannot be encoded", "").because(e))?;
-    Ok(if bytes.len() <= MAX_INLINE_SPEC { None } else { Some(client.put_bytes(&bytes).await?) })
+    let bytes = postcard::to_stdvec(what).map_err(|e| {
+        Failure::new(Exit::Error, "internal", "the job cannot be encoded", "").because(e)
+    })?;
+    Ok(if bytes.len() <= MAX_INLINE_SPEC {
+        None
+    } else {
+        Some(client.put_bytes(&bytes).await?)
+    })
 }

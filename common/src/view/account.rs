@@ -1,4 +1,5 @@
-//! What disclosed tasks' lives and people's accounts look like. What is not here: how they are reckoned.
+//! What disclosed tasks' lives and people's accounts look like. What is not here: how they are
+//! reckoned.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,8 @@ pub struct SpeculationView {
     pub requested: Option<Time>,
     /// When it was executed, if it was.
     pub executed: Option<Time>,
-    /// When what it left was removed, if nobody had requested it and it took too much room. A request runs it
-    /// again where it had finished, a retry where it had failed.
+    /// When what it left was removed, if nobody had requested it and it took too much room. A
+    /// request runs it again where it had finished, a retry where it had failed.
     pub removed: Option<Time>,
 }
 

@@ -1,5 +1,5 @@
-//! What became of promised deadlines, the limits that a job's attempts get, and how good people's estimates are. What is
-//! not here: how any of it is reckoned.
+//! What became of promised deadlines, the limits that a job's attempts get, and how good people's
+//! estimates are. What is not here: how any of it is reckoned.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,8 @@ states! {
         Kept = "kept",
         /// It was not, or cannot be any more.
         Broken = "broken",
-        /// It counts no more: its user cancelled the job, or had tasks tried again that came too late.
+        /// It counts no more: its user cancelled the job, or had tasks tried again that came too
+        /// late.
         Withdrawn = "withdrawn",
     }
 }
@@ -41,7 +42,8 @@ pub struct PromiseStatus {
     pub why: String,
 }
 
-/// The limits that a job's attempts get, of a job whose limits are learned. Times are run times on a host of speed 1.
+/// The limits that a job's attempts get, of a job whose limits are learned. Times are run times on
+/// a host of speed 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitsView {
     /// How many runs of the same program and user they are learned from.
@@ -50,8 +52,8 @@ pub struct LimitsView {
     pub killed: u64,
     /// The rate of small work that fills gaps, by processor, that they reckon with.
     pub zeta: f64,
-    /// The limits of a task's first attempt, of its second, and so on; after the last one they double. None while too
-    /// little is known.
+    /// The limits of a task's first attempt, of its second, and so on; after the last one they
+    /// double. None while too little is known.
     pub limits: Vec<Span>,
     /// For each the probability that a task is done by then.
     pub done: Vec<f64>,

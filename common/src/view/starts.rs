@@ -1,4 +1,5 @@
-//! When waiting jobs should start, and when so many hosts should be free together. What is not here: who says so.
+//! When waiting jobs should start, and when so many hosts should be free together. What is not
+//! here: who says so.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,8 @@ pub struct StartView {
 pub struct WaitView {
     /// How many.
     pub wanted: u32,
-    /// How many have a free slot now, and how many could have one: those, busy ones, and those whose owners are there.
+    /// How many have a free slot now, and how many could have one: those, busy ones, and those
+    /// whose owners are there.
     pub free: u32,
     /// See `free`.
     pub hosts: u32,

@@ -1,5 +1,5 @@
-//! On how many hosts a job of several ranks runs, and what it would be on others; and how good predictions of waits were.
-//! What is not here: how any of it is reckoned.
+//! On how many hosts a job of several ranks runs, and what it would be on others; and how good
+//! predictions of waits were. What is not here: how any of it is reckoned.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Between a client and the master: each request on a stream of its own, answered by one or more replies; the stream's
-//! end is the end of the answer.
+//! Between a client and the master: each request on a stream of its own, answered by one or more
+//! replies; the stream's end is the end of the answer.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,9 @@ use crate::selector::Selector;
 use crate::time::{Span, Time};
 use crate::token::{JoinToken, Role};
 use crate::view::{
-    AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast, HostView, JobState,
-    JobView, LimitsView, OutputView, PromiseView, TaskState, TaskView, TokenView, Undecided, WaitView, WidthView,
+    AccountView, AccuracyView, AvailabilityView, CounterView, EstimatesView, ExplainView, Forecast,
+    HostView, JobState, JobView, LimitsView, OutputView, PromiseView, TaskState, TaskView,
+    TokenView, Undecided, WaitView, WidthView,
 };
 
 /// What a client asks for.
@@ -32,15 +33,16 @@ pub enum Request {
         /// Only say what would happen.
         dry_run: bool,
     },
-    /// Answered by [`Reply::Jobs`]. Without ids: the unsettled ones, or with `Selector::All` every one.
+    /// Answered by [`Reply::Jobs`]. Without ids: the unsettled ones, or with `Selector::All` every
+    /// one.
     Jobs {
         /// Which.
         jobs: Selector,
         /// Only those in these states; empty: any.
         states: Vec<JobState>,
     },
-    /// Answered by a [`Reply::Jobs`] at once, one whenever something changes (a few times a second at most), and the
-    /// last when all are settled or the time is over.
+    /// Answered by a [`Reply::Jobs`] at once, one whenever something changes (a few times a second
+    /// at most), and the last when all are settled or the time is over.
     Watch {
         /// Which; fixed when the request arrives.
         jobs: Selector,
@@ -76,12 +78,14 @@ pub enum Request {
     Retry {
         /// Of which job.
         job: JobId,
-        /// Which tasks; of these only the failed (and, unless `only_failed`, the cancelled) ones count.
+        /// Which tasks; of these only the failed (and, unless `only_failed`, the cancelled) ones
+        /// count.
         tasks: Selector,
         /// Leave the cancelled ones.
         only_failed: bool,
     },
-    /// Has finished tasks computed again whose results the master has lost or finds damaged. Answered by [`Reply::Changed`].
+    /// Has finished tasks computed again whose results the master has lost or finds damaged.
+    /// Answered by [`Reply::Changed`].
     Recompute {
         /// Of which job.
         job: JobId,
@@ -93,7 +97,8 @@ pub enum Request {
         /// Which.
         jobs: Selector,
     },
-    /// Results that wait for a program of the user's. Answered by a [`Reply::Undecided`] for each, up to some.
+    /// Results that wait for a program of the user's. Answered by a [`Reply::Undecided`] for each,
+    /// up to some.
     Undecided {
         /// Of which job.
         job: JobId,
@@ -125,8 +130,8 @@ pub enum Request {
         /// By name or `host-N`.
         host: String,
     },
-    /// Says whose a host is: results of hosts of one owner never confirm each other. Answered by [`Reply::Hosts`]. Admins
-    /// only.
+    /// Says whose a host is: results of hosts of one owner never confirm each other. Answered by
+    /// [`Reply::Hosts`]. Admins only.
     HostOwner {
         /// By name or `host-N`.
         host: String,
@@ -153,8 +158,8 @@ pub enum Request {
         /// Its number.
         id: u32,
     },
-    /// How hosts were available. Answered by a [`Reply::Availability`] or more for each. Admins only: it says when people
-    /// were at their desks.
+    /// How hosts were available. Answered by a [`Reply::Availability`] or more for each. Admins
+    /// only: it says when people were at their desks.
     Availability {
         /// By name or `host-N`; empty: all.
         hosts: Vec<String>,
@@ -173,13 +178,14 @@ pub enum Request {
         /// Whom.
         name: String,
     },
-    /// Lets somebody in no more, closes their connections, and has what a host held run elsewhere. For good. Answered by
-    /// [`Reply::Identities`]. Admins only.
+    /// Lets somebody in no more, closes their connections, and has what a host held run elsewhere.
+    /// For good. Answered by [`Reply::Identities`]. Admins only.
     Revoke {
         /// Whom.
         name: String,
     },
-    /// Lets another user look at jobs and take their results, or ends that. Answered by [`Reply::Changed`].
+    /// Lets another user look at jobs and take their results, or ends that. Answered by
+    /// [`Reply::Changed`].
     Share {
         /// Which jobs.
         jobs: Selector,
@@ -188,13 +194,14 @@ pub enum Request {
         /// Whether to share or to end it.
         on: bool,
     },
-    /// The newest entries of the audit log. Answered by [`Reply::Audit`], the oldest first. Admins only.
+    /// The newest entries of the audit log. Answered by [`Reply::Audit`], the oldest first. Admins
+    /// only.
     Audit {
         /// So many at most.
         most: u32,
     },
-    /// How good estimates were: the user's own, or for an admin those of this user or of all. Answered by
-    /// [`Reply::Estimates`].
+    /// How good estimates were: the user's own, or for an admin those of this user or of all.
+    /// Answered by [`Reply::Estimates`].
     Estimates {
         /// Only those of this user.
         user: Option<String>,
@@ -227,7 +234,8 @@ pub enum Request {
     Accuracy,
 }
 
-/// A job's spec with what is asked beside it: in the request where it is short, else as content that was put before.
+/// A job's spec with what is asked beside it: in the request where it is short, else as content
+/// that was put before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Submission {
     /// Both, in the request.
@@ -315,5 +323,7 @@ pub enum Reply {
 
 /// How people may name a host: its name, or `host-N`.
 pub fn host_number(name: &str) -> Option<HostId> {
-    name.strip_prefix("host-").and_then(|n| n.parse().ok()).map(HostId)
+    name.strip_prefix("host-")
+        .and_then(|n| n.parse().ok())
+        .map(HostId)
 }

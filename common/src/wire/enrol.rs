@@ -1,4 +1,5 @@
-//! A joiner redeems a token for a certificate, or only asks who is there: one stream, one request, one reply.
+//! A joiner redeems a token for a certificate, or only asks who is there: one stream, one request,
+//! one reply.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,8 @@ pub struct Enrol {
     pub token: u32,
     /// The token's secret.
     pub secret: [u8; 16],
-    /// A certificate signing request (DER). Only its public key, and the proof that the joiner holds it, count. Empty:
-    /// nobody wants to join; answered by [`EnrolReply::Here`].
+    /// A certificate signing request (DER). Only its public key, and the proof that the joiner
+    /// holds it, count. Empty: nobody wants to join; answered by [`EnrolReply::Here`].
     pub csr: Vec<u8>,
     /// What the joiner would like to be called: a host's or a user's name.
     pub name: String,

@@ -56,7 +56,11 @@ pub fn encode_into<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), B
 /// If they are more than [`MAX_FRAME`].
 pub fn length(prefix: [u8; PREFIX]) -> Result<usize, BadFrame> {
     let length = u32::from_le_bytes(prefix) as usize;
-    if length > MAX_FRAME { Err(BadFrame::TooLong(length)) } else { Ok(length) }
+    if length > MAX_FRAME {
+        Err(BadFrame::TooLong(length))
+    } else {
+        Ok(length)
+    }
 }
 
 /// The message in the bytes after the length.
@@ -65,7 +69,11 @@ pub fn length(prefix: [u8; PREFIX]) -> Result<usize, BadFrame> {
 /// If they are not exactly one value of this type.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadFrame> {
     let (value, rest) = postcard::take_from_bytes(bytes).map_err(BadFrame::Malformed)?;
-    if rest.is_empty() { Ok(value) } else { Err(BadFrame::Trailing(rest.len())) }
+    if rest.is_empty() {
+        Ok(value)
+    } else {
+        Err(BadFrame::Trailing(rest.len()))
+    }
 }
 
 #[cfg(test)]
@@ -77,15 +85,27 @@ mod tests {
     fn frames_carry_their_length_and_nothing_more() {
         let frame = encode(&(7u32, "ab")).unwrap();
         assert_eq!(frame, [4, 0, 0, 0, 7, 2, b'a', b'b']);
-        assert_eq!(decode::<(u32, String)>(&frame[PREFIX..]), Ok((7, "ab".into())));
-        assert_eq!(decode::<(u32, String)>(&[7, 2, b'a', b'b', 0]), Err(BadFrame::Trailing(1)));
-        assert!(matches!(decode::<(u32, String)>(&[7, 9, b'a']), Err(BadFrame::Malformed(_))));
+        assert_eq!(
+            decode::<(u32, String)>(&frame[PREFIX..]),
+            Ok((7, "ab".into()))
+        );
+        assert_eq!(
+            decode::<(u32, String)>(&[7, 2, b'a', b'b', 0]),
+            Err(BadFrame::Trailing(1))
+        );
+        assert!(matches!(
+            decode::<(u32, String)>(&[7, 9, b'a']),
+            Err(BadFrame::Malformed(_))
+        ));
     }
 
     #[test]
     fn too_long_is_refused_on_both_sides() {
         let mut out = vec![1, 2];
-        assert!(matches!(encode_into(&vec![0u8; MAX_FRAME], &mut out), Err(BadFrame::TooLong(_))));
+        assert!(matches!(
+            encode_into(&vec![0u8; MAX_FRAME], &mut out),
+            Err(BadFrame::TooLong(_))
+        ));
         assert_eq!(out, [1, 2]);
         assert!(length(u32::MAX.to_le_bytes()).is_err());
         assert_eq!(length((MAX_FRAME as u32).to_le_bytes()), Ok(MAX_FRAME));

@@ -1,7 +1,9 @@
-//! The messages on the wire. Each is postcard behind a length of four bytes (little endian), at most [`MAX_FRAME`].
+//! The messages on the wire. Each is postcard behind a length of four bytes (little endian), at
+//! most [`MAX_FRAME`].
 //!
-//! Three ALPNs, three sets of messages: [`enrol`], [`worker`], [`client`]; on the last two, content travels on streams
-//! of its own, opened with a [`stream::Open`]. The golden bytes of each message are kept by a test.
+//! Three ALPNs, three sets of messages: [`enrol`], [`worker`], [`client`]; on the last two, content
+//! travels on streams of its own, opened with a [`stream::Open`]. The golden bytes of each message
+//! are kept by a test.
 
 pub mod client;
 pub mod enrol;
@@ -18,7 +20,8 @@ pub const ALPN_WORKER: &[u8] = b"deskgrid-worker/1";
 /// A client or admin with its certificate.
 pub const ALPN_CLIENT: &[u8] = b"deskgrid-client/1";
 
-/// The version of the messages that this program speaks. Raised with every change to a message after a release.
+/// The version of the messages that this program speaks. Raised with every change to a message
+/// after a release.
 pub const WIRE_VERSION: u16 = 1;
 /// The oldest version that it still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
@@ -38,7 +41,11 @@ impl Versions {
     /// Those of this program.
     pub fn ours() -> Self {
         let program = env!("CARGO_PKG_VERSION").to_owned();
-        Self { min: OLDEST_WIRE_VERSION, max: WIRE_VERSION, program }
+        Self {
+            min: OLDEST_WIRE_VERSION,
+            max: WIRE_VERSION,
+            program,
+        }
     }
 
     /// The newest version that both ends understand.
@@ -50,10 +57,17 @@ impl Versions {
         if version >= self.min.max(other.min) {
             return Ok(version);
         }
-        let (old, new) = if self.max < other.max { (self, other) } else { (other, self) };
+        let (old, new) = if self.max < other.max {
+            (self, other)
+        } else {
+            (other, self)
+        };
         Err(Refusal {
             code: RefusalCode::Version,
-            message: format!("deskgrid {} and deskgrid {} do not understand each other", self.program, other.program),
+            message: format!(
+                "deskgrid {} and deskgrid {} do not understand each other",
+                self.program, other.program
+            ),
             hint: format!("upgrade the one that is {} to {}", old.program, new.program),
         })
     }
@@ -93,7 +107,11 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal with a hint.
     pub fn new(code: RefusalCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: hint.into() }
+        Self {
+            code,
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 

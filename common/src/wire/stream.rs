@@ -1,8 +1,10 @@
-//! How each stream of a worker's or client's connection begins, and how content travels on one of its own.
+//! How each stream of a worker's or client's connection begins, and how content travels on one of
+//! its own.
 //!
-//! The opener sends one [`Open`]. `Control` and `Request` go on with the messages of their own modules. `Get` is
-//! answered by a [`GetReply`] and then the raw bytes from the offset to the end; `Put` by a [`PutReply`], after
-//! `Resume` the opener sends the raw bytes from there and finishes, and gets a second reply.
+//! The opener sends one [`Open`]. `Control` and `Request` go on with the messages of their own
+//! modules. `Get` is answered by a [`GetReply`] and then the raw bytes from the offset to the end;
+//! `Put` by a [`PutReply`], after `Resume` the opener sends the raw bytes from there and finishes,
+//! and gets a second reply.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +27,11 @@ pub enum Open {
     },
     /// Content that the opener has.
     Put(BlobRef),
-    /// The opener wants a new certificate, for a new key. Answered by an [`EnrolReply`](super::enrol::EnrolReply).
+    /// The opener wants a new certificate, for a new key. Answered by an
+    /// [`EnrolReply`](super::enrol::EnrolReply).
     Renew {
-        /// A certificate signing request (DER). Only its public key, and the proof that the opener holds it, count.
+        /// A certificate signing request (DER). Only its public key, and the proof that the opener
+        /// holds it, count.
         csr: Vec<u8>,
     },
 }

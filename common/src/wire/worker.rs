@@ -37,12 +37,13 @@ pub enum ToMaster {
         /// Everything it holds.
         held: Vec<Held>,
     },
-    /// Attempts whose phase changed since the last message (a command was started, suspended, resumed).
+    /// Attempts whose phase changed since the last message (a command was started, suspended,
+    /// resumed).
     Phases(Vec<Held>),
     /// Attempts that ended; each stays in the spool until it is acknowledged.
     Delivered(Vec<Delivery>),
-    /// Attempts given back, with why: they were never started, or ended for the owner's sake, their state saved before. No
-    /// failure of their tasks.
+    /// Attempts given back, with why: they were never started, or ended for the owner's sake, their
+    /// state saved before. No failure of their tasks.
     Returned {
         /// Which.
         attempts: Vec<AttemptId>,
@@ -55,29 +56,33 @@ pub enum ToMaster {
     Checkpoint {
         /// Which attempt.
         attempt: AttemptId,
-        /// Counts the states that the attempt saved or should have saved, from 1; 0 of the one that it started from.
+        /// Counts the states that the attempt saved or should have saved, from 1; 0 of the one that
+        /// it started from.
         sequence: u32,
         /// What became of it.
         saving: Saving,
     },
     /// It shuts down in order: nothing runs here any more.
     Leaving,
-    /// The worker was asked to end: it takes nothing any more, and leaves once what it holds has ended or is given back.
+    /// The worker was asked to end: it takes nothing any more, and leaves once what it holds has
+    /// ended or is given back.
     Closing,
     /// How the host was available, the oldest first. Answered by [`ToWorker::Kept`].
     Recorded {
-        /// The worker's number for the last of them. Numbers rise; what was said before may be said again.
+        /// The worker's number for the last of them. Numbers rise; what was said before may be said
+        /// again.
         last: u64,
         /// None before the end of the one before.
         stretches: Vec<Stretch>,
     },
-    /// Which run of the worker this is: a number that it drew when it was started. One that comes back after another has
-    /// taken its place shows that two workers use one identity. Comes after the welcome.
+    /// Which run of the worker this is: a number that it drew when it was started. One that comes
+    /// back after another has taken its place shows that two workers use one identity. Comes after
+    /// the welcome.
     Instance(Uuid),
     /// What an attempt took that was given back after it had been started.
     Spent(Spent),
-    /// For how long the owner's hours lend the host; none where they name no end. Comes after the welcome, and when that
-    /// end is another one.
+    /// For how long the owner's hours lend the host; none where they name no end. Comes after the
+    /// welcome, and when that end is another one.
     Lent(Option<Loan>),
 }
 
@@ -121,7 +126,8 @@ pub enum ToWorker {
     },
     /// These completions are durable here: drop them from the spool.
     Acknowledged(Vec<AttemptId>),
-    /// Answer to a heartbeat: held attempts that are of no use any more, to be dropped without a delivery.
+    /// Answer to a heartbeat: held attempts that are of no use any more, to be dropped without a
+    /// delivery.
     Beat {
         /// Which.
         abandon: Vec<AttemptId>,
@@ -144,7 +150,8 @@ pub enum ToWorker {
         /// Whether they are to stand still.
         frozen: bool,
     },
-    /// End these attempts as [`ToWorker::Stop`] does, and save their states: their tasks go on from there.
+    /// End these attempts as [`ToWorker::Stop`] does, and save their states: their tasks go on from
+    /// there.
     Yield {
         /// Which.
         attempts: Vec<AttemptId>,

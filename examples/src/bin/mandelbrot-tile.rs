@@ -1,4 +1,5 @@
-//! Renders one tile of a Mandelbrot picture into a PNG file: the program that `deskgrid demo` sends to its workers.
+//! Renders one tile of a Mandelbrot picture into a PNG file: the program that `deskgrid demo` sends
+//! to its workers.
 //!
 //! It knows nothing of deskgrid. By hand: `mandelbrot-tile 320x200 320x200+0+0 whole.png`.
 
@@ -27,14 +28,23 @@ fn draw(args: &[String]) -> Result<(), Box<dyn Error>> {
     let (picture, tile, file, view) = match args {
         [picture, tile, file] => (picture, tile, file, View::default()),
         [picture, tile, file, re, im, span, iterations] => {
-            let view = View { re: re.parse()?, im: im.parse()?, span: span.parse()?, iterations: iterations.parse()? };
+            let view = View {
+                re: re.parse()?,
+                im: im.parse()?,
+                span: span.parse()?,
+                iterations: iterations.parse()?,
+            };
             (picture, tile, file, view)
         }
         _ => return Err("three or seven arguments are needed".into()),
     };
     let (picture, tile): (Size, Tile) = (picture.parse()?, tile.parse()?);
     let pixels = render(&view, picture, tile);
-    let mut encoder = png::Encoder::new(BufWriter::new(File::create(file)?), tile.size.width, tile.size.height);
+    let mut encoder = png::Encoder::new(
+        BufWriter::new(File::create(file)?),
+        tile.size.width,
+        tile.size.height,
+    );
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.write_header()?.write_image_data(&pixels)?;

@@ -1,8 +1,9 @@
-//! Submits a bag of tasks from Rust, waits for it and prints what each task wrote: what `deskgrid submit --wait` and
-//! `deskgrid job cat` do, as a program of one's own.
+//! Submits a bag of tasks from Rust, waits for it and prints what each task wrote: what `deskgrid
+//! submit --wait` and `deskgrid job cat` do, as a program of one's own.
 //!
-//! `submit-bag DIR TASKS -- CMD ARG...`, where DIR is the state directory of a machine that has an identity (of the
-//! master's, or after `deskgrid login`). For example: `submit-bag ~/.local/state/deskgrid 3 -- echo 'task %{TASK_ID}'`.
+//! `submit-bag DIR TASKS -- CMD ARG...`, where DIR is the state directory of a machine that has an
+//! identity (of the master's, or after `deskgrid login`). For example: `submit-bag
+//! ~/.local/state/deskgrid 3 -- echo 'task %{TASK_ID}'`.
 
 use std::error::Error;
 use std::io::Write;
@@ -51,17 +52,32 @@ async fn run(dir: &Path, tasks: u32, command: &[String]) -> Result<bool, Box<dyn
 }
 
 async fn submit(client: &Client, tasks: u32, command: &[String]) -> Result<JobId, Box<dyn Error>> {
-    let argv = command.iter().map(|word| word.parse()).collect::<Result<Vec<_>, _>>()?;
+    let argv = command
+        .iter()
+        .map(|word| word.parse())
+        .collect::<Result<Vec<_>, _>>()?;
     let spec = JobSpec {
         name: "submit-bag".to_owned(),
-        tasks: TaskSet { ids: IdSet::from_range(1, tasks), items: Vec::new() },
+        tasks: TaskSet {
+            ids: IdSet::from_range(1, tasks),
+            items: Vec::new(),
+        },
         work: Work::Command(CommandSpec::new(argv)),
-        rules: Rules { retries: 1, ..Rules::default() },
+        rules: Rules {
+            retries: 1,
+            ..Rules::default()
+        },
     };
     spec.check()?;
-    // Sent again with the same id after a broken connection, it would give the same job and not a second one.
+    // Sent again with the same id after a broken connection, it would give the same job and not a
+    // second one.
     let id = RequestId(uuid::Uuid::from_u128(rand::random()));
-    let request = Request::Submit { id, spec: spec.into(), disclosed: false, dry_run: false };
+    let request = Request::Submit {
+        id,
+        spec: spec.into(),
+        disclosed: false,
+        dry_run: false,
+    };
     match client.ask(&request).await?.pop() {
         Some(Reply::Submitted { job: Some(job), .. }) => Ok(job),
         other => Err(format!("not an answer to a submission: {other:?}").into()),
@@ -70,7 +86,13 @@ async fn submit(client: &Client, tasks: u32, command: &[String]) -> Result<JobId
 
 /// The master says when something changes; nobody asks again and again.
 async fn wait(client: &Client, job: JobId) -> Result<bool, Box<dyn Error>> {
-    let mut replies = client.stream(&Request::Watch { jobs: only(job), quiet: true, timeout: None }).await?;
+    let mut replies = client
+        .stream(&Request::Watch {
+            jobs: only(job),
+            quiet: true,
+            timeout: None,
+        })
+        .await?;
     let mut state = JobState::Waiting;
     while let Some(reply) = replies.next().await? {
         if let Reply::Jobs(jobs) = reply {
@@ -81,12 +103,23 @@ async fn wait(client: &Client, job: JobId) -> Result<bool, Box<dyn Error>> {
 }
 
 async fn print(client: &Client, job: JobId) -> Result<(), Box<dyn Error>> {
-    for reply in client.ask(&Request::Outputs { job, tasks: Selector::All }).await? {
-        let Reply::Outputs(outputs) = reply else { continue };
+    for reply in client
+        .ask(&Request::Outputs {
+            job,
+            tasks: Selector::All,
+        })
+        .await?
+    {
+        let Reply::Outputs(outputs) = reply else {
+            continue;
+        };
         for output in outputs {
             match &output.stdout.0.content {
                 Content::Inline(bytes) => std::io::stdout().write_all(bytes)?,
-                Content::Blob(blob) => eprintln!("task {}: {} bytes; see job cat", output.attempt.task, blob.size),
+                Content::Blob(blob) => eprintln!(
+                    "task {}: {} bytes; see job cat",
+                    output.attempt.task, blob.size
+                ),
             }
         }
     }

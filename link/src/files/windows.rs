@@ -1,6 +1,7 @@
-//! Rights and durability as Windows has them. What is private is so by where it lies: files inherit who may read them
-//! from their directory, and a user's profile (or the directory that the service's installation made) is open to that
-//! user, the system and administrators only. Nothing here sets or checks an access list.
+//! Rights and durability as Windows has them. What is private is so by where it lies: files inherit
+//! who may read them from their directory, and a user's profile (or the directory that the
+//! service's installation made) is open to that user, the system and administrators only. Nothing
+//! here sets or checks an access list.
 #![allow(unsafe_code)] // One question to the system that std does not ask.
 
 use std::fs::{self, OpenOptions};
@@ -21,14 +22,22 @@ pub(crate) fn sync_file(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.sync_all()
 }
 
-/// Checks that the directory is there. Its names need nothing: the file system keeps a journal of them, and offers no
-/// sync of a directory.
+/// Checks that the directory is there. Its names need nothing: the file system keeps a journal of
+/// them, and offers no sync of a directory.
 ///
 /// # Errors
 /// If it is not there.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    if fs::metadata(dir)?.is_dir() { Ok(()) } else { Err(io::ErrorKind::NotADirectory.into()) }
+    let dir = if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    };
+    if fs::metadata(dir)?.is_dir() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::NotADirectory.into())
+    }
 }
 
 /// Makes a directory, and those above it. Who may enter is inherited from where it lies.
@@ -51,7 +60,19 @@ pub fn is_private(path: &Path) -> io::Result<bool> {
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let name: Vec<u16> = dir.as_os_str().encode_wide().chain([0]).collect();
     let mut free = 0;
-    // SAFETY: a string with its final zero and a pointer to a local; the other two answers are not wanted.
-    let known = unsafe { GetDiskFreeSpaceExW(name.as_ptr(), &raw mut free, ptr::null_mut(), ptr::null_mut()) };
-    if known == 0 { Err(io::Error::last_os_error()) } else { Ok(free) }
+    // SAFETY: a string with its final zero and a pointer to a local; the other two answers are not
+    // wanted.
+    let known = unsafe {
+        GetDiskFreeSpaceExW(
+            name.as_ptr(),
+            &raw mut free,
+            ptr::null_mut(),
+            ptr::null_mut(),
+        )
+    };
+    if known == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(free)
+    }
 }

@@ -17,9 +17,10 @@ fn end_state(why: &EndReason) -> AttemptState {
         EndReason::Delivered(Outcome::Stopped | Outcome::NoRoom(_)) => AttemptState::Killed,
         EndReason::Delivered(Outcome::ResultLost(_)) => AttemptState::Lost,
         EndReason::Delivered(_) => AttemptState::Failed,
-        EndReason::LeaseExpired(_) | EndReason::Forgotten | EndReason::HostLeft | EndReason::Revoked => {
-            AttemptState::Lost
-        }
+        EndReason::LeaseExpired(_)
+        | EndReason::Forgotten
+        | EndReason::HostLeft
+        | EndReason::Revoked => AttemptState::Lost,
         EndReason::Outrun(_)
         | EndReason::Cancelled(_)
         | EndReason::Returned
@@ -39,12 +40,24 @@ impl Core {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
             Effect::Promised { job, offer } => return self.on_promised(job, offer),
             Effect::JobRefused { job, why } => return self.on_job_refused(job, &why.to_string()),
-            Effect::Start { host, attempt, limit, report_every, why } => {
+            Effect::Start {
+                host,
+                attempt,
+                limit,
+                report_every,
+                why,
+            } => {
                 return self.on_start(host, attempt, (limit, report_every), &why);
             }
             Effect::Formed { job, ranks, free } => return self.on_formed(job, ranks, free),
             Effect::Begin { host, attempt } => self.mail(host).begin.push(attempt),
-            Effect::Foretold { job, hosts, wait, low, high } => {
+            Effect::Foretold {
+                job,
+                hosts,
+                wait,
+                low,
+                high,
+            } => {
                 return self.on_foretold(job, hosts, (wait, low, high));
             }
             Effect::Stop { host, attempt, why } => self.tell_to_stop(host, attempt, &why),
@@ -52,13 +65,21 @@ impl Core {
             Effect::Thaw { host, attempt } => self.mail(host).hold.push((attempt, false)),
             Effect::Executing { attempt } => return self.store.attempt_started(attempt, self.now),
             Effect::Ended { host, attempt, why } => return self.on_ended(host, attempt, &why),
-            Effect::Acknowledge { host, attempt, verdict } => return self.on_acknowledge(host, attempt, verdict),
+            Effect::Acknowledge {
+                host,
+                attempt,
+                verdict,
+            } => return self.on_acknowledge(host, attempt, verdict),
             Effect::Abandon { host, attempts } => self.mail(host).abandon.extend(attempts),
             Effect::Compare { attempt, with } => return self.on_compare(attempt, &with),
-            Effect::Judged { attempt, judgement, .. } => return self.store.judged(attempt, judgement),
+            Effect::Judged {
+                attempt, judgement, ..
+            } => return self.store.judged(attempt, judgement),
             Effect::HostTrusted { host, valid } => return self.store.host_valid(host, valid),
             Effect::TaskSettled { task, settled } => return self.on_task_settled(task, &settled),
-            Effect::TasksCancelled { job, tasks, why } => return self.on_cancelled(job, &tasks, why),
+            Effect::TasksCancelled { job, tasks, why } => {
+                return self.on_cancelled(job, &tasks, why);
+            }
             Effect::TasksReopened { job, tasks } => {
                 self.changed.0 = true;
                 return self.store.reopen(job, &tasks);
@@ -77,11 +98,20 @@ impl Core {
             return;
         }
         let told = (attempt, why.to_string());
-        if kept { mail.give_way.push(told) } else { mail.stop.push(told) }
+        if kept {
+            mail.give_way.push(told)
+        } else {
+            mail.stop.push(told)
+        }
     }
 
     /// An attempt stands still, so that another task has its slot.
-    fn on_freeze(&mut self, host: HostId, attempt: AttemptId, by: Option<TaskId>) -> Result<(), StoreError> {
+    fn on_freeze(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        by: Option<TaskId>,
+    ) -> Result<(), StoreError> {
         self.mail(host).hold.push((attempt, true));
         let Some(by) = by else { return Ok(()) };
         tracing::info!(%attempt, %host, %by, "frozen to make room");
@@ -98,25 +128,42 @@ impl Core {
     ) -> Result<(), StoreError> {
         let duplicate = matches!(why, StartReason::Duplicate(..));
         let learned = limit.filter(|limit| self.learned_limit(attempt.task.job, *limit));
-        let why =
-            learned.map_or_else(|| why.to_string(), |limit| format!("{why}; killed if it takes longer than {limit}"));
+        let why = learned.map_or_else(
+            || why.to_string(),
+            |limit| format!("{why}; killed if it takes longer than {limit}"),
+        );
         tracing::debug!(%attempt, %host, why, "start");
-        self.store.add_attempt(&NewAttempt { attempt, host, duplicate, now: self.now, why: &why })?;
+        self.store.add_attempt(&NewAttempt {
+            attempt,
+            host,
+            duplicate,
+            now: self.now,
+            why: &why,
+        })?;
         metrics::counter!("deskgrid_attempts_started_total").increment(1);
-        let Some(job) = self.jobs.get_mut(&attempt.task.job) else { return Ok(()) };
+        let Some(job) = self.jobs.get_mut(&attempt.task.job) else {
+            return Ok(());
+        };
         let first = job.on_start(self.now);
         if first && job.foretold {
             self.store.came(attempt.task.job, 0, self.now)?;
         }
-        let from = if job.spec.rules.checkpoint { self.store.checkpoint(attempt.task)? } else { None };
+        let from = if job.spec.rules.checkpoint {
+            self.store.checkpoint(attempt.task)?
+        } else {
+            None
+        };
         if let Some(saved) = &from {
             self.store.starts_from(attempt, saved)?;
         }
         let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
         match assignment(&job.spec, attempt, host_name, (limit, report_every), from) {
-            Ok(assignment) if job.spec.work.ranks().is_some() => self.mail(host).together.push(assignment),
+            Ok(assignment) if job.spec.work.ranks().is_some() => {
+                self.mail(host).together.push(assignment)
+            }
             Ok(assignment) => self.mail(host).assign.push(assignment),
-            // Only a name that depends on the host or the attempt can come this far; the task fails and says why.
+            // Only a name that depends on the host or the attempt can come this far; the task fails
+            // and says why.
             Err(bad) => self.follow.push(Event::AttemptEnded {
                 host,
                 attempt,
@@ -125,20 +172,32 @@ impl Core {
             }),
         }
         self.changed.0 = true;
-        if first { self.write_job(attempt.task.job, JobState::Running, None) } else { Ok(()) }
+        if first {
+            self.write_job(attempt.task.job, JobState::Running, None)
+        } else {
+            Ok(())
+        }
     }
 
-    /// What an attempt that ended for this reason is from then on. At a learned limit it did as was wanted.
+    /// What an attempt that ended for this reason is from then on. At a learned limit it did as was
+    /// wanted.
     fn state_after(&self, attempt: AttemptId, why: &EndReason) -> AttemptState {
         match why {
-            EndReason::Delivered(Outcome::TimedOut(limit)) if self.learned_limit(attempt.task.job, *limit) => {
+            EndReason::Delivered(Outcome::TimedOut(limit))
+                if self.learned_limit(attempt.task.job, *limit) =>
+            {
                 AttemptState::Killed
             }
             why => end_state(why),
         }
     }
 
-    fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) -> Result<(), StoreError> {
+    fn on_ended(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        why: &EndReason,
+    ) -> Result<(), StoreError> {
         let state = self.state_after(attempt, why);
         tracing::debug!(%attempt, %host, %why, "ended");
         if state == AttemptState::Lost {
@@ -146,21 +205,32 @@ impl Core {
             metrics::counter!("deskgrid_attempts_lost_total").increment(1);
             self.count_host(host, 0, 1)?;
         }
-        self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
+        self.store
+            .attempt_ended(attempt, state, self.now, &why.to_string())?;
         if matches!(why, EndReason::Delivered(Outcome::NotStarted(_))) && self.benching {
             self.store.attempt_not_charged(attempt)?;
         }
-        if matches!(why, EndReason::Policed { .. }) { self.tell_policed(attempt, why) } else { Ok(()) }
+        if matches!(why, EndReason::Policed { .. }) {
+            self.tell_policed(attempt, why)
+        } else {
+            Ok(())
+        }
     }
 
-    fn on_acknowledge(&mut self, host: HostId, attempt: AttemptId, verdict: Verdict) -> Result<(), StoreError> {
+    fn on_acknowledge(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        verdict: Verdict,
+    ) -> Result<(), StoreError> {
         if let Some((completion, ended)) = self.delivered.take() {
             if verdict == Verdict::Taken {
                 // Also of an attempt that had been given up as lost, and whose late result counts.
                 let ended_by_itself = EndReason::Delivered(completion.outcome.clone());
                 let state = self.state_after(attempt, &ended_by_itself);
                 let why = &completion.outcome;
-                self.store.attempt_ended(attempt, state, self.now, &why.to_string())?;
+                self.store
+                    .attempt_ended(attempt, state, self.now, &why.to_string())?;
                 self.keep_result(&completion, ended)?;
                 if why.success() {
                     self.count_host(host, 1, 0)?;
@@ -175,11 +245,16 @@ impl Core {
         Ok(())
     }
 
-    fn on_task_settled(&mut self, task: common::TaskId, settled: &Settled) -> Result<(), StoreError> {
+    fn on_task_settled(
+        &mut self,
+        task: common::TaskId,
+        settled: &Settled,
+    ) -> Result<(), StoreError> {
         self.changed.0 = true;
         self.nothing_undecided(task);
         if self.saves(task.job) {
-            self.store.drop_checkpoints(task.job, &IdSet::from_range(task.index, task.index))?;
+            self.store
+                .drop_checkpoints(task.job, &IdSet::from_range(task.index, task.index))?;
         }
         let why = match settled {
             Settled::Finished(_) => {
@@ -193,10 +268,20 @@ impl Core {
         };
         tracing::info!(%task, why, "failed");
         metrics::counter!("deskgrid_tasks_failed_total").increment(1);
-        self.store.settle(task.job, &IdSet::from_range(task.index, task.index), TaskState::Failed, &why)
+        self.store.settle(
+            task.job,
+            &IdSet::from_range(task.index, task.index),
+            TaskState::Failed,
+            &why,
+        )
     }
 
-    fn on_cancelled(&mut self, job: JobId, tasks: &IdSet, why: CancelReason) -> Result<(), StoreError> {
+    fn on_cancelled(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+        why: CancelReason,
+    ) -> Result<(), StoreError> {
         self.changed.0 = true;
         tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
         if let (CancelReason::TooManyFailures(_), Some(job)) = (why, self.jobs.get_mut(&job)) {
@@ -205,14 +290,19 @@ impl Core {
         if self.saves(job) {
             self.store.drop_checkpoints(job, tasks)?;
         }
-        self.store.settle(job, tasks, TaskState::Cancelled, &why.to_string())
+        self.store
+            .settle(job, tasks, TaskState::Cancelled, &why.to_string())
     }
 
     fn on_job_settled(&mut self, job: JobId, state: JobState) -> Result<(), StoreError> {
         tracing::info!(%job, %state, "settled");
         metrics::counter!("deskgrid_jobs_settled_total", "state" => state.to_string()).increment(1);
         self.write_job(job, state, Some(self.now))?;
-        if self.jobs.get(&job).is_some_and(|job| job.foretold || job.spec.work.ranks().is_some()) {
+        if self
+            .jobs
+            .get(&job)
+            .is_some_and(|job| job.foretold || job.spec.work.ranks().is_some())
+        {
             self.store.never_came(job)?;
         }
         self.leaving.push(job);

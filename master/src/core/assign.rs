@@ -7,7 +7,8 @@ use common::template::{PLACEHOLDERS, Values};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput};
 use common::{AttemptId, Span};
 
-/// What `attempt` does on `host`, for how long at most, how often that is to be reported, and from which saved state.
+/// What `attempt` does on `host`, for how long at most, how often that is to be reported, and from
+/// which saved state.
 ///
 /// # Errors
 /// If an input's name, expanded, is no portable path.
@@ -21,31 +22,72 @@ pub(super) fn assignment(
     let work = match &spec.work {
         Work::Noop => Errand::Noop,
         Work::Command(command) | Work::Ranks(command, _) => {
-            let values = Values { attempt, host, item: spec.tasks.item(attempt.task.index), width: spec.width() };
+            let values = Values {
+                attempt,
+                host,
+                item: spec.tasks.item(attempt.task.index),
+                width: spec.width(),
+            };
             let position = spec.tasks.ids.rank(attempt.task.index);
-            let checkpoint = command.checkpoint.map(|every| Checkpointing { every, from });
-            let Needs { confinement, network } = spec.rules.needs;
+            let checkpoint = command
+                .checkpoint
+                .map(|every| Checkpointing { every, from });
+            let Needs {
+                confinement,
+                network,
+            } = spec.rules.needs;
             let command = expand(command, &values, position)?;
-            Errand::Command(Box::new(Command { checkpoint, confinement, network, ..command }))
+            Errand::Command(Box::new(Command {
+                checkpoint,
+                confinement,
+                network,
+                ..command
+            }))
         }
     };
-    Ok(Assignment { attempt, limit, report_every, work })
+    Ok(Assignment {
+        attempt,
+        limit,
+        report_every,
+        work,
+    })
 }
 
 fn expand(spec: &CommandSpec, values: &Values<'_>, position: u64) -> Result<Command, BadPath> {
-    let ours = PLACEHOLDERS.iter().map(|name| (format!("DESKGRID_{name}"), values.value_of(name)));
-    let theirs = spec.env.iter().map(|(name, value)| (name.clone(), value.expand(values)));
+    let ours = PLACEHOLDERS
+        .iter()
+        .map(|name| (format!("DESKGRID_{name}"), values.value_of(name)));
+    let theirs = spec
+        .env
+        .iter()
+        .map(|(name, value)| (name.clone(), value.expand(values)));
     let input = |input: &Input| {
         let path = input.name.expand(values).try_into()?;
-        let staged = |blob| StagedInput { path, blob, executable: input.executable };
+        let staged = |blob| StagedInput {
+            path,
+            blob,
+            executable: input.executable,
+        };
         Ok(input.blob(position).map(staged))
     };
     Ok(Command {
         argv: spec.argv.iter().map(|arg| arg.expand(values)).collect(),
         env: ours.chain(theirs).collect(),
-        inputs: spec.inputs.iter().filter_map(|i| input(i).transpose()).collect::<Result<_, BadPath>>()?,
-        outputs: spec.outputs.iter().map(|glob| glob.expand(values)).collect(),
-        stdin: spec.stdin.as_ref().map(|name| name.expand(values).try_into()).transpose()?,
+        inputs: spec
+            .inputs
+            .iter()
+            .filter_map(|i| input(i).transpose())
+            .collect::<Result<_, BadPath>>()?,
+        outputs: spec
+            .outputs
+            .iter()
+            .map(|glob| glob.expand(values))
+            .collect(),
+        stdin: spec
+            .stdin
+            .as_ref()
+            .map(|name| name.expand(values).try_into())
+            .transpose()?,
         keep_stdout: spec.stdout != Capture::Discard,
         keep_stderr: spec.stderr != Capture::Discard,
         checkpoint: None,

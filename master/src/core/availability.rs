@@ -1,4 +1,5 @@
-//! How hosts were available: what workers record, kept for a while. What is not here: what is made of it.
+//! How hosts were available: what workers record, kept for a while. What is not here: what is made
+//! of it.
 
 use common::availability::Stretch;
 use common::wire::worker::MAX_STRETCHES;
@@ -10,7 +11,8 @@ use crate::store::StoreError;
 
 /// What is said to end later than this from now comes from a clock that is wrong.
 const AHEAD: Span = Span::from_secs(3_600);
-/// The most rows for one host, whatever its worker sends: three months of a change every ten seconds.
+/// The most rows for one host, whatever its worker sends: three months of a change every ten
+/// seconds.
 const MOST_ROWS: u32 = 800_000;
 const DAY: Span = Span::from_secs(86_400);
 
@@ -26,8 +28,8 @@ impl Retention {
 }
 
 impl Core {
-    /// A worker says how its host was available. It is told once that is durable; what is not taken, because it was said
-    /// before or cannot be, it need not say again either.
+    /// A worker says how its host was available. It is told once that is durable; what is not
+    /// taken, because it was said before or cannot be, it need not say again either.
     pub(crate) fn on_recorded(
         &mut self,
         host: HostId,

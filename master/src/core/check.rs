@@ -19,22 +19,39 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
     let policy = scheduler::policy::parse(&spec.rules.policy)
         .map_err(|bad| invalid(bad.to_string(), "see `deskgrid policy list`"))?;
     if spec.work.ranks().is_some() == (policy.width == Width::Rigid) {
-        let what = format!("the policy {} and the job's width do not go together", policy.name);
+        let what = format!(
+            "the policy {} and the job's width do not go together",
+            policy.name
+        );
         let hint = "jobs with a width have a policy that decides on widths (AVG, PRED, BIAS, HEUR, PRICED), and others have not";
         return Err(invalid(what, hint));
     }
-    let Some(command) = spec.work.command() else { return Ok(()) };
-    let differ = !spec.tasks.items.is_empty() || command.inputs.iter().any(|input| input.name.mentions("TASK_ID"));
+    let Some(command) = spec.work.command() else {
+        return Ok(());
+    };
+    let differ = !spec.tasks.items.is_empty()
+        || command
+            .inputs
+            .iter()
+            .any(|input| input.name.mentions("TASK_ID"));
     let alike = if differ { usize::MAX } else { 1 };
     for index in spec.tasks.ids.iter().take(alike) {
         // Job, host and incarnation are not known yet; any show whether the rest makes sense.
-        let attempt = AttemptId { task: TaskId::new(JobId(0), index), number: 1, incarnation: Incarnation(0) };
+        let attempt = AttemptId {
+            task: TaskId::new(JobId(0), index),
+            number: 1,
+            incarnation: Incarnation(0),
+        };
         let tried = assignment(spec, attempt, "host", (None, None), None).map_err(|bad| {
-            invalid(format!("task {index}: input: {bad}"), "give the input another name: --input FILE:NAME")
+            invalid(
+                format!("task {index}: input: {bad}"),
+                "give the input another name: --input FILE:NAME",
+            )
         })?;
         if assignment_bytes(&tried) > MAX_ASSIGNMENT {
-            let what =
-                format!("task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes");
+            let what = format!(
+                "task {index}: its command, environment and file names take more than {MAX_ASSIGNMENT} bytes"
+            );
             return Err(invalid(what, "put long lists into an input file"));
         }
     }

@@ -1,5 +1,6 @@
-//! What a worker claims that an attempt took, held against what it can have taken: so much time as went by since the attempt was
-//! given out, and the processor time of as many cores as the host has. What is not here: what is billed.
+//! What a worker claims that an attempt took, held against what it can have taken: so much time as
+//! went by since the attempt was given out, and the processor time of as many cores as the host
+//! has. What is not here: what is billed.
 
 use common::attempt::Spent;
 use common::{Completion, HostId, Span};
@@ -7,43 +8,85 @@ use common::{Completion, HostId, Span};
 use super::Core;
 use crate::store::StoreError;
 
-/// Clocks differ, and processor time is counted in ticks: by so much, and one part in `SLACK_PART` of the time, more is believed.
+/// Clocks differ, and processor time is counted in ticks: by so much, and one part in `SLACK_PART`
+/// of the time, more is believed.
 const SLACK: Span = Span::from_millis(100);
 const SLACK_PART: u64 = 16;
 
 /// The most that is believed of an attempt for which a host with so many cores had so long.
 fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
-    let with_slack = |span: Span| Span(span.0.saturating_add(SLACK.0).saturating_add(span.0 / SLACK_PART));
+    let with_slack = |span: Span| {
+        Span(
+            span.0
+                .saturating_add(SLACK.0)
+                .saturating_add(span.0 / SLACK_PART),
+        )
+    };
     let most = with_slack(had);
     let ran = claimed.ran.min(most);
     let suspended = claimed.suspended.min(most);
-    let cpu = claimed.cpu.min(Span(with_slack(ran).0.saturating_mul(u64::from(cores.max(1)))));
-    Spent { ran, suspended, cpu, ..claimed }
+    let cpu = claimed.cpu.min(Span(
+        with_slack(ran).0.saturating_mul(u64::from(cores.max(1))),
+    ));
+    Spent {
+        ran,
+        suspended,
+        cpu,
+        ..claimed
+    }
 }
 
 impl Core {
-    /// What is believed of what a host claims that an attempt of its own took. The first claim beyond that is audited.
+    /// What is believed of what a host claims that an attempt of its own took. The first claim
+    /// beyond that is audited.
     pub(super) fn believed(&mut self, host: HostId, claimed: Spent) -> Result<Spent, StoreError> {
         let Some(assigned) = self.store.assigned(claimed.attempt, host)? else {
             // Nothing of such an attempt counts.
-            return Ok(Spent { ran: Span::ZERO, suspended: Span::ZERO, cpu: Span::ZERO, ..claimed });
+            return Ok(Spent {
+                ran: Span::ZERO,
+                suspended: Span::ZERO,
+                cpu: Span::ZERO,
+                ..claimed
+            });
         };
         // A clock that was set back meanwhile says nothing of how long it was.
-        let had = if assigned > self.now { Span(i64::MAX.unsigned_abs() / 4) } else { self.now.since(assigned) };
+        let had = if assigned > self.now {
+            Span(i64::MAX.unsigned_abs() / 4)
+        } else {
+            self.now.since(assigned)
+        };
         let believed = bounded(claimed, had, self.cores_of(host));
         if believed != claimed && self.first_wild_claim(host) {
-            let Spent { attempt, ran, cpu, .. } = claimed;
-            let why = format!("it claims {cpu} of processor time in {ran} where it had {had}: {} count", believed.cpu);
+            let Spent {
+                attempt, ran, cpu, ..
+            } = claimed;
+            let why = format!(
+                "it claims {cpu} of processor time in {ran} where it had {had}: {} count",
+                believed.cpu
+            );
             tracing::warn!(%host, %attempt, why, "a claim that cannot be true");
-            let name = self.hosts.get(&host).map_or_else(|| host.to_string(), |host| host.name.clone());
+            let name = self
+                .hosts
+                .get(&host)
+                .map_or_else(|| host.to_string(), |host| host.name.clone());
             self.audit(&name, "claim", &format!("attempt {attempt}"), Err(&why))?;
         }
         Ok(believed)
     }
 
-    /// The same of a completion. One that nobody asked for is answered anyway, and counts for nothing.
-    pub(super) fn hold_against_time(&mut self, host: HostId, completion: &mut Completion) -> Result<(), StoreError> {
-        let Spent { ran, suspended, cpu, .. } = self.believed(host, Spent::of(completion))?;
+    /// The same of a completion. One that nobody asked for is answered anyway, and counts for
+    /// nothing.
+    pub(super) fn hold_against_time(
+        &mut self,
+        host: HostId,
+        completion: &mut Completion,
+    ) -> Result<(), StoreError> {
+        let Spent {
+            ran,
+            suspended,
+            cpu,
+            ..
+        } = self.believed(host, Spent::of(completion))?;
         completion.ran = ran;
         completion.suspended = suspended;
         completion.cpu = cpu;
@@ -58,8 +101,17 @@ mod tests {
     use super::*;
 
     fn spent(ran: Span, cpu: Span) -> Spent {
-        let attempt = AttemptId { task: TaskId::new(JobId(1), 1), number: 1, incarnation: Incarnation(1) };
-        Spent { attempt, ran, suspended: Span::ZERO, cpu }
+        let attempt = AttemptId {
+            task: TaskId::new(JobId(1), 1),
+            number: 1,
+            incarnation: Incarnation(1),
+        };
+        Spent {
+            attempt,
+            ran,
+            suspended: Span::ZERO,
+            cpu,
+        }
     }
 
     #[test]
@@ -69,8 +121,14 @@ mod tests {
         assert_eq!(bounded(honest, hour, 2), honest);
         for wild in [u64::MAX, 1 << 62, 1 << 40] {
             let cut = bounded(spent(Span(wild), Span(wild)), hour, 2);
-            assert!(cut.ran < hour + Span::from_secs(300) && cut.cpu < Span::from_secs(2 * 4_100), "{wild}: {cut:?}");
+            assert!(
+                cut.ran < hour + Span::from_secs(300) && cut.cpu < Span::from_secs(2 * 4_100),
+                "{wild}: {cut:?}"
+            );
         }
-        assert!(bounded(spent(Span(5), Span(u64::MAX)), hour, 1).cpu < Span::from_secs(1), "of the time that it ran");
+        assert!(
+            bounded(spent(Span(5), Span(u64::MAX)), hour, 1).cpu < Span::from_secs(1),
+            "of the time that it ran"
+        );
     }
 }

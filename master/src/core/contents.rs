@@ -1,5 +1,6 @@
-//! Whose content is whose: what users have sent, what of it no job of theirs needs, and what a host needs for the attempts that it
-//! was given. What is not here: the bytes, and how much anybody may send.
+//! Whose content is whose: what users have sent, what of it no job of theirs needs, and what a host
+//! needs for the attempts that it was given. What is not here: the bytes, and how much anybody may
+//! send.
 
 use common::content::BlobHash;
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span};
@@ -12,7 +13,8 @@ use crate::store::StoreError;
 pub(crate) enum Needs {
     /// It does.
     This,
-    /// Only if one of these lists of files has it: they are the states from which its attempts start.
+    /// Only if one of these lists of files has it: they are the states from which its attempts
+    /// start.
     FilesOf(Vec<BlobRef>),
 }
 
@@ -34,7 +36,9 @@ impl Core {
 
     /// A job needs what its user has sent.
     pub(super) fn content_needed(&mut self, user: &str, spec: &JobSpec) -> Result<(), StoreError> {
-        let Some(command) = spec.work.command() else { return Ok(()) };
+        let Some(command) = spec.work.command() else {
+            return Ok(());
+        };
         let bytes = self.store.content_is_needed(user, command.blobs())?;
         if let Some(sum) = self.unused.get_mut(user) {
             *sum = sum.saturating_sub(bytes);
@@ -48,14 +52,21 @@ impl Core {
         Ok(())
     }
 
-    /// Who sent content longer ago than this, of which no job of the sender's needs any, has to send it again.
+    /// Who sent content longer ago than this, of which no job of the sender's needs any, has to
+    /// send it again.
     pub(crate) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
         self.store.trim_content_of(self.now - grace)?;
         self.count_unused()
     }
 
-    /// These finished tasks are computed again: of what they left, this content is damaged or gone. Says how many are.
-    pub(crate) fn recompute(&mut self, job: JobId, tasks: &IdSet, gone: &[BlobHash]) -> Result<u64, StoreError> {
+    /// These finished tasks are computed again: of what they left, this content is damaged or gone.
+    /// Says how many are.
+    pub(crate) fn recompute(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+        gone: &[BlobHash],
+    ) -> Result<u64, StoreError> {
         let tasks = self.store.lose_results(job, tasks, gone, self.now)?;
         if tasks.is_empty() {
             return Ok(0);
@@ -67,11 +78,16 @@ impl Core {
         Ok(tasks.len())
     }
 
-    /// Whether the host needs this content: for an attempt that is on its books, as an input or for the state that it starts
-    /// from.
+    /// Whether the host needs this content: for an attempt that is on its books, as an input or for
+    /// the state that it starts from.
     pub(crate) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<Needs, StoreError> {
         let mut lists = Vec::new();
-        for attempt in self.scheduler.host(host).map(|status| status.attempts).unwrap_or_default() {
+        for attempt in self
+            .scheduler
+            .host(host)
+            .map(|status| status.attempts)
+            .unwrap_or_default()
+        {
             if self.is_input_of(attempt, hash) || self.store.state_needs(attempt.task, &hash)? {
                 return Ok(Needs::This);
             }
@@ -86,9 +102,16 @@ impl Core {
     }
 
     fn is_input_of(&self, attempt: AttemptId, hash: BlobHash) -> bool {
-        let Some(spec) = self.jobs.get(&attempt.task.job).map(|job| &job.spec) else { return false };
-        let Some(command) = spec.work.command() else { return false };
+        let Some(spec) = self.jobs.get(&attempt.task.job).map(|job| &job.spec) else {
+            return false;
+        };
+        let Some(command) = spec.work.command() else {
+            return false;
+        };
         let position = spec.tasks.ids.rank(attempt.task.index);
-        command.inputs.iter().any(|input| input.blob(position).is_some_and(|blob| blob.hash == hash))
+        command
+            .inputs
+            .iter()
+            .any(|input| input.blob(position).is_some_and(|blob| blob.hash == hash))
     }
 }

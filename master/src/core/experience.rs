@@ -1,4 +1,5 @@
-//! What the scheduler has learned of hosts, kept over restarts of the master. What it means is the scheduler's affair.
+//! What the scheduler has learned of hosts, kept over restarts of the master. What it means is the
+//! scheduler's affair.
 
 use common::{Span, Time};
 use scheduler::{Event, Experience};
@@ -8,7 +9,8 @@ use crate::store::StoreError;
 
 /// Under which key the store has it.
 const KEY: &str = "experience";
-/// So often it is written at most: what was learned within the last minute may be lost with a crash.
+/// So often it is written at most: what was learned within the last minute may be lost with a
+/// crash.
 const WRITE_EVERY: Span = Span::from_secs(60);
 
 /// When it was last written, and whether there is a reason to write it again.
@@ -19,10 +21,12 @@ pub(super) struct Notebook {
 }
 
 impl Core {
-    /// Gives the scheduler what earlier days have taught. What another version wrote and this one cannot read is left
-    /// out: it is learned anew.
+    /// Gives the scheduler what earlier days have taught. What another version wrote and this one
+    /// cannot read is left out: it is learned anew.
     pub(super) fn recall_experience(&mut self) -> Result<(), StoreError> {
-        let Some(bytes) = self.store.note(KEY)? else { return Ok(()) };
+        let Some(bytes) = self.store.note(KEY)? else {
+            return Ok(());
+        };
         match common::wire::decode::<Experience>(&bytes) {
             Ok(experience) => self.step(Event::Learned(Box::new(experience))),
             Err(error) => {
@@ -40,12 +44,19 @@ impl Core {
     /// Writes it down if there is a reason and it is not too soon.
     pub(crate) fn write_experience_if_due(&mut self) -> Result<(), StoreError> {
         let soon = self.now.since(self.notebook.written) < WRITE_EVERY;
-        if self.notebook.due && !soon { self.write_experience() } else { Ok(()) }
+        if self.notebook.due && !soon {
+            self.write_experience()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes it down.
     pub(crate) fn write_experience(&mut self) -> Result<(), StoreError> {
-        self.notebook = Notebook { written: self.now, due: false };
+        self.notebook = Notebook {
+            written: self.now,
+            due: false,
+        };
         match postcard::to_stdvec(&self.scheduler.experience()) {
             Ok(bytes) => self.store.set_meta(KEY, &bytes),
             Err(error) => {
@@ -66,5 +77,8 @@ impl Core {
 
 /// What [`Core::note_up`] has written.
 pub(crate) fn note_of(bytes: Vec<u8>) -> Option<Time> {
-    bytes.try_into().ok().map(|bytes| Time(u64::from_le_bytes(bytes)))
+    bytes
+        .try_into()
+        .ok()
+        .map(|bytes| Time(u64::from_le_bytes(bytes)))
 }

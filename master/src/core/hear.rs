@@ -1,5 +1,5 @@
-//! What a worker's messages mean for the core. What is not here: how messages travel, and content, which is looked at
-//! before the core hears of it.
+//! What a worker's messages mean for the core. What is not here: how messages travel, and content,
+//! which is looked at before the core hears of it.
 
 use common::HostId;
 use common::Span;
@@ -23,20 +23,44 @@ pub(crate) fn greeted(
     outbox: Outbox,
     heartbeat: Span,
 ) -> Result<Connected, Refusal> {
-    let invalid = |what: &str| Refusal::new(RefusalCode::Invalid, what, "is this a deskgrid worker?");
-    let ToMaster::Hello { versions, facts, status, held } = hello else {
+    let invalid =
+        |what: &str| Refusal::new(RefusalCode::Invalid, what, "is this a deskgrid worker?");
+    let ToMaster::Hello {
+        versions,
+        facts,
+        status,
+        held,
+    } = hello
+    else {
         return Err(invalid("the first message must be Hello"));
     };
     let version = Versions::ours().agree(&versions)?;
     if !(1..=MAX_SLOTS).contains(&facts.slots) {
-        return Err(invalid(&format!("a host has 1 to {MAX_SLOTS} slots, not {}", facts.slots)));
+        return Err(invalid(&format!(
+            "a host has 1 to {MAX_SLOTS} slots, not {}",
+            facts.slots
+        )));
     }
-    Ok(Connected { host, name, session, outbox, version, heartbeat, facts, status: sound(status), held })
+    Ok(Connected {
+        host,
+        name,
+        session,
+        outbox,
+        version,
+        heartbeat,
+        facts,
+        status: sound(status),
+        held,
+    })
 }
 
 /// A status whose numbers are what they must be.
 fn sound(status: Status) -> Status {
-    let cpu = if status.cpu.is_finite() { status.cpu.clamp(0.0, 1.0) } else { 0.0 };
+    let cpu = if status.cpu.is_finite() {
+        status.cpu.clamp(0.0, 1.0)
+    } else {
+        0.0
+    };
     Status { cpu, ..status }
 }
 
@@ -46,45 +70,79 @@ const WEEK: Span = Span::from_secs(7 * 86_400);
 /// A loan whose times are what they can be.
 fn possible(loan: Loan) -> Loan {
     let left = loan.left.min(WEEK);
-    Loan { left, again: loan.again.clamp(left, WEEK), longest: loan.longest.clamp(left, WEEK) }
+    Loan {
+        left,
+        again: loan.again.clamp(left, WEEK),
+        longest: loan.longest.clamp(left, WEEK),
+    }
 }
 
-/// Whether the content of all that a message delivers is here; the error names a completion that came without.
+/// Whether the content of all that a message delivers is here; the error names a completion that
+/// came without.
 pub(crate) fn content_is_here(contents: &dyn Contents, message: &ToMaster) -> Result<(), String> {
-    let ToMaster::Delivered(deliveries) = message else { return Ok(()) };
-    let whole = |completion: &common::Completion| completion.blobs().all(|blob| contents.has(&blob));
-    match deliveries.iter().find(|delivery| !whole(&delivery.completion)) {
-        Some(broken) => Err(format!("the completion of {} came without its content", broken.completion.attempt)),
+    let ToMaster::Delivered(deliveries) = message else {
+        return Ok(());
+    };
+    let whole =
+        |completion: &common::Completion| completion.blobs().all(|blob| contents.has(&blob));
+    match deliveries
+        .iter()
+        .find(|delivery| !whole(&delivery.completion))
+    {
+        Some(broken) => Err(format!(
+            "the completion of {} came without its content",
+            broken.completion.attempt
+        )),
         None => Ok(()),
     }
 }
 
 impl Core {
-    /// What a worker says on its session after the greeting. A state of an attempt is not for here: its content is read
-    /// first.
-    pub(crate) fn on_said(&mut self, host: HostId, session: SessionId, message: ToMaster) -> Result<(), StoreError> {
+    /// What a worker says on its session after the greeting. A state of an attempt is not for here:
+    /// its content is read first.
+    pub(crate) fn on_said(
+        &mut self,
+        host: HostId,
+        session: SessionId,
+        message: ToMaster,
+    ) -> Result<(), StoreError> {
         match message {
             ToMaster::Hello { .. } | ToMaster::Checkpoint { .. } => Ok(()),
-            ToMaster::Heartbeat { status, held } => self.on_heartbeat(host, session, sound(status), held),
-            ToMaster::Phases(held) => self.on_event(host, session, Event::AttemptsMoved { host, held }),
-            ToMaster::Delivered(deliveries) => {
-                deliveries.into_iter().try_for_each(|delivery| self.on_delivery(host, delivery))
+            ToMaster::Heartbeat { status, held } => {
+                self.on_heartbeat(host, session, sound(status), held)
             }
+            ToMaster::Phases(held) => {
+                self.on_event(host, session, Event::AttemptsMoved { host, held })
+            }
+            ToMaster::Delivered(deliveries) => deliveries
+                .into_iter()
+                .try_for_each(|delivery| self.on_delivery(host, delivery)),
             ToMaster::Returned { attempts, why } => {
                 tracing::debug!(%host, count = attempts.len(), why, "returned");
                 self.on_event(host, session, Event::AttemptsReturned { host, attempts })
             }
-            ToMaster::Owner(owner) => self.on_event(host, session, Event::OwnerChanged { host, owner }),
+            ToMaster::Owner(owner) => {
+                self.on_event(host, session, Event::OwnerChanged { host, owner })
+            }
             ToMaster::Closing => self.on_event(host, session, Event::HostClosing { host }),
             ToMaster::Leaving => self.on_event(host, session, Event::HostLeft { host }),
-            ToMaster::Recorded { last, stretches } => self.on_recorded(host, session, last, &stretches),
+            ToMaster::Recorded { last, stretches } => {
+                self.on_recorded(host, session, last, &stretches)
+            }
             ToMaster::Spent(spent) if self.is_current(host, session) => {
                 let spent = self.believed(host, spent)?;
                 self.store.attempt_spent(host, &spent, self.now)
             }
             ToMaster::Spent(_) => Ok(()),
             ToMaster::Instance(run) => self.on_instance(host, session, run),
-            ToMaster::Lent(loan) => self.on_event(host, session, Event::HostLent { host, loan: loan.map(possible) }),
+            ToMaster::Lent(loan) => self.on_event(
+                host,
+                session,
+                Event::HostLent {
+                    host,
+                    loan: loan.map(possible),
+                },
+            ),
         }
     }
 }

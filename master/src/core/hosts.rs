@@ -27,7 +27,8 @@ pub(super) struct Host {
     draining: bool,
     /// Whose it is, in an admin's words.
     pub(super) owner: Option<String>,
-    /// The host that stands for all of its owner's, as the scheduler was last told; itself where nothing was said.
+    /// The host that stands for all of its owner's, as the scheduler was last told; itself where
+    /// nothing was said.
     pub(super) party: Option<HostId>,
     /// Since when this process has known it.
     known: Time,
@@ -132,15 +133,30 @@ impl Host {
     }
 }
 
-/// How many attempts a host can hold frozen: so many for each slot, if its memory has room for them.
+/// How many attempts a host can hold frozen: so many for each slot, if its memory has room for
+/// them.
 fn holds_frozen(facts: &HostFacts, per_slot: u32) -> u32 {
     let rooms = u32::try_from(facts.memory_mib / FROZEN_MIB).unwrap_or(u32::MAX);
-    facts.slots.saturating_mul(per_slot).min(rooms.saturating_sub(facts.slots))
+    facts
+        .slots
+        .saturating_mul(per_slot)
+        .min(rooms.saturating_sub(facts.slots))
 }
 
 impl Core {
     pub(super) fn restore_host(&mut self, restored: RestoredHost) -> Result<(), StoreError> {
-        let RestoredHost { id, name, facts, draining, finished, lost, heard, revoked, owner, valid } = restored;
+        let RestoredHost {
+            id,
+            name,
+            facts,
+            draining,
+            finished,
+            lost,
+            heard,
+            revoked,
+            owner,
+            valid,
+        } = restored;
         let known = facts.as_ref().map(|facts| Event::HostKnown {
             host: id,
             speed: facts.speed,
@@ -148,17 +164,36 @@ impl Core {
             habit: Habit::default(),
         });
         let offers = facts.as_ref().map(HostFacts::offers);
-        let host = Host { facts, draining, owner, finished, lost, heard, revoked, ..Host::new(name, self.now) };
+        let host = Host {
+            facts,
+            draining,
+            owner,
+            finished,
+            lost,
+            heard,
+            revoked,
+            ..Host::new(name, self.now)
+        };
         self.hosts.insert(id, host);
         if revoked {
             return Ok(());
         }
         if valid > 0 {
-            self.step(Event::HostStanding { host: id, party: id, valid })?;
+            self.step(Event::HostStanding {
+                host: id,
+                party: id,
+                valid,
+            })?;
         }
         known.map_or(Ok(()), |known| self.step(known))?;
-        offers.map_or(Ok(()), |offers| self.step(Event::HostOffers { host: id, offers }))?;
-        if draining { self.step(Event::HostDrained { host: id }) } else { Ok(()) }
+        offers.map_or(Ok(()), |offers| {
+            self.step(Event::HostOffers { host: id, offers })
+        })?;
+        if draining {
+            self.step(Event::HostDrained { host: id })
+        } else {
+            Ok(())
+        }
     }
 
     /// A worker said hello. An earlier session of the same host ends.
@@ -166,39 +201,87 @@ impl Core {
         if self.is_revoked(connected.host) {
             return Ok(());
         }
-        let Connected { host: id, name, session, outbox, version, heartbeat, facts, status, held } = connected;
+        let Connected {
+            host: id,
+            name,
+            session,
+            outbox,
+            version,
+            heartbeat,
+            facts,
+            status,
+            held,
+        } = connected;
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
-        let facts = HostFacts { slots: facts.slots.min(self.limits.slots_per_host), ..facts };
+        let facts = HostFacts {
+            slots: facts.slots.min(self.limits.slots_per_host),
+            ..facts
+        };
         let slots = facts.slots;
         let speed = facts.speed;
         let frozen = holds_frozen(&facts, self.frozen_per_slot);
-        let offers = Offers { together: true, frozen, ..facts.offers() };
+        let offers = Offers {
+            together: true,
+            frozen,
+            ..facts.offers()
+        };
         self.store.host_facts(id, &facts)?;
         let now = self.now;
-        let host = self.hosts.entry(id).or_insert_with(|| Host::new(name.clone(), now));
+        let host = self
+            .hosts
+            .entry(id)
+            .or_insert_with(|| Host::new(name.clone(), now));
         if host.session.replace((session, outbox)).is_some() {
             // Also after a connection that died unnoticed; only its repetition is a reason to look.
-            tracing::warn!(host = name, "a newer session replaces an older one: do two workers use one identity?");
+            tracing::warn!(
+                host = name,
+                "a newer session replaces an older one: do two workers use one identity?"
+            );
         }
-        host.facts = Some(HostFacts { name: name.clone(), ..facts });
+        host.facts = Some(HostFacts {
+            name: name.clone(),
+            ..facts
+        });
         host.heard = Some(now);
         host.cpu = Some(status.cpu);
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
         self.tell_windows(id)?;
-        self.step(Event::HostJoined { host: id, slots, speed, status, held })?;
+        self.step(Event::HostJoined {
+            host: id,
+            slots,
+            speed,
+            status,
+            held,
+        })?;
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);
         let incarnation = self.incarnation;
-        let welcome = ToWorker::Welcome { version, host: id, name, incarnation, heartbeat, abandon };
+        let welcome = ToWorker::Welcome {
+            version,
+            host: id,
+            name,
+            incarnation,
+            heartbeat,
+            abandon,
+        };
         self.mail(id).welcome = Some(welcome);
         Ok(())
     }
 
-    /// A run of a host's worker says which one it is. Gives the answer to one that another has replaced before.
-    pub(crate) fn on_instance(&mut self, id: HostId, session: SessionId, run: Uuid) -> Result<(), StoreError> {
-        let Some(host) = self.hosts.get_mut(&id).filter(|h| h.session.as_ref().is_some_and(|(s, _)| *s == session))
+    /// A run of a host's worker says which one it is. Gives the answer to one that another has
+    /// replaced before.
+    pub(crate) fn on_instance(
+        &mut self,
+        id: HostId,
+        session: SessionId,
+        run: Uuid,
+    ) -> Result<(), StoreError> {
+        let Some(host) = self
+            .hosts
+            .get_mut(&id)
+            .filter(|h| h.session.as_ref().is_some_and(|(s, _)| *s == session))
         else {
             return Ok(());
         };
@@ -206,7 +289,10 @@ impl Core {
             return Ok(());
         }
         let name = host.name.clone();
-        tracing::warn!(host = name, "two workers use one identity: the one that was replaced before is sent away");
+        tracing::warn!(
+            host = name,
+            "two workers use one identity: the one that was replaced before is sent away"
+        );
         let why = format!("another worker has the identity of {name}, too");
         let hint = "was this PC's disk copied? join again with a token of its own: deskgrid worker start --rejoin \
                     --master HOST:PORT --join TOKEN";
@@ -215,7 +301,11 @@ impl Core {
     }
 
     /// A session ended. If the host has another one by now, that changes nothing.
-    pub(crate) fn on_disconnected(&mut self, id: HostId, session: SessionId) -> Result<(), StoreError> {
+    pub(crate) fn on_disconnected(
+        &mut self,
+        id: HostId,
+        session: SessionId,
+    ) -> Result<(), StoreError> {
         let current = self.is_current(id, session);
         match self.hosts.get_mut(&id) {
             Some(host) if current => {
@@ -232,9 +322,14 @@ impl Core {
         }
     }
 
-    /// Something that a host's worker said, in the words of the scheduler. What an earlier session said late counts no
-    /// more: the present one has said what is held.
-    pub(crate) fn on_event(&mut self, host: HostId, session: SessionId, event: Event) -> Result<(), StoreError> {
+    /// Something that a host's worker said, in the words of the scheduler. What an earlier session
+    /// said late counts no more: the present one has said what is held.
+    pub(crate) fn on_event(
+        &mut self,
+        host: HostId,
+        session: SessionId,
+        event: Event,
+    ) -> Result<(), StoreError> {
         if !self.is_current(host, session) {
             return Ok(());
         }
@@ -246,7 +341,8 @@ impl Core {
         self.hosts.get(&id).is_some_and(|host| host.revoked)
     }
 
-    /// A host is let in no more: what it holds is to run elsewhere, and what it still says does not count.
+    /// A host is let in no more: what it holds is to run elsewhere, and what it still says does not
+    /// count.
     pub(super) fn on_revoked(&mut self, id: HostId) -> Result<(), StoreError> {
         // Its session stays until whoever revokes closes the connection, with the reason.
         if let Some(host) = self.hosts.get_mut(&id) {
@@ -276,13 +372,20 @@ impl Core {
         self.on_event(host, session, Event::HostHeard { host, status, held })
     }
 
-    /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the other, after the
-    /// commit.
-    pub(crate) fn on_delivery(&mut self, host: HostId, delivery: Delivery) -> Result<(), StoreError> {
+    /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the
+    /// other, after the commit.
+    pub(crate) fn on_delivery(
+        &mut self,
+        host: HostId,
+        delivery: Delivery,
+    ) -> Result<(), StoreError> {
         if self.is_revoked(host) {
             return Ok(());
         }
-        let Delivery { mut completion, ago } = delivery;
+        let Delivery {
+            mut completion,
+            ago,
+        } = delivery;
         self.hold_against_time(host, &mut completion)?;
         let attempt = completion.attempt;
         let outcome = completion.outcome.clone();
@@ -290,7 +393,12 @@ impl Core {
         self.foresee_share(&completion)?;
         self.delivered = Some((completion, self.now - ago));
         self.note_heard(host);
-        self.step(Event::AttemptEnded { host, attempt, outcome, ran })?;
+        self.step(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome,
+            ran,
+        })?;
         self.delivered = None;
         self.tell_stirred()
     }
@@ -301,9 +409,12 @@ impl Core {
         facts.map_or(1, |facts| facts.cores.clamp(1, MOST_CORES))
     }
 
-    /// Whether the host has claimed nothing before, since the master was started, that cannot be true.
+    /// Whether the host has claimed nothing before, since the master was started, that cannot be
+    /// true.
     pub(super) fn first_wild_claim(&mut self, id: HostId) -> bool {
-        self.hosts.get_mut(&id).is_some_and(|host| !std::mem::replace(&mut host.claimed_wildly, true))
+        self.hosts
+            .get_mut(&id)
+            .is_some_and(|host| !std::mem::replace(&mut host.claimed_wildly, true))
     }
 
     fn note_heard(&mut self, id: HostId) {
@@ -314,7 +425,9 @@ impl Core {
     }
 
     pub(super) fn on_host_changed(&self, id: HostId, state: HostState, owner: Option<YieldReason>) {
-        let Some(host) = self.hosts.get(&id) else { return };
+        let Some(host) = self.hosts.get(&id) else {
+            return;
+        };
         match owner {
             Some(reason) => tracing::info!(host = host.name, %state, %reason),
             // Between ready and busy with every task: of interest only to those who look closely.
@@ -322,8 +435,15 @@ impl Core {
         }
     }
 
-    pub(super) fn count_host(&mut self, id: HostId, finished: u64, lost: u64) -> Result<(), StoreError> {
-        let Some(host) = self.hosts.get_mut(&id) else { return Ok(()) };
+    pub(super) fn count_host(
+        &mut self,
+        id: HostId,
+        finished: u64,
+        lost: u64,
+    ) -> Result<(), StoreError> {
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return Ok(());
+        };
         host.finished += finished;
         host.lost += lost;
         // Losses are rare and worth a write; finished tasks are written when the session ends.
@@ -342,24 +462,42 @@ impl Core {
             host.draining = draining;
         }
         self.store.host_draining(id, draining)?;
-        self.step(if draining { Event::HostDrained { host: id } } else { Event::HostUndrained { host: id } })
+        self.step(if draining {
+            Event::HostDrained { host: id }
+        } else {
+            Event::HostUndrained { host: id }
+        })
     }
 
-    /// The hosts of these names (a name, or `host-N`; none given: all). A name that no host has is the error.
+    /// The hosts of these names (a name, or `host-N`; none given: all). A name that no host has is
+    /// the error.
     pub(crate) fn host_views(&self, names: &[String]) -> Result<Vec<HostView>, String> {
         if names.is_empty() {
-            return Ok(self.hosts.keys().filter_map(|id| self.host_view(*id)).collect());
+            return Ok(self
+                .hosts
+                .keys()
+                .filter_map(|id| self.host_view(*id))
+                .collect());
         }
         names
             .iter()
-            .map(|name| self.find_host(name).and_then(|id| self.host_view(id)).ok_or_else(|| name.clone()))
+            .map(|name| {
+                self.find_host(name)
+                    .and_then(|id| self.host_view(id))
+                    .ok_or_else(|| name.clone())
+            })
             .collect()
     }
 
     /// The host with this name, or of this number.
     pub(crate) fn find_host(&self, name: &str) -> Option<HostId> {
-        let by_name = self.hosts.iter().find(|(_, host)| host.name == name).map(|(id, _)| *id);
-        let by_number = || common::wire::client::host_number(name).filter(|id| self.hosts.contains_key(id));
+        let by_name = self
+            .hosts
+            .iter()
+            .find(|(_, host)| host.name == name)
+            .map(|(id, _)| *id);
+        let by_number =
+            || common::wire::client::host_number(name).filter(|id| self.hosts.contains_key(id));
         by_name.or_else(by_number)
     }
 
@@ -383,7 +521,10 @@ impl Core {
         let never = || Some("its worker has not connected since the master started".to_owned());
         Some(HostView {
             id,
-            facts: HostFacts { name: host.name.clone(), ..facts },
+            facts: HostFacts {
+                name: host.name.clone(),
+                ..facts
+            },
             state: status.as_ref().map_or(HostState::Lost, |s| s.state),
             reason: match host.revoked {
                 true => Some("its identity was revoked".to_owned()),
@@ -393,7 +534,10 @@ impl Core {
             heard: host.heard,
             cpu_availability: host.cpu.filter(|_| connected).map(f64::from),
             slots_usable: status.as_ref().map_or(0, |s| s.usable_slots),
-            owner_active: status.as_ref().filter(|s| s.connected).map(|s| s.owner != OwnerState::Away),
+            owner_active: status
+                .as_ref()
+                .filter(|s| s.connected)
+                .map(|s| s.owner != OwnerState::Away),
             attempts: status.map_or_else(Vec::new, |s| s.attempts),
             finished: host.finished,
             lost: host.lost,
@@ -404,11 +548,16 @@ impl Core {
 
     /// The name of a host, for lists that the store made.
     pub(crate) fn host_names(&self) -> Vec<(HostId, String)> {
-        self.hosts.iter().map(|(id, host)| (*id, host.name.clone())).collect()
+        self.hosts
+            .iter()
+            .map(|(id, host)| (*id, host.name.clone()))
+            .collect()
     }
 
     pub(super) fn send(&mut self, id: HostId, mail: HostMail) {
-        let Some((_, outbox)) = self.hosts.get(&id).and_then(|host| host.session.as_ref()) else { return };
+        let Some((_, outbox)) = self.hosts.get(&id).and_then(|host| host.session.as_ref()) else {
+            return;
+        };
         for message in mail.messages() {
             outbox.send(message);
         }
@@ -416,13 +565,21 @@ impl Core {
 
     /// Leaves out of a host's view what belongs to others than this user.
     pub(crate) fn only_own(&self, view: &mut HostView, user: &str) {
-        view.attempts.retain(|attempt| self.is_of(attempt.task.job, user));
+        view.attempts
+            .retain(|attempt| self.is_of(attempt.task.job, user));
     }
 
     /// How many hosts are in each state.
     pub(crate) fn host_states(&self) -> Vec<(HostState, usize)> {
-        let states: Vec<HostState> =
-            self.hosts.keys().filter_map(|id| self.scheduler.host(*id)).map(|s| s.state).collect();
-        HostState::ALL.iter().map(|state| (*state, states.iter().filter(|s| *s == state).count())).collect()
+        let states: Vec<HostState> = self
+            .hosts
+            .keys()
+            .filter_map(|id| self.scheduler.host(*id))
+            .map(|s| s.state)
+            .collect();
+        HostState::ALL
+            .iter()
+            .map(|state| (*state, states.iter().filter(|s| *s == state).count()))
+            .collect()
     }
 }

@@ -9,8 +9,8 @@ use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::job::CommandSpec;
 use common::view::{
-    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView, TaskCounts,
-    TaskState, WidthView,
+    AttemptState, CounterView, ExplainView, Forecast, JobState, JobView, LimitsView, PromiseView,
+    TaskCounts, TaskState, WidthView,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId, Span, Time};
@@ -100,48 +100,94 @@ fn past(since: Option<Span>) -> Refusal {
         Some(since) => format!("the deadline is past: it was {since} ago by the master's clock"),
         None => "a deadline of no time at all is past".to_owned(),
     };
-    let hint = "a date to come, or so long from now: --deadline 2h (deskgrid doctor compares the clocks)";
+    let hint =
+        "a date to come, or so long from now: --deadline 2h (deskgrid doctor compares the clocks)";
     Refusal::new(RefusalCode::Invalid, what, hint)
 }
 
-/// The refusal of a submission that names content which is not here, or not its user's to name: the answer is the same.
+/// The refusal of a submission that names content which is not here, or not its user's to name: the
+/// answer is the same.
 pub(crate) fn content_is_missing(hash: &BlobHash) -> Refusal {
     let what = format!("the content {hash} of an input is not here");
-    Refusal::new(RefusalCode::Conflict, what, "send it first; if it was there a moment ago, submit again")
+    Refusal::new(
+        RefusalCode::Conflict,
+        what,
+        "send it first; if it was there a moment ago, submit again",
+    )
 }
 
 /// Who estimates, and of what.
 fn estimator(spec: &JobSpec, user: &str) -> Estimator {
-    let first = |command: &CommandSpec| command.argv.first().map_or("", |program| program.as_str()).to_owned();
+    let first = |command: &CommandSpec| {
+        command
+            .argv
+            .first()
+            .map_or("", |program| program.as_str())
+            .to_owned()
+    };
     let program = spec.work.command().map_or_else(|| "noop".to_owned(), first);
-    Estimator { user: user.to_owned(), program }
+    Estimator {
+        user: user.to_owned(),
+        program,
+    }
 }
 
 /// What of a job concerns the scheduler.
-fn bag((spec, estimates): (&JobSpec, Vec<Span>), user: &str, submitted: Time, disclosed: bool) -> Bag {
+fn bag(
+    (spec, estimates): (&JobSpec, Vec<Span>),
+    user: &str,
+    submitted: Time,
+    disclosed: bool,
+) -> Bag {
     let estimator = estimator(spec, user);
     let deadline = spec.rules.deadline.map(|deadline| submitted + deadline);
-    let terms = Terms { deadline, estimates, estimator };
+    let terms = Terms {
+        deadline,
+        estimates,
+        estimator,
+    };
     let tasks = spec.tasks.ids.clone();
     let ranks = spec.work.ranks().copied();
-    Bag { tasks, rules: spec.rules.clone(), terms, disclosed, ranks }
+    Bag {
+        tasks,
+        rules: spec.rules.clone(),
+        terms,
+        disclosed,
+        ranks,
+    }
 }
 
 fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
         Phase::Staging => (AttemptState::Staging, None),
-        Phase::Ready => (AttemptState::Staging, Some("ready, and waits for the other ranks".to_owned())),
+        Phase::Ready => (
+            AttemptState::Staging,
+            Some("ready, and waits for the other ranks".to_owned()),
+        ),
         Phase::Running | Phase::Ended => (AttemptState::Running, None),
         Phase::Suspended(reason) => (AttemptState::Suspended, Some(reason.to_string())),
-        Phase::Held => (AttemptState::Suspended, Some("another task goes first".to_owned())),
+        Phase::Held => (
+            AttemptState::Suspended,
+            Some("another task goes first".to_owned()),
+        ),
     };
-    let suspended = live.suspended + live.suspended_since.map_or(Span::ZERO, |since| now.since(since));
-    LiveAttempt { state, reason, suspended_since: live.suspended_since, ran: live.ran, suspended }
+    let suspended = live.suspended
+        + live
+            .suspended_since
+            .map_or(Span::ZERO, |since| now.since(since));
+    LiveAttempt {
+        state,
+        reason,
+        suspended_since: live.suspended_since,
+        ran: live.ran,
+        suspended,
+    }
 }
 
 impl Core {
-    /// Takes a submission that [`super::check_spec`] has passed, or says why not. Nothing is remembered of one that is not taken.
+    /// Takes a submission that [`super::check_spec`] has passed, or says why not. Nothing is
+    /// remembered of one that is not taken.
     pub(crate) fn submit(
         &mut self,
         request: RequestId,
@@ -163,8 +209,12 @@ impl Core {
         if let Some(refusal) = super::speculation::undisclosable(&spec).filter(|_| disclosed) {
             return Ok(Err(refusal));
         }
-        // However long its files took to come here, or whatever the client's clock says: a date stays that date.
-        spec.rules.deadline = asked.deadline.map(|date| date.since(self.now)).or(spec.rules.deadline);
+        // However long its files took to come here, or whatever the client's clock says: a date
+        // stays that date.
+        spec.rules.deadline = asked
+            .deadline
+            .map(|date| date.since(self.now))
+            .or(spec.rules.deadline);
         if spec.rules.deadline == Some(Span::ZERO) {
             return Ok(Err(past(asked.deadline.map(|date| self.now.since(date)))));
         }
@@ -176,27 +226,54 @@ impl Core {
         let limits = self.limits_of(&bag);
         let width = self.width_of(&bag);
         if dry_run || promise.is_err() {
-            return Ok(Ok(Submitted { job: None, again: false, predicted: None, promise, limits, width }));
+            return Ok(Ok(Submitted {
+                job: None,
+                again: false,
+                predicted: None,
+                promise,
+                limits,
+                width,
+            }));
         }
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
         }
         let estimates = &bag.terms.estimates[..];
         let now = self.now;
-        let job = self.store.add_job(&NewJob { request, body_hash, user, spec: &spec, estimates, now })?;
+        let job = self.store.add_job(&NewJob {
+            request,
+            body_hash,
+            user,
+            spec: &spec,
+            estimates,
+            now,
+        })?;
         self.content_needed(user, &spec)?;
         if disclosed {
             self.store.disclose(job, self.now)?;
         }
-        let entry = Job { disclosed, ..Job::new(spec, user.to_owned(), body.len() as u64, self.now) };
+        let entry = Job {
+            disclosed,
+            ..Job::new(spec, user.to_owned(), body.len() as u64, self.now)
+        };
         self.enter(job, entry);
-        self.step(Event::JobSubmitted { job, bag: Box::new(bag) })?;
+        self.step(Event::JobSubmitted {
+            job,
+            bag: Box::new(bag),
+        })?;
         self.foretell_start(job)?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
         let predicted = self.forecast(job);
         let width = self.width(job).or(width);
-        Ok(Ok(Submitted { job: Some(job), again: false, predicted, promise, limits, width }))
+        Ok(Ok(Submitted {
+            job: Some(job),
+            again: false,
+            predicted,
+            promise,
+            limits,
+            width,
+        }))
     }
 
     /// The answer to a submission whose request made a job before, if it is the same.
@@ -204,28 +281,54 @@ impl Core {
         &self,
         (request, user, body_hash): (RequestId, &str, [u8; 32]),
         spec: &JobSpec,
-        Requested { job, body_hash: before, user: whose }: &Requested,
+        Requested {
+            job,
+            body_hash: before,
+            user: whose,
+        }: &Requested,
     ) -> Result<Result<Submitted, SubmitError>, StoreError> {
         let what = if whose != user {
             format!("request {request} was used by somebody else")
         } else if *before != body_hash {
             format!("request {request} was used for job {job}, which is another submission")
         } else {
-            let promised = self.store.promise(*job)?.filter(|promised| !promised.withdrawn);
+            let promised = self
+                .store
+                .promise(*job)?
+                .filter(|promised| !promised.withdrawn);
             let estimates = self.quality(&estimator(spec, user));
-            let promise = promised.map(|Promised { deadline, finish, probability, probation, .. }| PromiseView {
-                deadline,
-                finish,
-                probability,
-                probation,
-                estimates,
-            });
+            let promise = promised.map(
+                |Promised {
+                     deadline,
+                     finish,
+                     probability,
+                     probation,
+                     ..
+                 }| PromiseView {
+                    deadline,
+                    finish,
+                    probability,
+                    probation,
+                    estimates,
+                },
+            );
             let predicted = self.forecast(*job);
             let limits = self.limits(*job);
             let width = self.width(*job);
-            return Ok(Ok(Submitted { job: Some(*job), again: true, predicted, promise: Ok(promise), limits, width }));
+            return Ok(Ok(Submitted {
+                job: Some(*job),
+                again: true,
+                predicted,
+                promise: Ok(promise),
+                limits,
+                width,
+            }));
         };
-        Ok(Err(Refusal::new(RefusalCode::Conflict, what, "give each submission a request id of its own")))
+        Ok(Err(Refusal::new(
+            RefusalCode::Conflict,
+            what,
+            "give each submission a request id of its own",
+        )))
     }
 
     /// Why a user has to wait before another job of so many bytes is taken, if so.
@@ -233,10 +336,15 @@ impl Core {
         let limits = &self.limits;
         let (jobs, open) = self.open_of.get(user).copied().unwrap_or_default();
         let what = if jobs >= limits.open_jobs_per_user {
-            format!("{user} has {jobs} jobs that are not settled, which is as many as this master takes of one user")
+            format!(
+                "{user} has {jobs} jobs that are not settled, which is as many as this master takes of one user"
+            )
         } else if open.saturating_add(bytes) > limits.open_spec_bytes_per_user {
             let most = limits.open_spec_bytes_per_user;
-            format!("{user}'s unsettled jobs would take {} bytes of the {most} of one user", open.saturating_add(bytes))
+            format!(
+                "{user}'s unsettled jobs would take {} bytes of the {most} of one user",
+                open.saturating_add(bytes)
+            )
         } else {
             return None;
         };
@@ -254,7 +362,9 @@ impl Core {
 
     /// A job is settled.
     pub(super) fn leave(&mut self, id: JobId) {
-        let Some(job) = self.jobs.remove(&id) else { return };
+        let Some(job) = self.jobs.remove(&id) else {
+            return;
+        };
         if let Some((jobs, bytes)) = self.open_of.get_mut(&job.user) {
             *jobs = jobs.saturating_sub(1);
             *bytes = bytes.saturating_sub(job.bytes);
@@ -290,12 +400,24 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn bring_back(&mut self, restored: crate::store::Restored) -> Result<(), StoreError> {
+    pub(super) fn bring_back(
+        &mut self,
+        restored: crate::store::Restored,
+    ) -> Result<(), StoreError> {
         let view = restored.view;
         let job = view.job;
         let disclosed = self.store.disclosure(job)?.is_some();
-        let mut bag = bag((&restored.spec, restored.estimates), &view.user, view.submitted, disclosed);
-        if restored.promised.as_ref().is_some_and(|promised| promised.withdrawn) {
+        let mut bag = bag(
+            (&restored.spec, restored.estimates),
+            &view.user,
+            view.submitted,
+            disclosed,
+        );
+        if restored
+            .promised
+            .as_ref()
+            .is_some_and(|promised| promised.withdrawn)
+        {
             bag.terms.deadline = None;
         }
         let entry = Job {
@@ -307,23 +429,40 @@ impl Core {
             ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
-        self.step(Event::JobRestored { job, bag: Box::new(bag), progress: Box::new(restored.progress) })
+        self.step(Event::JobRestored {
+            job,
+            bag: Box::new(bag),
+            progress: Box::new(restored.progress),
+        })
     }
 
     /// Stops the tasks (none given: all) of a job, and says how many were affected.
     pub(crate) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
-        let Some(before) = self.scheduler.job_counts(job) else { return Ok(0) };
+        let Some(before) = self.scheduler.job_counts(job) else {
+            return Ok(0);
+        };
         self.step(Event::JobCancelled { job, tasks })?;
-        // A job that is settled by this has left the scheduler: then everything that was open is cancelled.
+        // A job that is settled by this has left the scheduler: then everything that was open is
+        // cancelled.
         let cancelled = |after: TaskCounts| after.cancelled - before.cancelled;
-        Ok(self.scheduler.job_counts(job).map_or(before.total - before.settled(), cancelled))
+        Ok(self
+            .scheduler
+            .job_counts(job)
+            .map_or(before.total - before.settled(), cancelled))
     }
 
     /// Makes failed and cancelled tasks of a job wait again, and says how many.
-    pub(crate) fn retry(&mut self, job: JobId, tasks: &IdSet, only_failed: bool) -> Result<u64, StoreError> {
+    pub(crate) fn retry(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+        only_failed: bool,
+    ) -> Result<u64, StoreError> {
         // No rank is of use alone.
         let tried_again = |restored: &crate::store::Restored| restored.spec.work.ranks().is_none();
-        let Some(restored) = self.store.restore_job(job)?.filter(tried_again) else { return Ok(0) };
+        let Some(restored) = self.store.restore_job(job)?.filter(tried_again) else {
+            return Ok(0);
+        };
         let mut again = restored.progress.failed.clone();
         if !only_failed {
             again.union_with(&restored.progress.cancelled);
@@ -349,7 +488,11 @@ impl Core {
             return Ok(false);
         }
         let kept = self.store.kept_of(job)?;
-        let whose = if kept > 0 { self.store.job(job)?.map(|(view, ..)| view.user) } else { None };
+        let whose = if kept > 0 {
+            self.store.job(job)?.map(|(view, ..)| view.user)
+        } else {
+            None
+        };
         let unused = self.store.content_is_not_needed(job, self.now)?;
         self.store.forget_job(job)?;
         if unused {
@@ -361,8 +504,8 @@ impl Core {
         Ok(true)
     }
 
-    /// Removes those of these blobs, each with when somebody last counted on it, that no job needs, and says how many
-    /// bytes that were.
+    /// Removes those of these blobs, each with when somebody last counted on it, that no job needs,
+    /// and says how many bytes that were.
     pub(crate) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (blob, at) in old {
@@ -375,7 +518,9 @@ impl Core {
                     bytes += blob.size;
                     self.store.content_went(&blob.hash)?;
                 }
-                Err(error) => tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays"),
+                Err(error) => {
+                    tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays")
+                }
             }
         }
         if bytes > 0 {
@@ -389,9 +534,15 @@ impl Core {
         self.jobs.get(&job).is_some_and(|job| job.user == user)
     }
 
-    /// The jobs of these that are not settled, as they are now. Of those in these states (none given: any) it says when they
-    /// should start, if they wait, and when the first `forecasts` should be done.
-    pub(crate) fn live_jobs(&self, jobs: &IdSet, states: &[JobState], forecasts: usize) -> Vec<JobView> {
+    /// The jobs of these that are not settled, as they are now. Of those in these states (none
+    /// given: any) it says when they should start, if they wait, and when the first `forecasts`
+    /// should be done.
+    pub(crate) fn live_jobs(
+        &self,
+        jobs: &IdSet,
+        states: &[JobState],
+        forecasts: usize,
+    ) -> Vec<JobView> {
         let mut views: Vec<JobView> = jobs.iter().filter_map(|id| self.view(JobId(id))).collect();
         let shown = |view: &&mut JobView| states.is_empty() || states.contains(&view.state);
         for view in views.iter_mut().filter(shown).take(forecasts) {
@@ -406,14 +557,21 @@ impl Core {
 
     /// Every job that is not settled, of all or of one user with those shared with that user.
     pub(crate) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
-        let visible =
-            |id: &JobId, job: &Job| user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0));
-        self.jobs.iter().filter(|(id, job)| visible(id, job)).map(|(id, _)| id.0).collect()
+        let visible = |id: &JobId, job: &Job| {
+            user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0))
+        };
+        self.jobs
+            .iter()
+            .filter(|(id, job)| visible(id, job))
+            .map(|(id, _)| id.0)
+            .collect()
     }
 
     /// Those of these that are not settled.
     pub(crate) fn open_of(&self, jobs: &IdSet) -> IdSet {
-        jobs.iter().filter(|id| self.jobs.contains_key(&JobId(*id))).collect()
+        jobs.iter()
+            .filter(|id| self.jobs.contains_key(&JobId(*id)))
+            .collect()
     }
 
     /// Without a forecast.
@@ -450,15 +608,27 @@ impl Core {
     /// The present state of a job's tasks; none of a settled job.
     pub(crate) fn live_job(&self, job: JobId) -> Option<LiveJob> {
         self.jobs.get(&job)?;
-        let states = [TaskState::Disclosed, TaskState::Waiting, TaskState::Running, TaskState::Suspended];
-        let states =
-            states.into_iter().filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?))).collect();
+        let states = [
+            TaskState::Disclosed,
+            TaskState::Waiting,
+            TaskState::Running,
+            TaskState::Suspended,
+        ];
+        let states = states
+            .into_iter()
+            .filter_map(|state| Some((state, self.scheduler.tasks_in(job, state)?)))
+            .collect();
         let now = self.now;
-        let attempts = self.scheduler.live_attempts(job).map(|live| (live.attempt, live_attempt(&live, now))).collect();
+        let attempts = self
+            .scheduler
+            .live_attempts(job)
+            .map(|live| (live.attempt, live_attempt(&live, now)))
+            .collect();
         Some(LiveJob { states, attempts })
     }
 
-    /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's to tell.
+    /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's
+    /// to tell.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
         let promise = self.promise_status(job);
@@ -466,23 +636,51 @@ impl Core {
         let predicted = self.forecast(job);
         let starts = self.starts(job);
         let width = self.width(job);
-        let view = JobView { predicted, starts, promise, limits, width, ..view };
+        let view = JobView {
+            predicted,
+            starts,
+            promise,
+            limits,
+            width,
+            ..view
+        };
         let why = self.scheduler.explain(job)?;
-        let name = |id| self.hosts.get(&id).map_or_else(|| id.to_string(), |host| host.name.clone());
-        let held_up = why.held_up.iter().map(|row| (row.words(&name(row.host)), row.tasks.to_string()));
-        let waiting = why.tasks.into_iter().map(|(reason, tasks)| (reason, tasks.to_string()));
+        let name = |id| {
+            self.hosts
+                .get(&id)
+                .map_or_else(|| id.to_string(), |host| host.name.clone())
+        };
+        let held_up = why
+            .held_up
+            .iter()
+            .map(|row| (row.words(&name(row.host)), row.tasks.to_string()));
+        let waiting = why
+            .tasks
+            .into_iter()
+            .map(|(reason, tasks)| (reason, tasks.to_string()));
         let waiting = waiting.chain(held_up).collect();
         Some(ExplainView {
             job: view,
             waiting,
-            hosts: why.hosts.into_iter().map(|(id, reason)| (name(id), reason)).collect(),
+            hosts: why
+                .hosts
+                .into_iter()
+                .map(|(id, reason)| (name(id), reason))
+                .collect(),
             duplicates: Vec::new(),
         })
     }
 
     /// Writes what has changed of a job.
-    pub(super) fn write_job(&mut self, id: JobId, state: JobState, ended: Option<Time>) -> Result<(), StoreError> {
-        let Some(job) = self.jobs.get(&id) else { return Ok(()) };
+    pub(super) fn write_job(
+        &mut self,
+        id: JobId,
+        state: JobState,
+        ended: Option<Time>,
+    ) -> Result<(), StoreError> {
+        let Some(job) = self.jobs.get(&id) else {
+            return Ok(());
+        };
         let tasks = self.scheduler.job_counts(id).unwrap_or_default();
         let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
         let row = JobRow {
@@ -501,12 +699,18 @@ impl Core {
     /// When the job is expected to be finished.
     fn forecast(&self, id: JobId) -> Option<Forecast> {
         let scheduler::Prediction { finish, low, high } = self.scheduler.predict(id, self.now)?;
-        Some(Forecast { finish, interval: Some((low, high)) })
+        Some(Forecast {
+            finish,
+            interval: Some((low, high)),
+        })
     }
 
     /// Notes the first prediction that can be made of a job's makespan.
     pub(super) fn predict(&mut self, id: JobId) {
-        let open = self.jobs.get(&id).is_some_and(|job| job.predicted_makespan.is_none());
+        let open = self
+            .jobs
+            .get(&id)
+            .is_some_and(|job| job.predicted_makespan.is_none());
         if !open {
             return;
         }
@@ -518,7 +722,9 @@ impl Core {
 
     /// Whether the job's tasks keep their state.
     pub(super) fn saves(&self, job: JobId) -> bool {
-        self.jobs.get(&job).is_some_and(|job| job.spec.rules.checkpoint)
+        self.jobs
+            .get(&job)
+            .is_some_and(|job| job.spec.rules.checkpoint)
     }
 
     /// Whether a state of this attempt can be of use, and is this host's to save.
@@ -526,7 +732,8 @@ impl Core {
         Ok(self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)?)
     }
 
-    /// Keeps a complete state of an attempt, if it is one that this host was given and that can still be of use.
+    /// Keeps a complete state of an attempt, if it is one that this host was given and that can
+    /// still be of use.
     pub(crate) fn on_saved(
         &mut self,
         host: HostId,
@@ -534,10 +741,17 @@ impl Core {
         saved: Saved,
         blobs: &[BlobHash],
     ) -> Result<(), StoreError> {
-        let saved = Saved { taken: self.now, ..saved };
+        let saved = Saved {
+            taken: self.now,
+            ..saved
+        };
         if self.takes_state(host, attempt)? {
             let kept = self.store.keep_checkpoint(attempt, &saved, blobs)?;
-            let what = if kept { "state saved" } else { "state not kept: the task's has more in it" };
+            let what = if kept {
+                "state saved"
+            } else {
+                "state not kept: the task's has more in it"
+            };
             tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "{what}");
         }
         Ok(())
@@ -586,6 +800,17 @@ impl Job {
         let disclosed = false;
         let foretold = false;
         let spec = Arc::new(spec);
-        Self { spec, reason, user, disclosed, bytes, submitted, started, predicted_makespan, promised, foretold }
+        Self {
+            spec,
+            reason,
+            user,
+            disclosed,
+            bytes,
+            submitted,
+            started,
+            predicted_makespan,
+            promised,
+            foretold,
+        }
     }
 }

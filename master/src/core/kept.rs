@@ -1,6 +1,6 @@
-//! How much is kept of what was executed and nobody has requested: so much of each user, so much in all. The oldest goes
-//! first; whose share is full has no more disclosed work started, whatever is kept of others. What is not here: the rows
-//! (`store::kept`), and content, which is swept.
+//! How much is kept of what was executed and nobody has requested: so much of each user, so much in
+//! all. The oldest goes first; whose share is full has no more disclosed work started, whatever is
+//! kept of others. What is not here: the rows (`store::kept`), and content, which is swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,11 @@ use super::Core;
 use crate::limits::Limits;
 use crate::store::{Removed, StoreError, bytes_left};
 
-/// From this part of a user's share on, in per cent, nothing more of that user's is started that nobody has requested.
+/// From this part of a user's share on, in per cent, nothing more of that user's is started that
+/// nobody has requested.
 const FULL: u64 = 90;
-/// A share that has overflown stays full until less than this part of it is kept, in per cent: outputs of one size never
-/// come below it by what had to go for the next.
+/// A share that has overflown stays full until less than this part of it is kept, in per cent:
+/// outputs of one size never come below it by what had to go for the next.
 const ROOMY: u64 = 50;
 
 /// How much is kept, and may be, in bytes.
@@ -24,7 +25,8 @@ pub(super) struct Shelf {
     most: (u64, u64),
     by_user: BTreeMap<String, u64>,
     total: u64,
-    /// Users whose own outputs were more than their shares since one was last requested, forgotten or removed for others.
+    /// Users whose own outputs were more than their shares since one was last requested, forgotten
+    /// or removed for others.
     overflown: BTreeSet<String>,
     /// Users whose shares are full, as the scheduler was last told.
     full: BTreeSet<String>,
@@ -35,8 +37,15 @@ pub(super) struct Shelf {
 impl Shelf {
     pub(super) fn of(limits: &Limits, by_user: BTreeMap<String, u64>) -> Self {
         let most = (limits.unrequested_bytes, limits.unrequested_bytes_per_user);
-        let total = by_user.values().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        Self { most, by_user, total, ..Self::default() }
+        let total = by_user
+            .values()
+            .fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        Self {
+            most,
+            by_user,
+            total,
+            ..Self::default()
+        }
     }
 
     fn add(&mut self, user: &str, bytes: u64) {
@@ -59,21 +68,22 @@ impl Shelf {
         self.by_user.get(user).copied().unwrap_or(0)
     }
 
-    /// Whether so many bytes are at least this part of a user's share, which is never more than there may be of all.
+    /// Whether so many bytes are at least this part of a user's share, which is never more than
+    /// there may be of all.
     fn fill(&self, bytes: u64, percent: u64) -> bool {
         u128::from(bytes) * 100 >= u128::from(self.most.0.min(self.most.1)) * u128::from(percent)
     }
 
-    /// Whether a user's share is as good as full, with so many bytes more. Where not even one output fits, nothing is kept,
-    /// and nobody could make room.
+    /// Whether a user's share is as good as full, with so many bytes more. Where not even one
+    /// output fits, nothing is kept, and nobody could make room.
     fn is_full(&self, user: &str, more: u64) -> bool {
         let bytes = self.of_user(user).saturating_add(more);
         let overflown = self.overflown.contains(user) && self.fill(bytes, ROOMY);
         bytes > 0 && (self.fill(bytes, FULL) || overflown)
     }
 
-    /// Something of `whose` is removed, since there is more of `by` now. Who fills a share overflows it; who had to give
-    /// way to others has room.
+    /// Something of `whose` is removed, since there is more of `by` now. Who fills a share
+    /// overflows it; who had to give way to others has room.
     fn remove(&mut self, whose: &str, bytes: u64, by: &str) {
         if self.fill(self.of_user(by), FULL) {
             self.overflown.insert(by.to_owned());
@@ -96,11 +106,22 @@ impl Shelf {
 }
 
 impl Core {
-    /// Keeps what an attempt did and left; where nobody has requested its task, only as long as there is room.
-    pub(super) fn keep_result(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
+    /// Keeps what an attempt did and left; where nobody has requested its task, only as long as
+    /// there is room.
+    pub(super) fn keep_result(
+        &mut self,
+        completion: &Completion,
+        ended: Time,
+    ) -> Result<(), StoreError> {
         let task = completion.attempt.task;
-        let user = self.jobs.get(&task.job).filter(|job| job.disclosed).map(|job| job.user.clone());
-        let Some(user) = user else { return self.store.attempt_result(completion, ended) };
+        let user = self
+            .jobs
+            .get(&task.job)
+            .filter(|job| job.disclosed)
+            .map(|job| job.user.clone());
+        let Some(user) = user else {
+            return self.store.attempt_result(completion, ended);
+        };
         if !self.store.is_unrequested(task)? {
             return self.store.attempt_result(completion, ended);
         }
@@ -108,7 +129,12 @@ impl Core {
         self.shelf.add(&user, bytes);
         self.shelf.stirred.insert(user.clone());
         while let Some(whose) = self.shelf.excess(&user) {
-            let Some(Removed { attempt, user: whose, bytes }) = self.store.remove_oldest(whose, self.now)? else {
+            let Some(Removed {
+                attempt,
+                user: whose,
+                bytes,
+            }) = self.store.remove_oldest(whose, self.now)?
+            else {
                 break;
             };
             tracing::info!(task = %attempt.task, user = whose, bytes, "unrequested output removed: it takes too much");
@@ -118,11 +144,14 @@ impl Core {
         Ok(())
     }
 
-    /// What an attempt has left is about to be kept. If its user's share is full then, nothing more is to be started in the
-    /// slot that is free now. Once it is kept, or is not, [`Core::tell_stirred`] says how it is.
+    /// What an attempt has left is about to be kept. If its user's share is full then, nothing more
+    /// is to be started in the slot that is free now. Once it is kept, or is not,
+    /// [`Core::tell_stirred`] says how it is.
     pub(super) fn foresee_share(&mut self, completion: &Completion) -> Result<(), StoreError> {
         let task = completion.attempt.task;
-        let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else { return Ok(()) };
+        let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else {
+            return Ok(());
+        };
         let user = job.user.clone();
         if self.store.is_unrequested(task)? && self.shelf.is_full(&user, bytes_left(completion)) {
             self.tell_share(&user, true)?;
@@ -131,8 +160,8 @@ impl Core {
         Ok(())
     }
 
-    /// Tells the scheduler of everybody of whom more or less is kept than before, whether there is room for what more of
-    /// their disclosed tasks would leave.
+    /// Tells the scheduler of everybody of whom more or less is kept than before, whether there is
+    /// room for what more of their disclosed tasks would leave.
     pub(super) fn tell_stirred(&mut self) -> Result<(), StoreError> {
         let stirred = std::mem::take(&mut self.shelf.stirred);
         stirred.iter().try_for_each(|user| self.tell_share_of(user))
@@ -150,8 +179,16 @@ impl Core {
         if !told {
             return Ok(());
         }
-        tracing::info!(user, full, bytes = self.shelf.of_user(user), "the share of unrequested output");
-        self.step(Event::ShareFull { user: user.to_owned(), full })
+        tracing::info!(
+            user,
+            full,
+            bytes = self.shelf.of_user(user),
+            "the share of unrequested output"
+        );
+        self.step(Event::ShareFull {
+            user: user.to_owned(),
+            full,
+        })
     }
 
     /// So much of a user's is requested or forgotten: there may be room again.
@@ -167,8 +204,13 @@ impl Core {
         users.iter().try_for_each(|user| self.tell_share_of(user))
     }
 
-    /// Tasks of a job were requested, of which some may have been executed and their results removed: those run again.
-    pub(super) fn run_removed_again(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+    /// Tasks of a job were requested, of which some may have been executed and their results
+    /// removed: those run again.
+    pub(super) fn run_removed_again(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+    ) -> Result<(), StoreError> {
         let removed = self.store.removed(job, tasks)?;
         if removed.is_empty() {
             return Ok(());
@@ -178,11 +220,17 @@ impl Core {
             self.store.result_is_gone(job, *task)?;
         }
         if self.scheduler.job_state(job).is_some() {
-            self.step(Event::ResultsGone { job, tasks: removed })?;
+            self.step(Event::ResultsGone {
+                job,
+                tasks: removed,
+            })?;
         } else if let Some(restored) = self.store.restore_job(job)? {
             self.bring_back(restored)?;
         }
-        let state = self.scheduler.job_state(job).unwrap_or(common::view::JobState::Waiting);
+        let state = self
+            .scheduler
+            .job_state(job)
+            .unwrap_or(common::view::JobState::Waiting);
         self.write_job(job, state, None)
     }
 }
@@ -192,7 +240,11 @@ mod tests {
     use super::*;
 
     fn shelf() -> Shelf {
-        let limits = Limits { unrequested_bytes: 100, unrequested_bytes_per_user: 50, ..Limits::default() };
+        let limits = Limits {
+            unrequested_bytes: 100,
+            unrequested_bytes_per_user: 50,
+            ..Limits::default()
+        };
         Shelf::of(&limits, BTreeMap::new())
     }
 
@@ -205,19 +257,30 @@ mod tests {
         assert_eq!(shelf.excess("ann"), None);
         shelf.add("bob", 40);
         shelf.add("cyd", 11);
-        assert_eq!(shelf.excess("cyd"), Some(None), "all of it is more than there may be");
+        assert_eq!(
+            shelf.excess("cyd"),
+            Some(None),
+            "all of it is more than there may be"
+        );
         shelf.take("ann", 50);
-        assert_eq!((shelf.total, shelf.excess("cyd"), shelf.of_user("ann")), (51, None, 0));
+        assert_eq!(
+            (shelf.total, shelf.excess("cyd"), shelf.of_user("ann")),
+            (51, None, 0)
+        );
     }
 
     #[test]
-    fn a_share_is_full_a_little_before_something_has_to_go_and_after_it_had_to_but_not_when_it_is_empty() {
+    fn a_share_is_full_a_little_before_something_has_to_go_and_after_it_had_to_but_not_when_it_is_empty()
+     {
         let mut shelf = shelf();
         assert!(shelf.is_full("ann", 60) && !shelf.is_full("ann", 0));
         shelf.add("ann", 44);
         assert!(!shelf.is_full("ann", 0) && shelf.is_full("ann", 1));
         shelf.remove("ann", 0, "ann");
-        assert!(!shelf.is_full("ann", 0), "it was the total that was too small");
+        assert!(
+            !shelf.is_full("ann", 0),
+            "it was the total that was too small"
+        );
         shelf.add("ann", 16);
         shelf.remove("ann", 30, "ann");
         assert!(shelf.is_full("ann", 0));

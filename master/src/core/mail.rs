@@ -1,4 +1,5 @@
-//! What one group of changes has to say to one host, put into as few messages as the frame limit allows.
+//! What one group of changes has to say to one host, put into as few messages as the frame limit
+//! allows.
 
 use common::AttemptId;
 use common::wire::Refusal;
@@ -36,7 +37,8 @@ pub(crate) struct HostMail {
     pub(crate) refuse: Option<Refusal>,
 }
 
-/// Messages grow to about this size; with one more entry of at most as much they stay below the frame limit.
+/// Messages grow to about this size; with one more entry of at most as much they stay below the
+/// frame limit.
 const FULL: usize = 100 * 1024;
 /// More than any id takes.
 const ID_BYTES: usize = 24;
@@ -45,22 +47,39 @@ pub(crate) const MAX_ASSIGNMENT: usize = FULL;
 
 /// At least the bytes that an assignment takes in a message.
 pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
-    let Errand::Command(command) = &assignment.work else { return 2 * ID_BYTES };
+    let Errand::Command(command) = &assignment.work else {
+        return 2 * ID_BYTES;
+    };
     let text = |s: &str| s.len() + 4;
-    let strings = command.argv.iter().chain(&command.outputs).map(|s| text(s)).sum::<usize>();
-    let env = command.env.iter().map(|(k, v)| text(k) + text(v)).sum::<usize>();
-    let inputs = command.inputs.iter().map(|input| text(input.path.as_str()) + 48).sum::<usize>();
+    let strings = command
+        .argv
+        .iter()
+        .chain(&command.outputs)
+        .map(|s| text(s))
+        .sum::<usize>();
+    let env = command
+        .env
+        .iter()
+        .map(|(k, v)| text(k) + text(v))
+        .sum::<usize>();
+    let inputs = command
+        .inputs
+        .iter()
+        .map(|input| text(input.path.as_str()) + 48)
+        .sum::<usize>();
     // The fixed part of it, a saved state included, takes less than this.
     12 * ID_BYTES + strings + env + inputs + command.stdin.as_ref().map_or(0, |p| text(p.as_str()))
 }
 
 impl HostMail {
-    /// Takes an assignment out that is not on its way yet; whether there was one. An order to end what is assigned behind it
-    /// would come too early.
+    /// Takes an assignment out that is not on its way yet; whether there was one. An order to end
+    /// what is assigned behind it would come too early.
     pub(crate) fn take_back(&mut self, attempt: AttemptId) -> bool {
         let before = self.assign.len() + self.together.len();
-        self.assign.retain(|assignment| assignment.attempt != attempt);
-        self.together.retain(|assignment| assignment.attempt != attempt);
+        self.assign
+            .retain(|assignment| assignment.attempt != attempt);
+        self.together
+            .retain(|assignment| assignment.attempt != attempt);
         self.assign.len() + self.together.len() < before
     }
 
@@ -75,31 +94,55 @@ impl HostMail {
         }
         for (id, why) in self.stop {
             match messages.last_mut() {
-                Some(ToWorker::Stop { attempts, why: before })
-                    if *before == why && attempts.len() < FULL / ID_BYTES =>
+                Some(ToWorker::Stop {
+                    attempts,
+                    why: before,
+                }) if *before == why && attempts.len() < FULL / ID_BYTES => {
+                    attempts.push(id);
+                }
+                _ => messages.push(ToWorker::Stop {
+                    attempts: vec![id],
+                    why,
+                }),
+            }
+        }
+        messages.extend(self.give_way.into_iter().map(|(id, why)| ToWorker::Yield {
+            attempts: vec![id],
+            why,
+        }));
+        for (id, held) in self.hold {
+            match messages.last_mut() {
+                Some(ToWorker::Hold { attempts, frozen })
+                    if *frozen == held && attempts.len() < FULL / ID_BYTES =>
                 {
                     attempts.push(id);
                 }
-                _ => messages.push(ToWorker::Stop { attempts: vec![id], why }),
-            }
-        }
-        messages.extend(self.give_way.into_iter().map(|(id, why)| ToWorker::Yield { attempts: vec![id], why }));
-        for (id, held) in self.hold {
-            match messages.last_mut() {
-                Some(ToWorker::Hold { attempts, frozen }) if *frozen == held && attempts.len() < FULL / ID_BYTES => {
-                    attempts.push(id);
-                }
-                _ => messages.push(ToWorker::Hold { attempts: vec![id], frozen: held }),
+                _ => messages.push(ToWorker::Hold {
+                    attempts: vec![id],
+                    frozen: held,
+                }),
             }
         }
         if self.beat || !self.abandon.is_empty() {
             let mut chunks = self.abandon.chunks(FULL / ID_BYTES);
-            messages.push(ToWorker::Beat { abandon: chunks.next().unwrap_or_default().to_vec() });
-            messages.extend(chunks.map(|ids| ToWorker::Beat { abandon: ids.to_vec() }));
+            messages.push(ToWorker::Beat {
+                abandon: chunks.next().unwrap_or_default().to_vec(),
+            });
+            messages.extend(chunks.map(|ids| ToWorker::Beat {
+                abandon: ids.to_vec(),
+            }));
         }
         messages.extend(batches(self.assign).into_iter().map(ToWorker::Assign));
-        messages.extend(batches(self.together).into_iter().map(ToWorker::AssignTogether));
-        messages.extend(self.begin.chunks(FULL / ID_BYTES).map(|ids| ToWorker::Begin(ids.to_vec())));
+        messages.extend(
+            batches(self.together)
+                .into_iter()
+                .map(ToWorker::AssignTogether),
+        );
+        messages.extend(
+            self.begin
+                .chunks(FULL / ID_BYTES)
+                .map(|ids| ToWorker::Begin(ids.to_vec())),
+        );
         messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
         messages
     }
@@ -138,7 +181,9 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// The way to the worker of this connection, and what comes out at its end.
     pub(crate) fn new(connection: Connection) -> (Self, Receiver<ToWorker>) {
-        Self::closing(Box::new(move || connection.close(VarInt::from_u32(2), b"it does not read what it is told")))
+        Self::closing(Box::new(move || {
+            connection.close(VarInt::from_u32(2), b"it does not read what it is told")
+        }))
     }
 
     /// The way to a worker without a connection: one that does not read is told nothing more.
@@ -151,8 +196,8 @@ impl Outbox {
         (Self { tx, close }, rx)
     }
 
-    /// Sends, or ends the session. A session that is going away takes nothing; what was in the message is settled when
-    /// the worker is back.
+    /// Sends, or ends the session. A session that is going away takes nothing; what was in the
+    /// message is settled when the worker is back.
     pub(super) fn send(&self, message: ToWorker) {
         if matches!(self.tx.try_send(message), Err(TrySendError::Full(_))) {
             (self.close)();
@@ -168,7 +213,11 @@ mod tests {
     use common::{Incarnation, JobId, TaskId};
 
     fn attempt(index: u32) -> AttemptId {
-        AttemptId { task: TaskId::new(JobId(u32::MAX), index), number: u32::MAX, incarnation: Incarnation(u32::MAX) }
+        AttemptId {
+            task: TaskId::new(JobId(u32::MAX), index),
+            number: u32::MAX,
+            incarnation: Incarnation(u32::MAX),
+        }
     }
 
     #[test]
@@ -205,7 +254,10 @@ mod tests {
             report_every: None,
             work: Errand::Command(Box::new(command(90_000))),
         };
-        let mut two = HostMail { assign: vec![big(1), big(2)], ..HostMail::default() };
+        let mut two = HostMail {
+            assign: vec![big(1), big(2)],
+            ..HostMail::default()
+        };
         assert!(two.take_back(attempt(1)) && !two.take_back(attempt(1)));
         assert!(matches!(&two.messages()[..], [ToWorker::Assign(left)] if left.len() == 1));
 
@@ -220,9 +272,37 @@ mod tests {
         let messages = mail.messages();
         assert!(messages.iter().all(|m| encode(m).is_ok()));
         let count = |f: fn(&ToWorker) -> usize| messages.iter().map(f).sum::<usize>();
-        assert_eq!(count(|m| if let ToWorker::Assign(a) = m { a.len() } else { 0 }), 10);
-        assert_eq!(count(|m| if let ToWorker::Stop { attempts, .. } = m { attempts.len() } else { 0 }), 20_000);
-        assert_eq!(count(|m| if let ToWorker::Acknowledged(a) = m { a.len() } else { 0 }), 20_000);
-        assert_eq!(count(|m| if let ToWorker::Beat { abandon } = m { abandon.len() } else { 0 }), 20_000);
+        assert_eq!(
+            count(|m| if let ToWorker::Assign(a) = m {
+                a.len()
+            } else {
+                0
+            }),
+            10
+        );
+        assert_eq!(
+            count(|m| if let ToWorker::Stop { attempts, .. } = m {
+                attempts.len()
+            } else {
+                0
+            }),
+            20_000
+        );
+        assert_eq!(
+            count(|m| if let ToWorker::Acknowledged(a) = m {
+                a.len()
+            } else {
+                0
+            }),
+            20_000
+        );
+        assert_eq!(
+            count(|m| if let ToWorker::Beat { abandon } = m {
+                abandon.len()
+            } else {
+                0
+            }),
+            20_000
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! The one thread that owns the scheduler and the store's writer. It keeps the step law: take what has come, step the
-//! scheduler for each event, make everything durable in one commit, and only then send and answer. While a commit runs,
-//! the next group collects.
+//! The one thread that owns the scheduler and the store's writer. It keeps the step law: take what
+//! has come, step the scheduler for each event, make everything durable in one commit, and only
+//! then send and answer. While a commit runs, the next group collects.
 
 mod agree;
 mod apply;
@@ -135,7 +135,11 @@ pub(crate) struct Stopped;
 
 impl From<Stopped> for Refusal {
     fn from(_: Stopped) -> Self {
-        Refusal::new(RefusalCode::Unavailable, "the master is shutting down", "try again when it is back")
+        Refusal::new(
+            RefusalCode::Unavailable,
+            "the master is shutting down",
+            "try again when it is back",
+        )
     }
 }
 
@@ -156,7 +160,10 @@ impl Handle {
     }
 
     /// Lets the core do something for which nobody waits.
-    pub(crate) fn tell(&self, work: impl FnOnce(&mut Core) -> Result<(), StoreError> + Send + 'static) {
+    pub(crate) fn tell(
+        &self,
+        work: impl FnOnce(&mut Core) -> Result<(), StoreError> + Send + 'static,
+    ) {
         let work: Work = Box::new(move |core| {
             work(core)?;
             Ok(Box::new(|| ()))
@@ -166,8 +173,8 @@ impl Handle {
     }
 }
 
-/// Opens the store's contents into a core and starts its thread. The thread ends, with its result and a closed store, when
-/// it is told to or every handle is gone; and when the store fails.
+/// Opens the store's contents into a core and starts its thread. The thread ends, with its result
+/// and a closed store, when it is told to or every handle is gone; and when the store fails.
 pub(crate) fn start(
     clock: Clock,
     store: Writer,
@@ -176,7 +183,11 @@ pub(crate) fn start(
     compare: UnboundedSender<Comparison>,
     room: Arc<Room>,
 ) -> Result<(Handle, Incarnation, Thread), MasterError> {
-    let around = Around { blobs: Box::new(blobs), room: Some(room), compare };
+    let around = Around {
+        blobs: Box::new(blobs),
+        room: Some(room),
+        compare,
+    };
     let mut core = Core::begin(clock.now(), store, config, around, Laws::KEPT)?;
     let changed = core.changed.1.subscribe();
     let settled = core.settled.1.subscribe();
@@ -187,14 +198,22 @@ pub(crate) fn start(
         .spawn(move || {
             let ended = core.run(&work, clock);
             if ended.is_err() {
-                // A store that failed is not closed: closing it would copy into it what may never have reached the disk.
-                // What is durable is read again at the next start.
+                // A store that failed is not closed: closing it would copy into it what may never
+                // have reached the disk. What is durable is read again at the next start.
                 std::mem::forget(core);
             }
             ended
         })
         .map_err(|e| MasterError::Core(e.to_string()))?;
-    Ok((Handle { inbox, changed, settled }, incarnation, thread))
+    Ok((
+        Handle {
+            inbox,
+            changed,
+            settled,
+        },
+        incarnation,
+        thread,
+    ))
 }
 
 /// What lies around a core.
@@ -217,7 +236,11 @@ impl Core {
         laws: Laws,
     ) -> Result<Self, MasterError> {
         let (counted, taken_up) = store.begin(now)?;
-        let incarnation = if laws.fence_by_incarnation { counted } else { Incarnation(1) };
+        let incarnation = if laws.fence_by_incarnation {
+            counted
+        } else {
+            Incarnation(1)
+        };
         if let Some(TakenUp { copied, tokens }) = taken_up {
             tracing::warn!(copied_s = copied.0 / 1_000_000, tokens, %incarnation, "the store is a copy: join tokens of then are revoked");
         }
@@ -233,10 +256,15 @@ impl Core {
             ..Settings::default()
         };
         let open = |path: &PathBuf| {
-            Recorder::open(path, &settings, incarnation).map_err(LinkError::file("cannot record to", path.clone()))
+            Recorder::open(path, &settings, incarnation)
+                .map_err(LinkError::file("cannot record to", path.clone()))
         };
         let recorder = config.record.as_ref().map(open).transpose()?;
-        let Around { blobs, room, compare } = around;
+        let Around {
+            blobs,
+            room,
+            compare,
+        } = around;
         let shelf = kept::Shelf::of(&config.limits, store.kept_by_user()?);
         let mut core = Core {
             now,
@@ -306,7 +334,10 @@ impl Core {
 
     /// How long nothing needs to be done if nothing comes.
     pub(crate) fn patience(&self, now: Time) -> Span {
-        self.scheduler.next_wakeup().map_or(BEAT, |at| at.since(now)).min(BEAT)
+        self.scheduler
+            .next_wakeup()
+            .map_or(BEAT, |at| at.since(now))
+            .min(BEAT)
     }
 
     /// It is now this late: what is due happens.
@@ -317,7 +348,11 @@ impl Core {
             tracing::warn!("stood still for {gap}: all leases are extended");
             self.step(Event::MasterPaused { span: gap })?;
         }
-        if self.scheduler.next_wakeup().is_some_and(|at| at <= self.now) {
+        if self
+            .scheduler
+            .next_wakeup()
+            .is_some_and(|at| at <= self.now)
+        {
             self.step(Event::Tick)?;
         }
         Ok(())

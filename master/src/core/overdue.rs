@@ -1,5 +1,6 @@
-//! Hosts that take work and do not begin it, while others have nothing to do: what they hold is taken back, and they get no
-//! more until an admin says so. A heartbeat alone keeps nothing. What is not here: attempts that run and do not end.
+//! Hosts that take work and do not begin it, while others have nothing to do: what they hold is
+//! taken back, and they get no more until an admin says so. A heartbeat alone keeps nothing. What
+//! is not here: attempts that run and do not end.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +17,16 @@ use crate::store::StoreError;
 const STAGING: u64 = 4;
 
 impl Core {
-    /// Takes back what was given to a host so long ago, was not begun, and need not have waited there: nothing runs on the host
-    /// and its owner lets tasks run. Only where another host is ready for it.
+    /// Takes back what was given to a host so long ago, was not begun, and need not have waited
+    /// there: nothing runs on the host and its owner lets tasks run. Only where another host is
+    /// ready for it.
     pub(crate) fn take_back(&mut self, within: Span) -> Result<(), StoreError> {
-        let ready = self.hosts.keys().filter(|id| self.status_is(**id, HostState::Ready)).copied().collect::<Vec<_>>();
+        let ready = self
+            .hosts
+            .keys()
+            .filter(|id| self.status_is(**id, HostState::Ready))
+            .copied()
+            .collect::<Vec<_>>();
         if ready.is_empty() {
             return Ok(());
         }
@@ -27,7 +34,11 @@ impl Core {
             if ready.iter().all(|other| *other == host) {
                 continue;
             }
-            let name = self.hosts.get(&host).map(|host| host.name.clone()).unwrap_or_default();
+            let name = self
+                .hosts
+                .get(&host)
+                .map(|host| host.name.clone())
+                .unwrap_or_default();
             let count = attempts.len();
             tracing::warn!(host = name, count, %within, "it began none of its tasks: they run elsewhere, and it gets no more");
             let why = format!(
@@ -41,14 +52,20 @@ impl Core {
     }
 
     fn status_is(&self, id: HostId, state: HostState) -> bool {
-        self.scheduler.host(id).is_some_and(|status| status.state == state && status.connected && !status.draining)
+        self.scheduler
+            .host(id)
+            .is_some_and(|status| status.state == state && status.connected && !status.draining)
     }
 
     /// What each host has not begun in time, of those on which nothing runs although it could.
     fn overdue(&self, within: Span) -> BTreeMap<HostId, Vec<AttemptId>> {
         let mut overdue: BTreeMap<HostId, Vec<AttemptId>> = BTreeMap::new();
         let mut works: BTreeMap<HostId, bool> = BTreeMap::new();
-        for live in self.scheduler.jobs().flat_map(|job| self.scheduler.live_attempts(job)) {
+        for live in self
+            .scheduler
+            .jobs()
+            .flat_map(|job| self.scheduler.live_attempts(job))
+        {
             let late = match live.phase {
                 Phase::Queued => within,
                 Phase::Staging => Span(within.0.saturating_mul(STAGING)),

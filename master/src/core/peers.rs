@@ -46,7 +46,9 @@ impl Core {
 
     /// Adds entries that others have made.
     pub(crate) fn audit_all(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
-        entries.iter().try_for_each(|entry| self.store.add_audit(entry))
+        entries
+            .iter()
+            .try_for_each(|entry| self.store.add_audit(entry))
     }
 
     /// Makes a join token.
@@ -69,9 +71,25 @@ impl Core {
             approval,
         })?;
         tracing::info!(token = view.id, %role, uses, approval, "token created");
-        let how = if approval { ", each to be approved" } else { "" };
-        self.audit(by, "token-create", &format!("token {}", view.id), Ok(&format!("for {uses} of role {role}{how}")))?;
-        Ok((JoinToken { id: view.id, secret, ca_key_hash }, view))
+        let how = if approval {
+            ", each to be approved"
+        } else {
+            ""
+        };
+        self.audit(
+            by,
+            "token-create",
+            &format!("token {}", view.id),
+            Ok(&format!("for {uses} of role {role}{how}")),
+        )?;
+        Ok((
+            JoinToken {
+                id: view.id,
+                secret,
+                ca_key_hash,
+            },
+            view,
+        ))
     }
 
     /// Every token.
@@ -89,7 +107,8 @@ impl Core {
         Ok(revoked)
     }
 
-    /// Lets somebody with a token in, or says why not. The certificate that goes with it is to expire at `expires`.
+    /// Lets somebody with a token in, or says why not. The certificate that goes with it is to
+    /// expire at `expires`.
     pub(crate) fn redeem(
         &mut self,
         from: &str,
@@ -98,7 +117,9 @@ impl Core {
         (key_hash, wanted): ([u8; 32], Wanted),
         expires: Time,
     ) -> Result<Redeemed, StoreError> {
-        let redeemed = self.store.redeem(token, secret_hash(secret), name, key_hash, wanted, self.now)?;
+        let redeemed =
+            self.store
+                .redeem(token, secret_hash(secret), name, key_hash, wanted, self.now)?;
         match &redeemed {
             Redeemed::Peer(peer) => {
                 tracing::info!(token, role = %peer.role, name = peer.name, "enrolled");
@@ -135,12 +156,21 @@ impl Core {
     }
 
     /// How whoever shows a certificate of this number and key stands.
-    pub(crate) fn authenticate(&mut self, id: Uuid, key_hash: [u8; 32]) -> Result<Standing, StoreError> {
+    pub(crate) fn authenticate(
+        &mut self,
+        id: Uuid,
+        key_hash: [u8; 32],
+    ) -> Result<Standing, StoreError> {
         self.store.standing(id, key_hash)
     }
 
     /// Takes the key of a renewal; false for who is not let in any more.
-    pub(crate) fn renew(&mut self, peer: &Peer, key_hash: [u8; 32], expires: Time) -> Result<bool, StoreError> {
+    pub(crate) fn renew(
+        &mut self,
+        peer: &Peer,
+        key_hash: [u8; 32],
+        expires: Time,
+    ) -> Result<bool, StoreError> {
         let renewed = self.store.renew_peer(peer.id, key_hash, expires)?;
         if renewed {
             tracing::info!(name = peer.name, "certificate renewed");
@@ -156,15 +186,20 @@ impl Core {
 
     /// Lets somebody in who waits for it.
     pub(crate) fn approve(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
-        let Some(peer) = self.store.peer_named(name)? else { return Ok(Judged::Nobody) };
+        let Some(peer) = self.store.peer_named(name)? else {
+            return Ok(Judged::Nobody);
+        };
         self.store.judge_peer(peer.id, IdentityState::Active)?;
         self.audit(by, "approve", name, Ok(""))?;
         Ok(Judged::Done(peer))
     }
 
-    /// Lets somebody in no more. What a host held waits for another one. The caller closes the connections.
+    /// Lets somebody in no more. What a host held waits for another one. The caller closes the
+    /// connections.
     pub(crate) fn revoke(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
-        let Some(peer) = self.store.peer_named(name)? else { return Ok(Judged::Nobody) };
+        let Some(peer) = self.store.peer_named(name)? else {
+            return Ok(Judged::Nobody);
+        };
         tracing::info!(name, by, "revoked");
         self.store.judge_peer(peer.id, IdentityState::Revoked)?;
         if let Some(host) = peer.host {
@@ -174,17 +209,25 @@ impl Core {
         Ok(Judged::Done(peer))
     }
 
-    /// Everybody of these names (none given: everybody) who has joined. A name that nobody has is the error.
-    pub(crate) fn identities(&self, names: &[String]) -> Result<Result<Vec<(Uuid, IdentityView)>, String>, StoreError> {
+    /// Everybody of these names (none given: everybody) who has joined. A name that nobody has is
+    /// the error.
+    pub(crate) fn identities(
+        &self,
+        names: &[String],
+    ) -> Result<Result<Vec<(Uuid, IdentityView)>, String>, StoreError> {
         let mut all = self.store.identities()?;
-        if let Some(missing) = names.iter().find(|name| all.iter().all(|(_, view)| view.name != **name)) {
+        if let Some(missing) = names
+            .iter()
+            .find(|name| all.iter().all(|(_, view)| view.name != **name))
+        {
             return Ok(Err(missing.clone()));
         }
         all.retain(|(_, view)| names.is_empty() || names.contains(&view.name));
         Ok(Ok(all))
     }
 
-    /// Lets another user look at jobs, or ends that; none where there is no such user. Gives for how many that is news.
+    /// Lets another user look at jobs, or ends that; none where there is no such user. Gives for
+    /// how many that is news.
     pub(crate) fn share(
         &mut self,
         by: &str,
@@ -202,7 +245,12 @@ impl Core {
             changed.push((job, u64::from(news)));
         }
         let what = if on { "share" } else { "unshare" };
-        self.audit(by, what, &format!("jobs {jobs}"), Ok(&format!("with {user}")))?;
+        self.audit(
+            by,
+            what,
+            &format!("jobs {jobs}"),
+            Ok(&format!("with {user}")),
+        )?;
         Ok(Some(changed))
     }
 }

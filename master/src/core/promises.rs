@@ -1,10 +1,11 @@
-//! What jobs with a deadline were promised: noted when it is, kept over restarts, and told with how it stands. What is not
-//! here: whether a promise is made, which the scheduler says.
+//! What jobs with a deadline were promised: noted when it is, kept over restarts, and told with how
+//! it stands. What is not here: whether a promise is made, which the scheduler says.
 
 use std::collections::BTreeMap;
 
 use common::view::{
-    CounterView, EstimatesView, HostState, LimitsView, PromiseState, PromiseStatus, PromiseView, QualityView,
+    CounterView, EstimatesView, HostState, LimitsView, PromiseState, PromiseStatus, PromiseView,
+    QualityView,
 };
 use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, JobId, Span, Time};
@@ -20,7 +21,10 @@ use crate::store::{Promised, StoreError};
 impl Core {
     /// How good somebody's estimates were.
     pub(super) fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
-        self.scheduler.estimates().source(estimator).and_then(|source| quality_view(source.quality()))
+        self.scheduler
+            .estimates()
+            .source(estimator)
+            .and_then(|source| quality_view(source.quality()))
     }
 
     /// How good people's estimates were, by user and program: everybody's, or one's.
@@ -36,24 +40,46 @@ impl Core {
         wanted.map(view).collect()
     }
 
-    /// What the bag will be promised when it is submitted now, if it has a deadline; or what would be instead.
+    /// What the bag will be promised when it is submitted now, if it has a deadline; or what would
+    /// be instead.
     ///
     /// # Errors
     /// Says why it can be promised nothing at all.
-    pub(super) fn promise(&self, bag: &Bag) -> Result<Result<Option<PromiseView>, Box<CounterView>>, Refusal> {
-        let Some(deadline) = bag.terms.deadline else { return Ok(Ok(None)) };
+    pub(super) fn promise(
+        &self,
+        bag: &Bag,
+    ) -> Result<Result<Option<PromiseView>, Box<CounterView>>, Refusal> {
+        let Some(deadline) = bag.terms.deadline else {
+            return Ok(Ok(None));
+        };
         let estimates = self.quality(&bag.terms.estimator);
         let view = |offer: Offer| {
-            let Offer { finish, probability, probation } = offer;
-            PromiseView { deadline, finish, probability, probation, estimates }
+            let Offer {
+                finish,
+                probability,
+                probation,
+            } = offer;
+            PromiseView {
+                deadline,
+                finish,
+                probability,
+                probation,
+                estimates,
+            }
         };
         match self.scheduler.would_admit(bag, self.now) {
             Ok(offer) => Ok(Ok(offer.map(view))),
             Err(refused) => {
                 let why = refused.to_string();
-                let Refused::TooLate { earliest, fits } = refused else { return Err(self.no_promise(&refused, why)) };
+                let Refused::TooLate { earliest, fits } = refused else {
+                    return Err(self.no_promise(&refused, why));
+                };
                 let earliest = Some((askable(earliest), earliest.since(self.now)));
-                Ok(Err(Box::new(CounterView { why, earliest, fits })))
+                Ok(Err(Box::new(CounterView {
+                    why,
+                    earliest,
+                    fits,
+                })))
             }
         }
     }
@@ -62,16 +88,23 @@ impl Core {
     fn no_promise(&self, refused: &Refused, why: String) -> Refusal {
         let (code, what, hint) = match refused {
             Refused::NoEstimate => {
-                let hint = "say it: --estimate 5m; it is learned once 20 tasks of the program are done";
+                let hint =
+                    "say it: --estimate 5m; it is learned once 20 tasks of the program are done";
                 (RefusalCode::NotAdmitted, why, hint)
             }
             Refused::NoHost => {
                 let hint = "ask again once there is one: deskgrid host list";
-                (RefusalCode::NotAdmitted, format!("{why}: {}", self.no_hosts()), hint)
+                (
+                    RefusalCode::NotAdmitted,
+                    format!("{why}: {}", self.no_hosts()),
+                    hint,
+                )
             }
-            Refused::NoPromises(_) => {
-                (RefusalCode::Invalid, why, "leave --policy away, or the deadline: deskgrid policy list")
-            }
+            Refused::NoPromises(_) => (
+                RefusalCode::Invalid,
+                why,
+                "leave --policy away, or the deadline: deskgrid policy list",
+            ),
             _ => (RefusalCode::Invalid, why, "nothing was submitted"),
         };
         Refusal::new(code, what, hint)
@@ -90,17 +123,38 @@ impl Core {
             };
             *counts.entry(word).or_insert(0u64) += 1;
         }
-        let told: Vec<String> = counts.into_iter().map(|(word, count)| format!("{count} {word}")).collect();
-        if told.is_empty() { "there is none yet".to_owned() } else { format!("of the hosts, {}", told.join(", ")) }
+        let told: Vec<String> = counts
+            .into_iter()
+            .map(|(word, count)| format!("{count} {word}"))
+            .collect();
+        if told.is_empty() {
+            "there is none yet".to_owned()
+        } else {
+            format!("of the hosts, {}", told.join(", "))
+        }
     }
 
     /// The job is promised this.
     pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> Result<(), StoreError> {
-        let Offer { finish, probability, probation } = offer;
+        let Offer {
+            finish,
+            probability,
+            probation,
+        } = offer;
         tracing::info!(job = %id, finish = finish.secs(), probability, "promised");
-        let Some(Keeping { made, deadline, .. }) = self.scheduler.keeping(id, self.now) else { return Ok(()) };
+        let Some(Keeping { made, deadline, .. }) = self.scheduler.keeping(id, self.now) else {
+            return Ok(());
+        };
         let limits = self.limits(id);
-        let promised = Promised { made, deadline, finish, probability, probation, withdrawn: false, limits };
+        let promised = Promised {
+            made,
+            deadline,
+            finish,
+            probability,
+            probation,
+            withdrawn: false,
+            limits,
+        };
         self.store.keep_promise(id, &promised)?;
         if let Some(job) = self.jobs.get_mut(&id) {
             job.promised = Some(promised);
@@ -109,12 +163,22 @@ impl Core {
     }
 
     /// An attempt of the job was killed to make room: whoever asks about the job is told.
-    pub(super) fn tell_policed(&mut self, attempt: AttemptId, why: &EndReason) -> Result<(), StoreError> {
+    pub(super) fn tell_policed(
+        &mut self,
+        attempt: AttemptId,
+        why: &EndReason,
+    ) -> Result<(), StoreError> {
         let id = attempt.task.job;
-        let Some(job) = self.jobs.get_mut(&id) else { return Ok(()) };
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return Ok(());
+        };
         job.reason = Some(format!("attempt {attempt} {why}"));
         self.changed.0 = true;
-        match self.scheduler.job_state(id).filter(|state| !state.settled()) {
+        match self
+            .scheduler
+            .job_state(id)
+            .filter(|state| !state.settled())
+        {
             Some(state) => self.write_job(id, state, None),
             // It is written when the job is settled, which comes next.
             None => Ok(()),
@@ -124,9 +188,15 @@ impl Core {
     /// Tasks of the job were tried again by hand: its promise was made anew, or counts no more.
     pub(super) fn renew_promise(&mut self, id: JobId) -> Result<(), StoreError> {
         let keeping = self.scheduler.keeping(id, self.now);
-        let Some(promised) = self.jobs.get_mut(&id).and_then(|job| job.promised.as_mut()) else { return Ok(()) };
+        let Some(promised) = self.jobs.get_mut(&id).and_then(|job| job.promised.as_mut()) else {
+            return Ok(());
+        };
         match keeping {
-            Some(Keeping { made, promised: finish, .. }) => (promised.made, promised.finish) = (made, finish),
+            Some(Keeping {
+                made,
+                promised: finish,
+                ..
+            }) => (promised.made, promised.finish) = (made, finish),
             None => promised.withdrawn = true,
         }
         let promised = promised.clone();
@@ -139,7 +209,10 @@ impl Core {
         if let Some(withdrawn) = promised.withdrawn() {
             return Some(withdrawn);
         }
-        let failed = self.scheduler.job_counts(id).map_or(0, |tasks| tasks.failed);
+        let failed = self
+            .scheduler
+            .job_counts(id)
+            .map_or(0, |tasks| tasks.failed);
         let (state, why) = standing(&self.scheduler.keeping(id, self.now)?, failed, self.now);
         Some(promised.status(state, why))
     }
@@ -147,17 +220,23 @@ impl Core {
     /// The limits that the job's next attempts get, where they are learned.
     pub(super) fn limits(&self, id: JobId) -> Option<LimitsView> {
         let job = self.jobs.get(&id)?;
-        self.scheduler.learned_limits(id).map(|limits| limits_view(limits, job.spec.rules.checkpoint))
+        self.scheduler
+            .learned_limits(id)
+            .map(|limits| limits_view(limits, job.spec.rules.checkpoint))
     }
 
     /// The limits that the bag's attempts would get, where they are learned.
     pub(super) fn limits_of(&self, bag: &Bag) -> Option<LimitsView> {
-        self.scheduler.limits_offered(bag).map(|limits| limits_view(limits, bag.rules.checkpoint))
+        self.scheduler
+            .limits_offered(bag)
+            .map(|limits| limits_view(limits, bag.rules.checkpoint))
     }
 
     /// Whether an attempt of this job that was killed at this limit had it from what was learned.
     pub(super) fn learned_limit(&self, id: JobId, limit: Span) -> bool {
-        self.jobs.get(&id).is_some_and(|job| job.spec.rules.timeout != Some(limit))
+        self.jobs
+            .get(&id)
+            .is_some_and(|job| job.spec.rules.timeout != Some(limit))
     }
 }
 
@@ -166,8 +245,16 @@ const TOLD: usize = 16;
 
 /// What can be shown of learned limits, of a job whose tasks may keep their state.
 fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
-    let LearnedLimits { runs, killed, zeta, sequence } = learned;
-    let Some(Sequence { cost, limits, done, .. }) = sequence else {
+    let LearnedLimits {
+        runs,
+        killed,
+        zeta,
+        sequence,
+    } = learned;
+    let Some(Sequence {
+        cost, limits, done, ..
+    }) = sequence
+    else {
         let why = if keeps {
             "tasks that keep their state go on where they were, and have no limits".to_owned()
         } else {
@@ -176,38 +263,84 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
                  are none, and time is reserved by --estimate"
             )
         };
-        return LimitsView { runs, killed, zeta, why: Some(why), ..LimitsView::default() };
+        return LimitsView {
+            runs,
+            killed,
+            zeta,
+            why: Some(why),
+            ..LimitsView::default()
+        };
     };
-    let limits = limits.iter().take(TOLD).map(|limit_s| Span::from_secs_f64(*limit_s)).collect();
+    let limits = limits
+        .iter()
+        .take(TOLD)
+        .map(|limit_s| Span::from_secs_f64(*limit_s))
+        .collect();
     let done = done.into_iter().take(TOLD).collect();
-    LimitsView { runs, killed, zeta, limits, done, expected: Some(Span::from_secs_f64(cost)), why: None }
+    LimitsView {
+        runs,
+        killed,
+        zeta,
+        limits,
+        done,
+        expected: Some(Span::from_secs_f64(cost)),
+        why: None,
+    }
 }
 
 /// What can be shown of somebody's estimates; nothing where nothing was estimated.
 pub(super) fn quality_view(quality: Quality) -> Option<QualityView> {
-    let Quality { ratio, qoe, compared, .. } = quality;
-    Some(QualityView { tasks: compared, ratio: ratio?, qoe: qoe? })
+    let Quality {
+        ratio,
+        qoe,
+        compared,
+        ..
+    } = quality;
+    Some(QualityView {
+        tasks: compared,
+        ratio: ratio?,
+        qoe: qoe?,
+    })
 }
 
 /// For so long after an answer the date in it can be asked for at least.
 const TO_ASK: Span = Span::from_secs(2);
 
-/// The earliest deadline as a date that can be asked for as it is printed: nothing is done while nobody asks, so that what
-/// was the earliest deadline a moment ago comes too soon now. A whole second.
+/// The earliest deadline as a date that can be asked for as it is printed: nothing is done while
+/// nobody asks, so that what was the earliest deadline a moment ago comes too soon now. A whole
+/// second.
 fn askable(earliest: Time) -> Time {
     let second = Span::from_secs(1).0;
-    Time((earliest + TO_ASK).0.div_ceil(second).saturating_mul(second))
+    Time(
+        (earliest + TO_ASK)
+            .0
+            .div_ceil(second)
+            .saturating_mul(second),
+    )
 }
 
 /// How a promise stands of whose tasks so many have failed for good, and why.
 fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String) {
-    let Keeping { deadline, expected, overdue, again, open, .. } = *keeping;
+    let Keeping {
+        deadline,
+        expected,
+        overdue,
+        again,
+        open,
+        ..
+    } = *keeping;
     let mut causes = Vec::new();
     if failed > 0 {
-        causes.push(format!("{} failed for good", counted(failed, "task has", "tasks have")));
+        causes.push(format!(
+            "{} failed for good",
+            counted(failed, "task has", "tasks have")
+        ));
     }
     if overdue > 0 {
-        causes.push(format!("{} for longer than was estimated", counted(overdue, "attempt runs", "attempts run")));
+        causes.push(format!(
+            "{} for longer than was estimated",
+            counted(overdue, "attempt runs", "attempts run")
+        ));
     }
     if again > 0 {
         causes.push(format!(
@@ -215,28 +348,53 @@ fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String)
             counted(again, "task waits", "tasks wait")
         ));
     }
-    let because = if causes.is_empty() { String::new() } else { format!(": {}", causes.join("; ")) };
+    let because = if causes.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", causes.join("; "))
+    };
     match expected {
         _ if now > deadline => {
             let left = counted(open, "task is", "tasks are");
             (
                 PromiseState::Broken,
-                format!("its deadline is over since {}, and {left} not done{because}", now.since(deadline)),
+                format!(
+                    "its deadline is over since {}, and {left} not done{because}",
+                    now.since(deadline)
+                ),
             )
         }
-        _ if failed > 0 => (PromiseState::Broken, format!("not all of it will be done{because}")),
-        None => (PromiseState::AtRisk, format!("no host takes work now that would do for all that waits{because}")),
-        Some(end) if end > deadline => {
-            (PromiseState::AtRisk, format!("it should be done {} after its deadline{because}", end.since(deadline)))
-        }
-        Some(end) => {
-            (PromiseState::OnTime, format!("it should be done {} before its deadline{because}", deadline.since(end)))
-        }
+        _ if failed > 0 => (
+            PromiseState::Broken,
+            format!("not all of it will be done{because}"),
+        ),
+        None => (
+            PromiseState::AtRisk,
+            format!("no host takes work now that would do for all that waits{because}"),
+        ),
+        Some(end) if end > deadline => (
+            PromiseState::AtRisk,
+            format!(
+                "it should be done {} after its deadline{because}",
+                end.since(deadline)
+            ),
+        ),
+        Some(end) => (
+            PromiseState::OnTime,
+            format!(
+                "it should be done {} before its deadline{because}",
+                deadline.since(end)
+            ),
+        ),
     }
 }
 
 fn counted(n: u64, one: &str, more: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {more}") }
+    if n == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{n} {more}")
+    }
 }
 
 #[cfg(test)]
@@ -259,19 +417,31 @@ mod tests {
         assert_eq!(stands(Some(90), 0, 50).0, PromiseState::OnTime);
         let (state, why) = stands(Some(130), 1, 50);
         assert!(
-            state == PromiseState::AtRisk && why.contains("30.0s after") && why.contains("1 attempt runs for longer"),
+            state == PromiseState::AtRisk
+                && why.contains("30.0s after")
+                && why.contains("1 attempt runs for longer"),
             "{why}"
         );
         assert_eq!(stands(None, 0, 50).0, PromiseState::AtRisk);
         let (state, why) = stands(Some(130), 0, 101);
-        assert!(state == PromiseState::Broken && why.contains("2 tasks are not done"), "{why}");
+        assert!(
+            state == PromiseState::Broken && why.contains("2 tasks are not done"),
+            "{why}"
+        );
         let (state, why) = standing(&keeping(Some(90), 0), 1, at(50));
-        assert!(state == PromiseState::Broken && why.contains("1 task has failed for good"), "{why}");
+        assert!(
+            state == PromiseState::Broken && why.contains("1 task has failed for good"),
+            "{why}"
+        );
     }
 
     #[test]
     fn a_date_that_is_offered_is_a_whole_second_with_time_left_to_ask() {
-        for (earliest, date) in [(10_000_000, 12_000_000), (10_000_001, 13_000_000), (10_999_999, 13_000_000)] {
+        for (earliest, date) in [
+            (10_000_000, 12_000_000),
+            (10_000_001, 13_000_000),
+            (10_999_999, 13_000_000),
+        ] {
             assert_eq!(askable(Time(earliest)), Time(date));
         }
     }

@@ -1,5 +1,6 @@
-//! Writes down every event that the scheduler is given and what follows, so that the run can be replayed. Only where the
-//! configuration names a file; never synced, and never a reason for the master to stop.
+//! Writes down every event that the scheduler is given and what follows, so that the run can be
+//! replayed. Only where the configuration names a file; never synced, and never a reason for the
+//! master to stop.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -24,12 +25,25 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Opens the file, or begins it, and goes on behind the last whole entry.
-    pub(super) fn open(path: &Path, settings: &Settings, incarnation: Incarnation) -> io::Result<Self> {
-        let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+    pub(super) fn open(
+        path: &Path,
+        settings: &Settings,
+        incarnation: Incarnation,
+    ) -> io::Result<Self> {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
         let end = whole_length(&file)?;
         file.set_len(end)?;
         io::Seek::seek(&mut file, io::SeekFrom::Start(end))?;
-        let mut recorder = Self { path: path.to_owned(), file: Some(file), buffer: Vec::new() };
+        let mut recorder = Self {
+            path: path.to_owned(),
+            file: Some(file),
+            buffer: Vec::new(),
+        };
         if end == 0 {
             recorder.buffer.extend_from_slice(MAGIC);
         }
@@ -82,7 +96,9 @@ fn whole_length(file: &File) -> io::Result<u64> {
     }
     let mut magic = [0; MAGIC.len()];
     if file.read_exact_at(&mut magic, 0).is_err() || magic != *MAGIC {
-        return Err(io::Error::other("it is there already, and is not a recording of this version"));
+        return Err(io::Error::other(
+            "it is there already, and is not a recording of this version",
+        ));
     }
     let mut at = MAGIC.len() as u64;
     loop {
@@ -108,7 +124,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("record");
         let run = |incarnation| {
-            let mut recorder = Recorder::open(&path, &Settings::default(), Incarnation(incarnation)).unwrap();
+            let mut recorder =
+                Recorder::open(&path, &Settings::default(), Incarnation(incarnation)).unwrap();
             for n in 0..5 {
                 recorder.event(Time(n), &Event::Tick);
                 recorder.effects(&[]);
@@ -117,10 +134,18 @@ mod tests {
         };
         run(1);
         let whole = std::fs::metadata(&path).unwrap().len();
-        File::options().write(true).open(&path).unwrap().set_len(whole - 1).unwrap();
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(whole - 1)
+            .unwrap();
         run(2);
         let runs = record::read(&std::fs::read(&path).unwrap()).unwrap();
-        let shape: Vec<_> = runs.iter().map(|run| (run.incarnation.0, run.steps.len())).collect();
+        let shape: Vec<_> = runs
+            .iter()
+            .map(|run| (run.incarnation.0, run.steps.len()))
+            .collect();
         assert_eq!(shape, [(1, 4), (2, 5)]);
     }
 
@@ -129,8 +154,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("letter");
         std::fs::write(&path, "Dear reader, this is no recording.").unwrap();
-        let refused = Recorder::open(&path, &Settings::default(), Incarnation(1)).err().unwrap();
+        let refused = Recorder::open(&path, &Settings::default(), Incarnation(1))
+            .err()
+            .unwrap();
         assert!(refused.to_string().contains("not a recording"), "{refused}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "Dear reader, this is no recording.");
+        assert_eq!(
+            std::fs::read_to_string(&path).unwrap(),
+            "Dear reader, this is no recording."
+        );
     }
 }

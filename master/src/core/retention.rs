@@ -24,11 +24,13 @@ impl JobRetention {
 }
 
 impl Core {
-    /// Forgets some of the jobs that were settled long ago, and tokens that expired long ago. Says whether there may be
-    /// more.
+    /// Forgets some of the jobs that were settled long ago, and tokens that expired long ago. Says
+    /// whether there may be more.
     pub(crate) fn retire(&mut self) -> Result<bool, StoreError> {
         self.store.trim_tokens(self.now - TOKENS)?;
-        let JobRetention(Some(span)) = self.jobs_kept else { return Ok(false) };
+        let JobRetention(Some(span)) = self.jobs_kept else {
+            return Ok(false);
+        };
         let old = self.store.settled_before(self.now - span, PORTION)?;
         for job in &old {
             self.forget(*job)?;

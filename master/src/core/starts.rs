@@ -1,4 +1,5 @@
-//! When waiting jobs should start, and when hosts should be free. What is not here: how that is predicted.
+//! When waiting jobs should start, and when hosts should be free. What is not here: how that is
+//! predicted.
 
 use common::view::{JobState, JobView, StartView, WaitView};
 use common::{JobId, Span};
@@ -13,7 +14,9 @@ impl Core {
 
     /// Says of those of these jobs that wait when they should start.
     pub(super) fn say_starts<'a>(&self, views: impl Iterator<Item = &'a mut JobView>) {
-        let waiting: Vec<&mut JobView> = views.filter(|view| view.state == JobState::Waiting).collect();
+        let waiting: Vec<&mut JobView> = views
+            .filter(|view| view.state == JobState::Waiting)
+            .collect();
         if waiting.is_empty() {
             return;
         }
@@ -26,8 +29,14 @@ impl Core {
 
     /// When so many hosts should be free together.
     pub(crate) fn hosts_wait(&self, wanted: u32) -> WaitView {
-        let scheduler::HostsWait { free, hosts, wait, median_s, low_s, high_s } =
-            self.scheduler.predict_hosts(wanted, self.now);
+        let scheduler::HostsWait {
+            free,
+            hosts,
+            wait,
+            median_s,
+            low_s,
+            high_s,
+        } = self.scheduler.predict_hosts(wanted, self.now);
         let span = |seconds: Option<f64>| seconds.map(Span::from_secs_f64);
         WaitView {
             wanted,

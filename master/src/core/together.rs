@@ -1,5 +1,5 @@
-//! Jobs of several ranks: how many they have once they start, and what was said of when they would. What is not here: how many
-//! that are, which the scheduler says.
+//! Jobs of several ranks: how many they have once they start, and what was said of when they would.
+//! What is not here: how many that are, which the scheduler says.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use scheduler::{Together, WidthOffer};
 use super::Core;
 use crate::store::{Foretold, StoreError};
 
-/// The start of a job that must wait is predicted and compared with what comes, but not more often than this.
+/// The start of a job that must wait is predicted and compared with what comes, but not more often
+/// than this.
 const FORETOLD_EVERY: Span = Span::from_secs(1);
 /// So many ways to run a job are told.
 const WAYS: usize = 16;
@@ -20,12 +21,21 @@ const WAYS: usize = 16;
 impl Core {
     /// What a bag of several ranks would be on how many hosts; none of any other.
     pub(super) fn width_of(&self, bag: &Bag) -> Option<WidthView> {
-        Some(view_of(&self.scheduler.width_offered(bag, self.now)?, self.now))
+        Some(view_of(
+            &self.scheduler.width_offered(bag, self.now)?,
+            self.now,
+        ))
     }
 
     /// How a job of several ranks stands; none of any other.
     pub(super) fn width(&self, id: JobId) -> Option<WidthView> {
-        let Together { width, formed, begun, offer, .. } = self.scheduler.together(id, self.now)?;
+        let Together {
+            width,
+            formed,
+            begun,
+            offer,
+            ..
+        } = self.scheduler.together(id, self.now)?;
         let ranks = width.unwrap_or_default();
         let held = || WidthView {
             least: ranks,
@@ -41,12 +51,17 @@ impl Core {
             chosen: None,
             why: None,
         };
-        Some(offer.map_or_else(held, |offer| WidthView { ranks: width, ..view_of(&offer, self.now) }))
+        Some(offer.map_or_else(held, |offer| WidthView {
+            ranks: width,
+            ..view_of(&offer, self.now)
+        }))
     }
 
     /// The job has so many ranks from now on; so many hosts were free for it together.
     pub(super) fn on_formed(&mut self, id: JobId, ranks: u32, free: u32) -> Result<(), StoreError> {
-        let Some(job) = self.jobs.get_mut(&id) else { return Ok(()) };
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return Ok(());
+        };
         tracing::info!(job = %id, ranks, free, "starts on several hosts");
         Arc::make_mut(&mut job.spec).tasks.ids = Ranks::tasks(ranks);
         let spec = Arc::clone(&job.spec);
@@ -62,16 +77,31 @@ impl Core {
         (wait, low, high): (Span, Span, Span),
     ) -> Result<(), StoreError> {
         tracing::debug!(job = %id, hosts, %wait, %low, %high, "holds out");
-        self.store.foretell(id, &Foretold { hosts, at: self.now, wait, low, high })
+        self.store.foretell(
+            id,
+            &Foretold {
+                hosts,
+                at: self.now,
+                wait,
+                low,
+                high,
+            },
+        )
     }
 
-    /// Keeps when a job that has just come should start, if it must wait; of very many that come at a time only of some.
+    /// Keeps when a job that has just come should start, if it must wait; of very many that come at
+    /// a time only of some.
     pub(super) fn foretell_start(&mut self, id: JobId) -> Result<(), StoreError> {
-        let waits = self.scheduler.job_attempts(id).is_some_and(|(attempts, _)| attempts == 0);
+        let waits = self
+            .scheduler
+            .job_attempts(id)
+            .is_some_and(|(attempts, _)| attempts == 0);
         if !waits || self.now.since(self.foretold) < FORETOLD_EVERY {
             return Ok(());
         }
-        let Some(StartView { start, low, high }) = self.starts(id) else { return Ok(()) };
+        let Some(StartView { start, low, high }) = self.starts(id) else {
+            return Ok(());
+        };
         self.foretold = self.now;
         if let Some(job) = self.jobs.get_mut(&id) {
             job.foretold = true;
@@ -80,13 +110,32 @@ impl Core {
         let wait = after(start);
         let low = after(low);
         let high = after(high);
-        self.store.foretell(id, &Foretold { hosts: 0, at: self.now, wait, low, high })
+        self.store.foretell(
+            id,
+            &Foretold {
+                hosts: 0,
+                at: self.now,
+                wait,
+                low,
+                high,
+            },
+        )
     }
 }
 
 /// What can be shown of an offer.
 fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
-    let WidthOffer { scaling, runs, least, most, free, hosts, behind, ways, choice } = offer;
+    let WidthOffer {
+        scaling,
+        runs,
+        least,
+        most,
+        free,
+        hosts,
+        behind,
+        ways,
+        choice,
+    } = offer;
     let after = |seconds: f64| now + Span::from_secs_f64(seconds);
     let seen = |way: &Way| WayView {
         hosts: way.hosts,
@@ -99,7 +148,11 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
             Choice::Hold(held) => (held.hosts, held.left_s(now.secs())),
         };
         let finish = scaling.map(|scaling| after(wait_s + scaling.run_s(hosts)));
-        WayView { hosts, start: after(wait_s), finish }
+        WayView {
+            hosts,
+            start: after(wait_s),
+            finish,
+        }
     });
     let why = match (scaling, chosen) {
         (_, None) => Some(format!("it needs {least} hosts at once, and {hosts} that will do are there")),
@@ -132,13 +185,20 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
     }
 }
 
-/// Some of very many ways: the first, the last, the chosen one, the soonest, and others evenly between.
+/// Some of very many ways: the first, the last, the chosen one, the soonest, and others evenly
+/// between.
 fn told(ways: &[Way], chosen: Option<u32>) -> impl Iterator<Item = &Way> {
     let every = ways.len().div_ceil(WAYS).max(1);
-    let soonest = ways.iter().min_by(|a, b| a.total_s().total_cmp(&b.total_s())).map(|way| way.hosts);
+    let soonest = ways
+        .iter()
+        .min_by(|a, b| a.total_s().total_cmp(&b.total_s()))
+        .map(|way| way.hosts);
     let last = ways.len().saturating_sub(1);
     ways.iter().enumerate().filter_map(move |(at, way)| {
-        let wanted = at % every == 0 || at == last || chosen == Some(way.hosts) || soonest == Some(way.hosts);
+        let wanted = at % every == 0
+            || at == last
+            || chosen == Some(way.hosts)
+            || soonest == Some(way.hosts);
         wanted.then_some(way)
     })
 }

@@ -1,5 +1,5 @@
-//! How long hosts' idle windows last, from how they were recorded to be available: told to the scheduler when a host
-//! connects. What is not here: recording, and what follows.
+//! How long hosts' idle windows last, from how they were recorded to be available: told to the
+//! scheduler when a host connects. What is not here: recording, and what follows.
 
 use common::availability::{LEAST_CPU, Stretch};
 use common::{HostId, Span};
@@ -20,8 +20,13 @@ impl Core {
     /// Tells the scheduler how long the host's windows last, where anything is recorded.
     pub(super) fn tell_windows(&mut self, host: HostId) -> Result<(), StoreError> {
         let recorded = self.store.recorded(host, self.now - RECENT, MOST)?;
-        let Some(windows) = windows(&recorded) else { return Ok(()) };
-        self.step(Event::HostWindows { host, windows: Box::new(windows) })
+        let Some(windows) = windows(&recorded) else {
+            return Ok(());
+        };
+        self.step(Event::HostWindows {
+            host,
+            windows: Box::new(windows),
+        })
     }
 }
 
@@ -33,9 +38,10 @@ fn windows(recorded: &[Stretch]) -> Option<Windows> {
     for stretch in recorded {
         let usable = stretch.reason.is_none() && stretch.cpu >= LEAST_CPU;
         open = match open.take() {
-            Some(before) if usable && stretch.start.since(before.end) <= NEAR => {
-                Some(Stretch { end: stretch.end, ..before })
-            }
+            Some(before) if usable && stretch.start.since(before.end) <= NEAR => Some(Stretch {
+                end: stretch.end,
+                ..before
+            }),
             before => {
                 if let Some(before) = before {
                     windows.observe(before.start.secs(), before.end.secs(), true);
@@ -61,12 +67,16 @@ mod tests {
 
     /// A week of hours from nine to seventeen, in the first half of each of which nobody is there.
     fn recorded() -> Vec<Stretch> {
-        let at = |day: u64, hour: u64, minute: u64| Time(((day * 24 + hour) * 60 + minute) * 60_000_000);
+        let at =
+            |day: u64, hour: u64, minute: u64| Time(((day * 24 + hour) * 60 + minute) * 60_000_000);
         let hours = (4..11).flat_map(|day| (9..17).map(move |hour| (day, hour)));
         let halves = hours.flat_map(|(day, hour)| {
             let there = OwnerState::Present(YieldReason::InUse);
             let idle = Stretch::of(at(day, hour, 0), at(day, hour, 30), OwnerState::Away, 1.0);
-            [idle, Stretch::of(at(day, hour, 30), at(day, hour + 1, 0), there, 0.0)]
+            [
+                idle,
+                Stretch::of(at(day, hour, 30), at(day, hour + 1, 0), there, 0.0),
+            ]
         });
         halves.collect()
     }
@@ -76,7 +86,15 @@ mod tests {
         assert_eq!(windows(&[]), None);
         let windows = windows(&recorded()).expect("something is recorded");
         let outlook = windows.outlook(recorded()[0].start.secs(), 0.0);
-        assert!(outlook.open(20.0 * 60.0) > 0.8, "{}", outlook.open(20.0 * 60.0));
-        assert!(outlook.open(50.0 * 60.0) < 0.2, "{}", outlook.open(50.0 * 60.0));
+        assert!(
+            outlook.open(20.0 * 60.0) > 0.8,
+            "{}",
+            outlook.open(20.0 * 60.0)
+        );
+        assert!(
+            outlook.open(50.0 * 60.0) < 0.2,
+            "{}",
+            outlook.open(50.0 * 60.0)
+        );
     }
 }

@@ -24,7 +24,10 @@ pub(super) struct Door {
 impl Door {
     /// With room for so many; when it is full, who came first goes.
     pub(super) fn new(listener: TcpListener, most: usize, of_one: usize) -> Self {
-        Self { listener, crowd: Crowd::new(most, of_one) }
+        Self {
+            listener,
+            crowd: Crowd::new(most, of_one),
+        }
     }
 }
 
@@ -35,7 +38,9 @@ impl axum::serve::Listener for Door {
     async fn accept(&mut self) -> (Bounded, SocketAddr) {
         loop {
             match self.listener.accept().await {
-                Ok((stream, from)) => return (Bounded::new(stream, self.crowd.enter(from.ip())), from),
+                Ok((stream, from)) => {
+                    return (Bounded::new(stream, self.crowd.enter(from.ip())), from);
+                }
                 Err(error) => {
                     tracing::debug!(%error, "a connection over HTTP could not be accepted");
                     tokio::time::sleep(PAUSE).await;
@@ -62,24 +67,40 @@ impl Bounded {
             // Its place is given back with it.
             let _ = tokio::time::timeout(LASTS, place.lost()).await;
         };
-        Self { stream, over: Box::pin(over), ended: false }
+        Self {
+            stream,
+            over: Box::pin(over),
+            ended: false,
+        }
     }
 
     fn look(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.ended = self.ended || self.over.as_mut().poll(cx).is_ready();
-        if self.ended { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+        if self.ended {
+            Err(io::ErrorKind::TimedOut.into())
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl AsyncRead for Bounded {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.look(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, into)
     }
 }
 
 impl AsyncWrite for Bounded {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.look(cx)?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

@@ -1,4 +1,5 @@
-//! Token buckets by key, with time as an argument: each key may take so many at once, and so many a second for long.
+//! Token buckets by key, with time as an argument: each key may take so many at once, and so many a
+//! second for long.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,9 @@ impl Taken {
     }
 }
 
-/// One bucket for each key. Of keys beyond a number, those that have taken nothing lately are forgotten, and if that is not
-/// enough the newcomers share one bucket: memory is bounded, whoever asks.
+/// One bucket for each key. Of keys beyond a number, those that have taken nothing lately are
+/// forgotten, and if that is not enough the newcomers share one bucket: memory is bounded, whoever
+/// asks.
 #[derive(Debug)]
 pub(crate) struct Buckets<K> {
     rate: Rate,
@@ -38,16 +40,29 @@ pub(crate) struct Buckets<K> {
 
 impl<K: Ord> Buckets<K> {
     pub(crate) fn new(rate: Rate, most: usize) -> Self {
-        Self { rate, most, taken: BTreeMap::new(), others: Taken::default() }
+        Self {
+            rate,
+            most,
+            taken: BTreeMap::new(),
+            others: Taken::default(),
+        }
     }
 
     /// How long until this key may take one more; zero: now.
     pub(crate) fn wait(&self, key: &K, now: Time) -> Span {
         let full = self.taken.len() >= self.most;
-        let taken = self.taken.get(key).copied().unwrap_or(if full { self.others } else { Taken::default() });
+        let taken = self.taken.get(key).copied().unwrap_or(if full {
+            self.others
+        } else {
+            Taken::default()
+        });
         let missing = taken.now(self.rate, now) + 1.0 - self.rate.burst;
         // A hundred nanoseconds too few are nobody's fault but rounding's.
-        if missing <= 1e-7 { Span::ZERO } else { Span((missing / self.rate.per_s * 1e6).ceil() as u64) }
+        if missing <= 1e-7 {
+            Span::ZERO
+        } else {
+            Span((missing / self.rate.per_s * 1e6).ceil() as u64)
+        }
     }
 
     /// Takes one, whether it is there or not: what is taken too early makes the next wait longer.
@@ -57,8 +72,15 @@ impl<K: Ord> Buckets<K> {
             self.taken.retain(|_, taken| taken.now(rate, now) > 0.0);
         }
         let full = self.taken.len() >= self.most && !self.taken.contains_key(&key);
-        let taken = if full { &mut self.others } else { self.taken.entry(key).or_default() };
-        *taken = Taken { count: taken.now(rate, now) + 1.0, at: now };
+        let taken = if full {
+            &mut self.others
+        } else {
+            self.taken.entry(key).or_default()
+        };
+        *taken = Taken {
+            count: taken.now(rate, now) + 1.0,
+            at: now,
+        };
     }
 }
 
@@ -67,7 +89,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const RATE: Rate = Rate { per_s: 2.0, burst: 3.0 };
+    const RATE: Rate = Rate {
+        per_s: 2.0,
+        burst: 3.0,
+    };
 
     fn at(s: f64) -> Time {
         Time((s * 1e6) as u64)
@@ -85,7 +110,11 @@ mod tests {
         assert_eq!(buckets.wait(&"a", at(1.5)), Span::ZERO);
         buckets.take("a", at(1.0));
         buckets.take("a", at(1.0));
-        assert_eq!(buckets.wait(&"a", at(1.0)), Span(1_500_000), "what was taken too early counts");
+        assert_eq!(
+            buckets.wait(&"a", at(1.0)),
+            Span(1_500_000),
+            "what was taken too early counts"
+        );
         assert_eq!(buckets.wait(&"a", at(9.0)), Span::ZERO);
     }
 

@@ -1,5 +1,5 @@
-//! The files that the process may have open, and how many of them go to whom: what strangers can take of them is bounded, so
-//! that the store, content and those who are known always find some.
+//! The files that the process may have open, and how many of them go to whom: what strangers can
+//! take of them is bounded, so that the store, content and those who are known always find some.
 
 use link::TunnelLimits;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -33,7 +33,10 @@ impl Files {
                 tracing::warn!(%error, "the limit of open files could not be raised");
             }
         }
-        let most = getrlimit(Resource::Nofile).current.unwrap_or(ENOUGH).min(ENOUGH);
+        let most = getrlimit(Resource::Nofile)
+            .current
+            .unwrap_or(ENOUGH)
+            .min(ENOUGH);
         if most < FEW {
             tracing::warn!(
                 most,
@@ -44,11 +47,21 @@ impl Files {
         Self::of(usize::try_from(most).unwrap_or(usize::MAX))
     }
 
-    /// Of so many files: half to tunnels, a quarter to content, and the rest to the store and all else.
+    /// Of so many files: half to tunnels, a quarter to content, and the rest to the store and all
+    /// else.
     fn of(most: usize) -> Self {
         let part = |of: usize, bound: usize| (most / of).clamp(4, bound);
-        let tunnels = TunnelLimits { most: most / 2, unknown: part(8, 1_024), unknown_of_one: part(32, 64) };
-        Self { tunnels, http: part(16, 64), http_of_one: part(32, 32), contents: part(4, 4_096) }
+        let tunnels = TunnelLimits {
+            most: most / 2,
+            unknown: part(8, 1_024),
+            unknown_of_one: part(32, 64),
+        };
+        Self {
+            tunnels,
+            http: part(16, 64),
+            http_of_one: part(32, 32),
+            contents: part(4, 4_096),
+        }
     }
 }
 
@@ -61,7 +74,10 @@ mod tests {
         for most in [256, 1_024, 4_096, 1 << 20] {
             let files = Files::of(most);
             assert!(files.tunnels.unknown + files.http <= most / 4, "{files:?}");
-            assert!(files.tunnels.most + files.http + files.contents <= most * 7 / 8, "{files:?}");
+            assert!(
+                files.tunnels.most + files.http + files.contents <= most * 7 / 8,
+                "{files:?}"
+            );
         }
     }
 }

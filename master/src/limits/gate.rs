@@ -1,4 +1,5 @@
-//! Whose request is answered next: a few at a time, each user in turn, however many another has waiting.
+//! Whose request is answered next: a few at a time, each user in turn, however many another has
+//! waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +28,13 @@ struct Lane {
 
 impl<K: Ord + Clone> Lanes<K> {
     fn new(total: usize, each: usize) -> Self {
-        Self { total, each, served: 0, lanes: BTreeMap::new(), last: None }
+        Self {
+            total,
+            each,
+            served: 0,
+            lanes: BTreeMap::new(),
+            last: None,
+        }
     }
 
     fn enter(&mut self, key: K, ticket: Ticket) -> Vec<Ticket> {
@@ -37,7 +44,9 @@ impl<K: Ord + Clone> Lanes<K> {
 
     /// The ticket's holder has gone: whether it was being served or only waited.
     fn leave(&mut self, key: &K, ticket: Ticket) -> Vec<Ticket> {
-        let Some(lane) = self.lanes.get_mut(key) else { return Vec::new() };
+        let Some(lane) = self.lanes.get_mut(key) else {
+            return Vec::new();
+        };
         match lane.waiting.iter().position(|waiting| *waiting == ticket) {
             Some(place) => drop(lane.waiting.remove(place)),
             None => {
@@ -55,8 +64,12 @@ impl<K: Ord + Clone> Lanes<K> {
         let mut admitted = Vec::new();
         while self.served < self.total {
             let Some(key) = self.next() else { break };
-            let Some(lane) = self.lanes.get_mut(&key) else { break };
-            let Some(ticket) = lane.waiting.pop_front() else { break };
+            let Some(lane) = self.lanes.get_mut(&key) else {
+                break;
+            };
+            let Some(ticket) = lane.waiting.pop_front() else {
+                break;
+            };
             lane.served += 1;
             self.served += 1;
             self.last = Some(key);
@@ -68,11 +81,14 @@ impl<K: Ord + Clone> Lanes<K> {
     /// The next one, after the last, that waits and may.
     fn next(&self) -> Option<K> {
         let may = |(_, lane): &(&K, &Lane)| !lane.waiting.is_empty() && lane.served < self.each;
-        let after = self
-            .last
-            .as_ref()
-            .and_then(|last| self.lanes.range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).find(may));
-        after.or_else(|| self.lanes.iter().find(may)).map(|(key, _)| key.clone())
+        let after = self.last.as_ref().and_then(|last| {
+            self.lanes
+                .range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded))
+                .find(may)
+        });
+        after
+            .or_else(|| self.lanes.iter().find(may))
+            .map(|(key, _)| key.clone())
     }
 }
 
@@ -96,7 +112,11 @@ pub(crate) struct Turn {
 impl Gate {
     /// For `total` at a time, at most `each` of them of one user.
     pub(crate) fn new(total: usize, each: usize) -> Self {
-        Self(Arc::new(Mutex::new(Inner { lanes: Lanes::new(total, each), next: 0, waiting: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(Inner {
+            lanes: Lanes::new(total, each),
+            next: 0,
+            waiting: BTreeMap::new(),
+        })))
     }
 
     /// Waits for this user's turn.
@@ -109,7 +129,11 @@ impl Gate {
             inner.waiting.insert(ticket, tx);
             let admitted = inner.lanes.enter(key, ticket);
             inner.call(&admitted);
-            Turn { gate: self.clone(), key, ticket }
+            Turn {
+                gate: self.clone(),
+                key,
+                ticket,
+            }
         };
         // The sender is dropped only after it has sent, or with the turn itself.
         let _ = rx.await;
@@ -168,8 +192,15 @@ mod tests {
             }
         }
         let waited = |user| order.iter().position(|o| *o == user).unwrap();
-        assert!(waited("ann") < 4 && waited("bob") < 4 && waited("cid") < 4, "{order:?}");
-        assert_eq!(order.iter().filter(|o| **o == "flood").count(), 5, "and the flood goes on");
+        assert!(
+            waited("ann") < 4 && waited("bob") < 4 && waited("cid") < 4,
+            "{order:?}"
+        );
+        assert_eq!(
+            order.iter().filter(|o| **o == "flood").count(),
+            5,
+            "and the flood goes on"
+        );
     }
 
     proptest! {
@@ -222,7 +253,9 @@ mod tests {
     async fn futures_pending<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> bool {
         let mut future = Some(future);
         std::future::poll_fn(|cx| {
-            let pending = future.take().is_some_and(|future| future.poll(cx).is_pending());
+            let pending = future
+                .take()
+                .is_some_and(|future| future.poll(cx).is_pending());
             std::task::Poll::Ready(pending)
         })
         .await

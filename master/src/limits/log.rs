@@ -1,5 +1,6 @@
-//! Refusals on their way into the audit log. Anybody can cause them, as often as they like: what happens again within a
-//! minute becomes one entry with a count, and there are only so many entries in a minute.
+//! Refusals on their way into the audit log. Anybody can cause them, as often as they like: what
+//! happens again within a minute becomes one entry with a count, and there are only so many entries
+//! in a minute.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +28,21 @@ pub(crate) struct Attempted {
 
 impl Attempted {
     fn entry(self, at: Time, count: u32) -> Entry {
-        let Self { who, what, subject, why } = self;
-        Entry { at, who, what, subject, allowed: false, why, count }
+        let Self {
+            who,
+            what,
+            subject,
+            why,
+        } = self;
+        Entry {
+            at,
+            who,
+            what,
+            subject,
+            allowed: false,
+            why,
+            count,
+        }
     }
 }
 
@@ -45,7 +59,11 @@ pub(crate) struct Coalescer {
 impl Coalescer {
     /// Something was refused; gives what is to be written now.
     pub(crate) fn note(&mut self, now: Time, attempted: Attempted) -> Vec<Entry> {
-        let mut entries = if now.since(self.since) >= WINDOW { self.turn(now) } else { Vec::new() };
+        let mut entries = if now.since(self.since) >= WINDOW {
+            self.turn(now)
+        } else {
+            Vec::new()
+        };
         if let Some((_, again)) = self.seen.get_mut(&attempted) {
             *again = again.saturating_add(1);
         } else if self.seen.len() < BUDGET {
@@ -63,10 +81,17 @@ impl Coalescer {
         let others = std::mem::take(&mut self.others);
         let since = std::mem::replace(&mut self.since, now);
         let again = seen.into_iter().filter(|(_, (_, again))| *again > 0);
-        let mut entries: Vec<Entry> = again.map(|(what, (at, again))| what.entry(at, again)).collect();
+        let mut entries: Vec<Entry> = again
+            .map(|(what, (at, again))| what.entry(at, again))
+            .collect();
         if others > 0 {
             let why = "there were too many to list each".to_owned();
-            let many = Attempted { who: "many".to_owned(), what: "refused", subject: "various".to_owned(), why };
+            let many = Attempted {
+                who: "many".to_owned(),
+                what: "refused",
+                subject: "various".to_owned(),
+                why,
+            };
             entries.push(many.entry(since, others));
         }
         entries
@@ -78,7 +103,12 @@ mod tests {
     use super::*;
 
     fn attempted(n: u32) -> Attempted {
-        Attempted { who: format!("192.0.2.{n}"), what: "enrol", subject: "token 1".into(), why: "no such token".into() }
+        Attempted {
+            who: format!("192.0.2.{n}"),
+            what: "enrol",
+            subject: "token 1".into(),
+            why: "no such token".into(),
+        }
     }
 
     #[test]
@@ -91,7 +121,10 @@ mod tests {
         }
         let repeats = log.note(at(161), attempted(2));
         assert_eq!(
-            repeats.iter().map(|e| (e.who.as_str(), e.count)).collect::<Vec<_>>(),
+            repeats
+                .iter()
+                .map(|e| (e.who.as_str(), e.count))
+                .collect::<Vec<_>>(),
             [("192.0.2.1", 50), ("192.0.2.2", 1)]
         );
         assert_eq!(log.turn(at(300)), []);
@@ -100,9 +133,14 @@ mod tests {
     #[test]
     fn a_flood_of_different_refusals_writes_only_so_many_and_says_how_many_more_there_were() {
         let mut log = Coalescer::default();
-        let written: usize = (0..10_000).map(|n| log.note(Time(61_000_000), attempted(n)).len()).sum();
+        let written: usize = (0..10_000)
+            .map(|n| log.note(Time(61_000_000), attempted(n)).len())
+            .sum();
         assert_eq!(written, BUDGET);
         let rest = log.turn(Time(200_000_000));
-        assert_eq!(rest.iter().map(|e| e.count).collect::<Vec<_>>(), [10_000 - BUDGET as u32]);
+        assert_eq!(
+            rest.iter().map(|e| e.count).collect::<Vec<_>>(),
+            [10_000 - BUDGET as u32]
+        );
     }
 }

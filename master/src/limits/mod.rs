@@ -1,7 +1,9 @@
-//! What one peer may take of the master, so that it cannot starve the rest: how often, how much at a time, and in whose
-//! turn. The mechanisms are pure, in modules of their own; here they are put together for the sessions.
+//! What one peer may take of the master, so that it cannot starve the rest: how often, how much at
+//! a time, and in whose turn. The mechanisms are pure, in modules of their own; here they are put
+//! together for the sessions.
 //!
-//! Not here: limits of QUIC (streams and windows are set with the endpoint), of a message (the frame), of a file.
+//! Not here: limits of QUIC (streams and windows are set with the endpoint), of a message (the
+//! frame), of a file.
 
 mod bucket;
 mod door;
@@ -36,12 +38,14 @@ pub struct Limits {
     pub connections_per_user: u32,
     /// Slots of one host, whatever it says that it has.
     pub slots_per_host: u32,
-    /// Requests of one user in a second, on the average; who asks more often waits. One that needs many looks at jobs
-    /// counts as many.
+    /// Requests of one user in a second, on the average; who asks more often waits. One that needs
+    /// many looks at jobs counts as many.
     pub requests_per_s: u32,
-    /// Requests of one user that are being answered at a time; the others wait in line, and every user has a turn.
+    /// Requests of one user that are being answered at a time; the others wait in line, and every
+    /// user has a turn.
     pub requests_at_a_time: u32,
-    /// How long who asked may take to read the next piece of an answer, before the connection is closed.
+    /// How long who asked may take to read the next piece of an answer, before the connection is
+    /// closed.
     pub answer_patience: Interval,
     /// Jobs of one user that are not settled.
     pub open_jobs_per_user: u32,
@@ -49,12 +53,13 @@ pub struct Limits {
     pub open_spec_bytes_per_user: u64,
     /// Bytes that the spec of one job takes.
     pub spec_bytes: u64,
-    /// Bytes that may be kept of what was executed and nobody has requested: of all users together. The oldest is removed
-    /// first.
+    /// Bytes that may be kept of what was executed and nobody has requested: of all users together.
+    /// The oldest is removed first.
     pub unrequested_bytes: u64,
     /// The same, of one user.
     pub unrequested_bytes_per_user: u64,
-    /// Bytes of files that one user has sent and no job of that user's needs (yet); and never more than half of the room.
+    /// Bytes of files that one user has sent and no job of that user's needs (yet); and never more
+    /// than half of the room.
     pub unused_bytes_per_user: u64,
 }
 
@@ -90,11 +95,20 @@ const BURST_S: f64 = 10.0;
 /// So many keys are told apart in each table; those beyond share one entry.
 const TOLD_APART: usize = 10_000;
 /// Wrong tokens from one address: five at once, then one in twelve seconds.
-const GUESSES: Rate = Rate { per_s: 1.0 / 12.0, burst: 5.0 };
+const GUESSES: Rate = Rate {
+    per_s: 1.0 / 12.0,
+    burst: 5.0,
+};
 /// Wrong tokens from all addresses together.
-const ALL_GUESSES: Rate = Rate { per_s: 5.0, burst: 100.0 };
+const ALL_GUESSES: Rate = Rate {
+    per_s: 5.0,
+    burst: 100.0,
+};
 /// Renewals of one identity: ten at once, then one in a minute.
-const RENEWALS: Rate = Rate { per_s: 1.0 / 60.0, burst: 10.0 };
+const RENEWALS: Rate = Rate {
+    per_s: 1.0 / 60.0,
+    burst: 10.0,
+};
 
 /// Everything that is counted while the master runs.
 pub(crate) struct Counters {
@@ -119,9 +133,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Counters {
     pub(crate) fn new(limits: &Limits, files: &Files) -> Self {
         let per_s = f64::from(limits.requests_per_s.max(1));
-        let requests = Rate { per_s, burst: per_s * BURST_S };
+        let requests = Rate {
+            per_s,
+            burst: per_s * BURST_S,
+        };
         Self {
-            guesses: Mutex::new((Buckets::new(GUESSES, TOLD_APART), Buckets::new(ALL_GUESSES, 1))),
+            guesses: Mutex::new((
+                Buckets::new(GUESSES, TOLD_APART),
+                Buckets::new(ALL_GUESSES, 1),
+            )),
             renewals: Mutex::new(Buckets::new(RENEWALS, TOLD_APART)),
             requests: Mutex::new(Buckets::new(requests, TOLD_APART)),
             gate: Gate::new(REQUESTS, limits.requests_at_a_time.max(1) as usize),
@@ -135,7 +155,11 @@ impl Counters {
     /// How long no token is taken from this address.
     pub(crate) fn may_guess(&self, from: IpAddr, now: Time) -> Result<(), Span> {
         let guesses = lock(&self.guesses);
-        match guesses.0.wait(&place_of(from), now).max(guesses.1.wait(&(), now)) {
+        match guesses
+            .0
+            .wait(&place_of(from), now)
+            .max(guesses.1.wait(&(), now))
+        {
             Span::ZERO => Ok(()),
             wait => Err(wait),
         }

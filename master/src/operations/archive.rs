@@ -1,6 +1,6 @@
-//! A backup in one file: a tar archive (POSIX ustar) of plain files with short names, which any tar can list and unpack.
-//! Sizes beyond 8 GiB are written in base 256, as GNU tar and bsdtar do. What is not here: what the files mean; and it
-//! reads nothing but what it writes.
+//! A backup in one file: a tar archive (POSIX ustar) of plain files with short names, which any tar
+//! can list and unpack. Sizes beyond 8 GiB are written in base 256, as GNU tar and bsdtar do. What
+//! is not here: what the files mean; and it reads nothing but what it writes.
 
 use std::io::{self, Read, Write};
 
@@ -37,30 +37,43 @@ pub(super) fn end(out: &mut impl Write) -> io::Result<()> {
     out.write_all(&[0; 2 * BLOCK])
 }
 
-/// The next file's head; none at the end of the archive. After it come `size` bytes, then [`skip_padding`].
+/// The next file's head; none at the end of the archive. After it come `size` bytes, then
+/// [`skip_padding`].
 pub(super) fn next(from: &mut impl Read) -> io::Result<Option<Entry>> {
     let mut block = [0; BLOCK];
-    from.read_exact(&mut block).map_err(|_| broken("it ends in the middle"))?;
+    from.read_exact(&mut block)
+        .map_err(|_| broken("it ends in the middle"))?;
     if block == [0; BLOCK] {
         return Ok(None);
     }
     if octal(&block[148..156])? != u64::from(checksum(&block)) || &block[257..262] != b"ustar" {
         return Err(broken("a head in it is damaged"));
     }
-    let name = block[..NAME].split(|byte| *byte == 0).next().unwrap_or_default();
-    let name = std::str::from_utf8(name).map_err(|_| broken("a name in it is not UTF-8"))?.to_owned();
+    let name = block[..NAME]
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
+    let name = std::str::from_utf8(name)
+        .map_err(|_| broken("a name in it is not UTF-8"))?
+        .to_owned();
     if !matches!(block[156], b'0' | 0) {
         return Err(broken("it holds something else than plain files"));
     }
-    let size = if block[124] == 0x80 { base_256(&block[125..136])? } else { octal(&block[124..136])? };
-    let mode = u32::try_from(octal(&block[100..108])?).map_err(|_| broken("a mode in it is none"))?;
+    let size = if block[124] == 0x80 {
+        base_256(&block[125..136])?
+    } else {
+        octal(&block[124..136])?
+    };
+    let mode =
+        u32::try_from(octal(&block[100..108])?).map_err(|_| broken("a mode in it is none"))?;
     Ok(Some(Entry { name, size, mode }))
 }
 
 /// Reads what fills up a file of this size to whole blocks.
 pub(super) fn skip_padding(from: &mut impl Read, size: u64) -> io::Result<()> {
     let mut rest = [0; BLOCK];
-    from.read_exact(&mut rest[..padding(size)]).map_err(|_| broken("it ends in the middle"))
+    from.read_exact(&mut rest[..padding(size)])
+        .map_err(|_| broken("it ends in the middle"))
 }
 
 fn padding(size: u64) -> usize {
@@ -74,7 +87,8 @@ fn head(entry: &Entry) -> io::Result<[u8; BLOCK]> {
         return Err(broken("a name is too long for the archive"));
     }
     block[..name.len()].copy_from_slice(name);
-    let mut put = |at: usize, text: String| block[at..at + text.len()].copy_from_slice(text.as_bytes());
+    let mut put =
+        |at: usize, text: String| block[at..at + text.len()].copy_from_slice(text.as_bytes());
     put(100, format!("{:07o}", entry.mode));
     put(108, "0000000".to_owned());
     put(116, "0000000".to_owned());
@@ -101,13 +115,17 @@ fn checksum(block: &[u8; BLOCK]) -> u32 {
 }
 
 fn octal(field: &[u8]) -> io::Result<u64> {
-    let text = std::str::from_utf8(field).unwrap_or("x").trim_matches(['\0', ' ']);
+    let text = std::str::from_utf8(field)
+        .unwrap_or("x")
+        .trim_matches(['\0', ' ']);
     u64::from_str_radix(text, 8).map_err(|_| broken("a number in it is none"))
 }
 
 fn base_256(field: &[u8]) -> io::Result<u64> {
     let (high, low) = field.split_at(field.len() - 8);
-    let low = low.try_into().map_err(|_| broken("a number in it is none"))?;
+    let low = low
+        .try_into()
+        .map_err(|_| broken("a number in it is none"))?;
     if high.iter().any(|byte| *byte != 0) {
         Err(broken("a size in it is too large"))
     } else {
@@ -135,7 +153,11 @@ mod tests {
     fn written(files: &[(String, Vec<u8>)]) -> Vec<u8> {
         let mut out = Vec::new();
         for (name, body) in files {
-            let entry = Entry { name: name.clone(), size: body.len() as u64, mode: 0o600 };
+            let entry = Entry {
+                name: name.clone(),
+                size: body.len() as u64,
+                mode: 0o600,
+            };
             append(&mut out, &entry, &mut &body[..]).unwrap();
         }
         end(&mut out).unwrap();
@@ -158,7 +180,8 @@ mod tests {
             let mut bytes = written(&files);
             let whole = bytes.len();
             bytes[at] = bytes[at].wrapping_add(by);
-            // Four bytes of the magic, and what an archive leaves free, may hold anything; the sum notices those too.
+            // Four bytes of the magic, and what an archive leaves free, may hold anything; the sum
+            // notices those too.
             let told = read_back(&bytes);
             prop_assert!(told.is_err() || told.unwrap().len() != 1 || (148..156).contains(&at), "byte {}", at);
             let bytes = written(&files);
@@ -169,7 +192,11 @@ mod tests {
     #[test]
     fn sizes_beyond_eight_gib_are_kept() {
         for size in [0, 511, OCTAL_MOST, OCTAL_MOST + 1, 1 << 40] {
-            let entry = Entry { name: "x".to_owned(), size, mode: 0o644 };
+            let entry = Entry {
+                name: "x".to_owned(),
+                size,
+                mode: 0o644,
+            };
             assert_eq!(next(&mut &head(&entry).unwrap()[..]).unwrap(), Some(entry));
         }
     }

@@ -1,6 +1,6 @@
-//! A copy of the store as of one moment, of the content that it names, and of the master's keys, made beside a master that
-//! goes on with its work. It is written aside, read back, and only then given its name. What is not here: putting it in
-//! place again.
+//! A copy of the store as of one moment, of the content that it names, and of the master's keys,
+//! made beside a master that goes on with its work. It is written aside, read back, and only then
+//! given its name. What is not here: putting it in place again.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
@@ -47,29 +47,40 @@ struct Kept {
     hash: blake3::Hash,
 }
 
-/// Backs up the master in the state directory `dir` to `target`, which must not exist: an archive in one file if its name
-/// ends in `.tar`, else a directory that is a state directory itself. The master may run meanwhile.
+/// Backs up the master in the state directory `dir` to `target`, which must not exist: an archive
+/// in one file if its name ends in `.tar`, else a directory that is a state directory itself. The
+/// master may run meanwhile.
 ///
 /// # Errors
-/// If there is no master's state, something is there already, it would not fit, or does not read back as written.
+/// If there is no master's state, something is there already, it would not fit, or does not read
+/// back as written.
 pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
     let home = dir.join(HOME);
     if !home.join(STORE).exists() {
-        return Err(OperationError::NoMaster { dir: dir.to_owned() });
+        return Err(OperationError::NoMaster {
+            dir: dir.to_owned(),
+        });
     }
     let part = beside(target, "part");
     for path in [target, &part] {
         if path.exists() {
-            return Err(OperationError::Exists { path: path.to_owned() });
+            return Err(OperationError::Exists {
+                path: path.to_owned(),
+            });
         }
     }
-    let _hold = Hold::against_sweeping(&home).map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
+    let _hold = Hold::against_sweeping(&home)
+        .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let snapshot = beside(target, "store");
     let _ = fs::remove_file(&snapshot);
     let written = write(&home, &snapshot, target, &part);
     let _ = fs::remove_file(&snapshot);
     if written.is_err() {
-        let _ = if part.is_dir() { fs::remove_dir_all(&part) } else { fs::remove_file(&part) };
+        let _ = if part.is_dir() {
+            fs::remove_dir_all(&part)
+        } else {
+            fs::remove_file(&part)
+        };
     }
     written
 }
@@ -82,10 +93,17 @@ fn beside(target: &Path, what: &str) -> PathBuf {
 }
 
 fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
-fn write(home: &Path, snapshot: &Path, target: &Path, part: &Path) -> Result<BackedUp, OperationError> {
+fn write(
+    home: &Path,
+    snapshot: &Path,
+    target: &Path,
+    part: &Path,
+) -> Result<BackedUp, OperationError> {
     let taken = Clock::start().now();
     let store_bytes = size(&home.join(STORE))? + size(&home.join("store.sqlite-wal")).unwrap_or(0);
     enough_room(parent(target), store_bytes)?;
@@ -94,8 +112,15 @@ fn write(home: &Path, snapshot: &Path, target: &Path, part: &Path) -> Result<Bac
     let named = store::named(&db)?;
     drop(db);
     let (content, missing) = source::content(home, &named);
-    let mut done = BackedUp { taken, store_bytes: size(snapshot)?, ..BackedUp::default() };
-    done.faults = missing.iter().map(|hash| format!("content {hash}, which the store names, is missing")).collect();
+    let mut done = BackedUp {
+        taken,
+        store_bytes: size(snapshot)?,
+        ..BackedUp::default()
+    };
+    done.faults = missing
+        .iter()
+        .map(|hash| format!("content {hash}, which the store names, is missing"))
+        .collect();
     let store = Item {
         name: format!("{HOME}/{STORE}"),
         path: snapshot.to_owned(),
@@ -103,7 +128,11 @@ fn write(home: &Path, snapshot: &Path, target: &Path, part: &Path) -> Result<Bac
         mode: 0o600,
         hash: None,
     };
-    let items: Vec<Item> = [store].into_iter().chain(source::others(home)?).chain(content).collect();
+    let items: Vec<Item> = [store]
+        .into_iter()
+        .chain(source::others(home)?)
+        .chain(content)
+        .collect();
     enough_room(parent(target), items.iter().map(|item| item.size).sum())?;
     let kept = put_all(&items, target, part, &mut done)?;
     verify(part, &kept)?;
@@ -113,25 +142,40 @@ fn write(home: &Path, snapshot: &Path, target: &Path, part: &Path) -> Result<Bac
 }
 
 fn size(path: &Path) -> Result<u64, OperationError> {
-    Ok(fs::metadata(path).map_err(LinkError::file("cannot read", path))?.len())
+    Ok(fs::metadata(path)
+        .map_err(LinkError::file("cannot read", path))?
+        .len())
 }
 
 fn enough_room(dir: &Path, needed: u64) -> Result<(), OperationError> {
     match files::free_bytes(dir) {
-        Ok(free) if free < needed => Err(OperationError::Space { dir: dir.to_owned(), needed, free }),
+        Ok(free) if free < needed => Err(OperationError::Space {
+            dir: dir.to_owned(),
+            needed,
+            free,
+        }),
         Ok(_) => Ok(()),
         Err(error) => Err(LinkError::file("cannot write to", dir)(error).into()),
     }
 }
 
-fn put_all(items: &[Item], target: &Path, part: &Path, done: &mut BackedUp) -> Result<Vec<Kept>, OperationError> {
-    let archive = target.extension().is_some_and(|extension| extension == "tar");
+fn put_all(
+    items: &[Item],
+    target: &Path,
+    part: &Path,
+    done: &mut BackedUp,
+) -> Result<Vec<Kept>, OperationError> {
+    let archive = target
+        .extension()
+        .is_some_and(|extension| extension == "tar");
     let cannot = |error| LinkError::file("cannot write", part)(error);
     let mut sink = if archive {
         let file = files::create_private(part).map_err(cannot)?;
         Sink::Archive(BufWriter::new(file))
     } else {
-        files::private_dir(part).and_then(|()| files::private_dir(&part.join(HOME))).map_err(cannot)?;
+        files::private_dir(part)
+            .and_then(|()| files::private_dir(&part.join(HOME)))
+            .map_err(cannot)?;
         Sink::Dir(part.to_owned())
     };
     let mut kept = Vec::new();
@@ -139,7 +183,10 @@ fn put_all(items: &[Item], target: &Path, part: &Path, done: &mut BackedUp) -> R
         let hash = sink.put(item)?;
         match item.hash {
             Some(named) if named.0 != *hash.as_bytes() => {
-                done.faults.push(format!("content {named} is damaged: it hashes to {}", BlobHash(*hash.as_bytes())));
+                done.faults.push(format!(
+                    "content {named} is damaged: it hashes to {}",
+                    BlobHash(*hash.as_bytes())
+                ));
             }
             Some(_) => {
                 done.content_files += 1;
@@ -147,9 +194,14 @@ fn put_all(items: &[Item], target: &Path, part: &Path, done: &mut BackedUp) -> R
             }
             None => {}
         }
-        kept.push(Kept { name: item.name.clone(), size: item.size, hash });
+        kept.push(Kept {
+            name: item.name.clone(),
+            size: item.size,
+            hash,
+        });
     }
-    sink.finish().map_err(LinkError::file("cannot write", part))?;
+    sink.finish()
+        .map_err(LinkError::file("cannot write", part))?;
     Ok(kept)
 }
 
@@ -157,8 +209,15 @@ impl Sink {
     /// Copies a file, and says what the copied bytes hash to.
     fn put(&mut self, item: &Item) -> Result<blake3::Hash, OperationError> {
         let file = File::open(&item.path).map_err(LinkError::file("cannot read", &item.path))?;
-        let mut hashing = Hashing { from: file, hasher: blake3::Hasher::new() };
-        let entry = Entry { name: item.name.clone(), size: item.size, mode: item.mode };
+        let mut hashing = Hashing {
+            from: file,
+            hasher: blake3::Hasher::new(),
+        };
+        let entry = Entry {
+            name: item.name.clone(),
+            size: item.size,
+            mode: item.mode,
+        };
         let put = match self {
             Sink::Archive(out) => archive::append(out, &entry, &mut hashing),
             Sink::Dir(dir) => put_file(&dir.join(&item.name), item, &mut hashing),
@@ -172,7 +231,9 @@ impl Sink {
         match self {
             Sink::Archive(mut out) => {
                 archive::end(&mut out)?;
-                out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+                out.into_inner()
+                    .map_err(io::IntoInnerError::into_error)?
+                    .sync_all()
             }
             Sink::Dir(dir) => sync_tree(&dir),
         }
@@ -184,7 +245,10 @@ fn put_file(path: &Path, item: &Item, from: &mut impl Read) -> io::Result<()> {
     let mut file = files::create_private(path)?;
     let copied = io::copy(&mut from.take(item.size), &mut file)?;
     if copied != item.size {
-        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it became shorter while it was read"));
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "it became shorter while it was read",
+        ));
     }
     file.sync_all()
 }
@@ -201,7 +265,10 @@ fn sync_tree(dir: &Path) -> io::Result<()> {
 
 /// Reads everything back and compares it with what was read when it was written.
 fn verify(part: &Path, kept: &[Kept]) -> Result<(), OperationError> {
-    let differs = |why: String| OperationError::NotVerified { path: part.to_owned(), why };
+    let differs = |why: String| OperationError::NotVerified {
+        path: part.to_owned(),
+        why,
+    };
     if part.is_dir() {
         for Kept { name, size, hash } in kept {
             let path = part.join(name);
@@ -213,7 +280,8 @@ fn verify(part: &Path, kept: &[Kept]) -> Result<(), OperationError> {
         }
         return Ok(());
     }
-    let mut file = io::BufReader::new(File::open(part).map_err(LinkError::file("cannot read", part))?);
+    let mut file =
+        io::BufReader::new(File::open(part).map_err(LinkError::file("cannot read", part))?);
     for Kept { name, size, hash } in kept {
         let read = |file: &mut io::BufReader<File>| {
             let entry = archive::next(file)?;
@@ -231,7 +299,10 @@ fn verify(part: &Path, kept: &[Kept]) -> Result<(), OperationError> {
 
 /// What a reader's bytes hash to, and how many there are.
 pub(super) fn hash_of(from: &mut impl Read) -> io::Result<(blake3::Hash, u64)> {
-    let mut hashing = Hashing { from, hasher: blake3::Hasher::new() };
+    let mut hashing = Hashing {
+        from,
+        hasher: blake3::Hasher::new(),
+    };
     let size = io::copy(&mut hashing, &mut io::sink())?;
     Ok((hashing.hasher.finalize(), size))
 }

@@ -1,5 +1,6 @@
-//! Looks whether a master's files are sound: the store, what it names, the content, and who may read the keys. Changes
-//! nothing, and may be done while the master runs. What is not here: repairs; each fault says what to do.
+//! Looks whether a master's files are sound: the store, what it names, the content, and who may
+//! read the keys. Changes nothing, and may be done while the master runs. What is not here:
+//! repairs; each fault says what to do.
 
 use std::fs::File;
 use std::path::Path;
@@ -44,17 +45,20 @@ pub struct Checked {
     pub content_bytes: u64,
 }
 
-/// Looks at the master in the state directory `dir` (which may be a backup); at what its content hashes to only if
-/// `read_content`.
+/// Looks at the master in the state directory `dir` (which may be a backup); at what its content
+/// hashes to only if `read_content`.
 ///
 /// # Errors
 /// If there is no master's state, or it cannot be looked at.
 pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> {
     let home = dir.join(HOME);
     if !home.join(STORE).exists() && !authority::exists(&home).unwrap_or(false) {
-        return Err(OperationError::NoMaster { dir: dir.to_owned() });
+        return Err(OperationError::NoMaster {
+            dir: dir.to_owned(),
+        });
     }
-    let _hold = Hold::against_sweeping(&home).map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
+    let _hold = Hold::against_sweeping(&home)
+        .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let mut checked = Checked::default();
     // Looked at before anything else: what the mark says was durable then.
     match whole::look(&home) {
@@ -84,11 +88,15 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
     Ok(checked)
 }
 
-const RESTORE: &str = "stop the master, keep the directory, and put a backup in its place: deskgrid master restore";
+const RESTORE: &str =
+    "stop the master, keep the directory, and put a backup in its place: deskgrid master restore";
 
 impl Checked {
     fn fault(&mut self, what: impl Into<String>, hint: impl Into<String>) {
-        self.faults.push(Fault { what: what.into(), hint: hint.into() });
+        self.faults.push(Fault {
+            what: what.into(),
+            hint: hint.into(),
+        });
     }
 
     fn add_store(&mut self, looked: &Looked) {
@@ -101,42 +109,65 @@ impl Checked {
         if looked.version != 0 && looked.version < store::VERSION {
             let found = looked.version;
             let new = store::VERSION;
-            self.notes.push(format!("the store has version {found}; the next start brings it to {new}"));
+            self.notes.push(format!(
+                "the store has version {found}; the next start brings it to {new}"
+            ));
         }
     }
 
     /// Who may read the keys, and whether they belong together.
     fn look_at_keys(&mut self, home: &Path) -> Result<(), OperationError> {
-        let private = |path: &Path| files::is_private(path).map_err(LinkError::file("cannot read", path));
+        let private =
+            |path: &Path| files::is_private(path).map_err(LinkError::file("cannot read", path));
         if !private(home)? {
             let shown = home.display();
-            self.fault(format!("others may enter {shown}"), format!("chmod 700 {shown}"));
+            self.fault(
+                format!("others may enter {shown}"),
+                format!("chmod 700 {shown}"),
+            );
         }
         let key = home.join("ca.key.der");
         if key.exists() && !private(&key)? {
             let shown = key.display();
-            self.fault(format!("others may read the CA's key {shown}"), format!("chmod 600 {shown}"));
+            self.fault(
+                format!("others may read the CA's key {shown}"),
+                format!("chmod 600 {shown}"),
+            );
             return Ok(());
         }
         // The number of the grid does not matter for reading the CA.
         if !authority::exists(home).unwrap_or(true) {
-            self.fault("the CA is missing", "put ca.der and ca.key.der of a backup in its place");
+            self.fault(
+                "the CA is missing",
+                "put ca.der and ca.key.der of a backup in its place",
+            );
         } else if let Err(error) = authority::check(home) {
-            self.fault(error.to_string(), "put ca.der and ca.key.der of a backup in its place");
+            self.fault(
+                error.to_string(),
+                "put ca.der and ca.key.der of a backup in its place",
+            );
         }
         Ok(())
     }
 
     fn look_at_content(&mut self, home: &Path, looked: &Looked, read_content: bool) {
         let (items, missing) = source::content(home, &looked.named);
-        let mut bad: Vec<String> = missing.iter().map(|hash| format!("content {hash} is missing")).collect();
+        let mut bad: Vec<String> = missing
+            .iter()
+            .map(|hash| format!("content {hash} is missing"))
+            .collect();
         for item in &items {
             self.content_files += 1;
             self.content_bytes += item.size;
-            let Some(hash) = item.hash.filter(|_| read_content) else { continue };
+            let Some(hash) = item.hash.filter(|_| read_content) else {
+                continue;
+            };
             match File::open(&item.path).and_then(|mut file| hash_of(&mut file)) {
                 Ok((found, _)) if *found.as_bytes() == hash.0 => {}
-                Ok((found, _)) => bad.push(format!("content {hash} is damaged: it hashes to {}", found.to_hex())),
+                Ok((found, _)) => bad.push(format!(
+                    "content {hash} is damaged: it hashes to {}",
+                    found.to_hex()
+                )),
                 Err(error) => bad.push(format!("content {hash} cannot be read: {error}")),
             }
         }
@@ -150,7 +181,10 @@ impl Checked {
             self.fault(what, hint);
         }
         if more > 0 {
-            self.fault(format!("{more} more files of content are missing or damaged"), RESTORE);
+            self.fault(
+                format!("{more} more files of content are missing or damaged"),
+                RESTORE,
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Keeps content from being swept while somebody copies it or looks through it. Held by a lock on a file, which the
-//! system lets go of with the process.
+//! Keeps content from being swept while somebody copies it or looks through it. Held by a lock on a
+//! file, which the system lets go of with the process.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -10,7 +10,11 @@ use std::path::Path;
 pub(crate) struct Hold(#[expect(dead_code, reason = "the lock ends with the file")] File);
 
 fn open(home: &Path) -> io::Result<File> {
-    File::options().create(true).truncate(false).write(true).open(home.join("sweep-lock"))
+    File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(home.join("sweep-lock"))
 }
 
 impl Hold {

@@ -1,5 +1,6 @@
-//! What an admin does with the files of a master beside it, whether it runs or not: back them up, look whether they are
-//! sound, and put them in place on another machine. What is not here: the master itself, and words for people.
+//! What an admin does with the files of a master beside it, whether it runs or not: back them up,
+//! look whether they are sound, and put them in place on another machine. What is not here: the
+//! master itself, and words for people.
 
 mod archive;
 mod backup;

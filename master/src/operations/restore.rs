@@ -1,5 +1,5 @@
-//! Puts a backup in place. The master that is started on it then knows by the store that it is a copy, and does what
-//! follows from that. What is not here: merging with what is there.
+//! Puts a backup in place. The master that is started on it then knows by the store that it is a
+//! copy, and does what follows from that. What is not here: merging with what is there.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -22,8 +22,8 @@ pub struct Restored {
     pub faults: Vec<String>,
 }
 
-/// Puts the backup `from` (a directory, or an archive) into the state directory `dir`, where no master's state may be.
-/// Everything is verified on the way, and there only once it is whole.
+/// Puts the backup `from` (a directory, or an archive) into the state directory `dir`, where no
+/// master's state may be. Everything is verified on the way, and there only once it is whole.
 ///
 /// # Errors
 /// If it is no whole backup, or something is there already.
@@ -53,7 +53,10 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
 }
 
 fn no_backup(path: &Path, why: impl Into<String>) -> OperationError {
-    OperationError::NoBackup { path: path.to_owned(), why: why.into() }
+    OperationError::NoBackup {
+        path: path.to_owned(),
+        why: why.into(),
+    }
 }
 
 fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
@@ -64,8 +67,14 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
             return Err(no_backup(from, "it has no master/store.sqlite"));
         }
         for path in plain_files(&home).map_err(LinkError::file("cannot read", &home))? {
-            let below = path.strip_prefix(from).unwrap_or(&path).to_string_lossy().into_owned();
-            let Some(meaning) = meaning(&below) else { continue };
+            let below = path
+                .strip_prefix(from)
+                .unwrap_or(&path)
+                .to_string_lossy()
+                .into_owned();
+            let Some(meaning) = meaning(&below) else {
+                continue;
+            };
             let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
             restored.put(from, part, (&below, &meaning), &mut file)?;
         }
@@ -75,10 +84,18 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
     let broken = |error: io::Error| no_backup(from, error.to_string());
     while let Some(entry) = archive::next(&mut file).map_err(broken)? {
         let Some(meaning) = meaning(&entry.name) else {
-            return Err(no_backup(from, format!("it holds `{}`, which no backup does", entry.name)));
+            return Err(no_backup(
+                from,
+                format!("it holds `{}`, which no backup does", entry.name),
+            ));
         };
         let before = restored.bytes;
-        restored.put(from, part, (&entry.name, &meaning), &mut (&mut file).take(entry.size))?;
+        restored.put(
+            from,
+            part,
+            (&entry.name, &meaning),
+            &mut (&mut file).take(entry.size),
+        )?;
         if restored.bytes - before != entry.size {
             return Err(no_backup(from, "it ends in the middle"));
         }
@@ -114,14 +131,22 @@ impl Restored {
         let dir = path.parent().unwrap_or(part);
         fs::create_dir_all(dir).map_err(cannot)?;
         let mut file = files::create_private(&path).map_err(cannot)?;
-        let mut tee = Tee { from, to: &mut file };
+        let mut tee = Tee {
+            from,
+            to: &mut file,
+        };
         let (hash, size) = super::backup::hash_of(&mut tee).map_err(cannot)?;
-        file.sync_all().and_then(|()| files::sync_dir(dir)).map_err(cannot)?;
+        file.sync_all()
+            .and_then(|()| files::sync_dir(dir))
+            .map_err(cannot)?;
         self.bytes += size;
         if let Meaning::Content(named) = meaning {
             self.content_files += 1;
             if named.0 != *hash.as_bytes() {
-                return Err(no_backup(backup, format!("content {named} in it is damaged")));
+                return Err(no_backup(
+                    backup,
+                    format!("content {named} in it is damaged"),
+                ));
             }
         }
         Ok(())
@@ -157,5 +182,8 @@ fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
         return Err(no_backup(from, why));
     }
     let (_, missing) = super::source::content(part, &looked.named);
-    Ok(missing.iter().map(|hash| format!("content {hash}, which the store names, is not in the backup")).collect())
+    Ok(missing
+        .iter()
+        .map(|hash| format!("content {hash}, which the store names, is not in the backup"))
+        .collect())
 }

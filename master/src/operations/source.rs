@@ -1,5 +1,5 @@
-//! What of a master's files goes into a backup, and under which names; and what may come out of one. What is not here: how
-//! it is written.
+//! What of a master's files goes into a backup, and under which names; and what may come out of
+//! one. What is not here: how it is written.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,14 @@ use link::LinkError;
 use super::{CONTENT, HOME, OperationError, STORE};
 
 /// Files of a master that belong to its process, or that it makes anew.
-const NOT_TAKEN: [&str; 6] = ["lock", "sweep-lock", "address", "http-address", "reserve", "mark"];
+const NOT_TAKEN: [&str; 6] = [
+    "lock",
+    "sweep-lock",
+    "address",
+    "http-address",
+    "reserve",
+    "mark",
+];
 
 /// A file that is to be taken.
 #[derive(Debug)]
@@ -45,12 +52,26 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
         let entry = entry.map_err(LinkError::file("cannot read", home))?;
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let meta = entry.metadata().map_err(LinkError::file("cannot read", &path))?;
-        let taken =
-            meta.is_file() && !NOT_TAKEN.contains(&&*name) && !name.starts_with(STORE) && !name.ends_with(".new");
+        let meta = entry
+            .metadata()
+            .map_err(LinkError::file("cannot read", &path))?;
+        let taken = meta.is_file()
+            && !NOT_TAKEN.contains(&&*name)
+            && !name.starts_with(STORE)
+            && !name.ends_with(".new");
         if taken {
-            let mode = if name.ends_with(".key.der") { 0o600 } else { mode(&meta) };
-            items.push(Item { name: format!("{HOME}/{name}"), path, size: meta.len(), mode, hash: None });
+            let mode = if name.ends_with(".key.der") {
+                0o600
+            } else {
+                mode(&meta)
+            };
+            items.push(Item {
+                name: format!("{HOME}/{name}"),
+                path,
+                size: meta.len(),
+                mode,
+                hash: None,
+            });
         }
     }
     items.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -67,7 +88,13 @@ pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Ve
         match fs::metadata(&path) {
             Ok(meta) if meta.is_file() => {
                 let name = format!("{HOME}/{CONTENT}/{short}");
-                items.push(Item { name, path, size: meta.len(), mode: 0o600, hash: Some(*hash) });
+                items.push(Item {
+                    name,
+                    path,
+                    size: meta.len(),
+                    mode: 0o600,
+                    hash: Some(*hash),
+                });
             }
             _ => missing.push(*hash),
         }
@@ -87,8 +114,12 @@ pub(super) fn meaning(name: &str) -> Option<Meaning> {
     let parts: Vec<&str> = portable.as_str().split('/').collect();
     match parts[..] {
         [HOME, STORE] => Some(Meaning::Store),
-        [HOME, CONTENT, start, rest] if start.len() == 2 => format!("{start}{rest}").parse().ok().map(Meaning::Content),
-        [HOME, other] if !NOT_TAKEN.contains(&other) && !other.starts_with(STORE) => Some(Meaning::Other),
+        [HOME, CONTENT, start, rest] if start.len() == 2 => {
+            format!("{start}{rest}").parse().ok().map(Meaning::Content)
+        }
+        [HOME, other] if !NOT_TAKEN.contains(&other) && !other.starts_with(STORE) => {
+            Some(Meaning::Other)
+        }
         _ => None,
     }
 }
@@ -107,10 +138,22 @@ mod tests {
     fn only_names_that_a_backup_has_mean_something() {
         let hash = BlobHash([0xAB; 32]);
         assert_eq!(meaning("master/store.sqlite"), Some(Meaning::Store));
-        assert_eq!(meaning(&format!("master/content/{}", path_of(&hash))), Some(Meaning::Content(hash)));
+        assert_eq!(
+            meaning(&format!("master/content/{}", path_of(&hash))),
+            Some(Meaning::Content(hash))
+        );
         assert_eq!(meaning("master/ca.key.der"), Some(Meaning::Other));
-        let bad = ["master", "master/lock", "master/store.sqlite-wal", "/master/ca.der", "master/../x", "x/ca.der"];
-        let bad = bad.into_iter().chain(["master/content/ab/cd", "master/content/x", "master/a/b"]);
+        let bad = [
+            "master",
+            "master/lock",
+            "master/store.sqlite-wal",
+            "/master/ca.der",
+            "master/../x",
+            "x/ca.der",
+        ];
+        let bad = bad
+            .into_iter()
+            .chain(["master/content/ab/cd", "master/content/x", "master/a/b"]);
         bad.for_each(|name| assert_eq!(meaning(name), None, "{name}"));
     }
 }

@@ -1,4 +1,5 @@
-//! Backups, looks and restorations of real directories: what is there afterwards, and what is refused.
+//! Backups, looks and restorations of real directories: what is there afterwards, and what is
+//! refused.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -26,14 +27,27 @@ impl Place {
         let home = dir.path().join("state/master");
         link::files::private_dir(&home).unwrap();
         let mut store = Writer::open(&home).unwrap();
-        let blob = BlobStore::open(&home.join("content")).unwrap().add_reader(&b"an input"[..]).unwrap();
-        BlobStore::open(&home.join("content")).unwrap().add_reader(&b"nobody's"[..]).unwrap();
+        let blob = BlobStore::open(&home.join("content"))
+            .unwrap()
+            .add_reader(&b"an input"[..])
+            .unwrap();
+        BlobStore::open(&home.join("content"))
+            .unwrap()
+            .add_reader(&b"nobody's"[..])
+            .unwrap();
         Authority::open(&home, Uuid::nil(), std::time::Duration::from_secs(86_400)).unwrap();
         store.begin(Time(5)).unwrap();
         store.meta("grid", || *Uuid::nil().as_bytes()).unwrap();
         let secret_hash = [7; 32];
         let expires = Time(u64::MAX >> 2);
-        let token = NewToken { secret_hash, role: Role::Worker, name: "floor 3", uses: 2, expires, approval: false };
+        let token = NewToken {
+            secret_hash,
+            role: Role::Worker,
+            name: "floor 3",
+            uses: 2,
+            expires,
+            approval: false,
+        };
         store.add_token(&token).unwrap();
         add_job(&mut store, 1, blob);
         store.commit().unwrap();
@@ -54,18 +68,39 @@ impl Place {
     }
 
     fn blob_path(&self, home: &Path) -> PathBuf {
-        BlobStore::open(&home.join("content")).unwrap().path_of(&self.blob.hash)
+        BlobStore::open(&home.join("content"))
+            .unwrap()
+            .path_of(&self.blob.hash)
     }
 }
 
 fn add_job(store: &mut Writer, id: u128, blob: BlobRef) -> u32 {
     let mut command = CommandSpec::new(vec!["true".parse().unwrap()]);
-    command.inputs = vec![Input { name: "in".parse().unwrap(), executable: false, source: Source::Shared(blob) }];
-    let tasks = TaskSet { ids: IdSet::from_range(1, 3), items: Vec::new() };
-    let spec = JobSpec { name: "bag".into(), tasks, work: Work::Command(command), rules: Rules::default() };
+    command.inputs = vec![Input {
+        name: "in".parse().unwrap(),
+        executable: false,
+        source: Source::Shared(blob),
+    }];
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, 3),
+        items: Vec::new(),
+    };
+    let spec = JobSpec {
+        name: "bag".into(),
+        tasks,
+        work: Work::Command(command),
+        rules: Rules::default(),
+    };
     let request = RequestId(Uuid::from_u128(id));
     store
-        .add_job(&NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec, estimates: &[], now: Time(9) })
+        .add_job(&NewJob {
+            request,
+            body_hash: [0; 32],
+            user: "ann",
+            spec: &spec,
+            estimates: &[],
+            now: Time(9),
+        })
         .unwrap()
         .0
 }
@@ -77,24 +112,50 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
         let mut store = Writer::open(&place.home()).unwrap();
         add_job(&mut store, 2, place.blob);
         let done = backup(&place.state(), &place.at(target)).unwrap();
-        assert_eq!((done.content_files, done.content_bytes, &done.faults[..]), (1, 8, &[][..]), "{target}");
+        assert_eq!(
+            (done.content_files, done.content_bytes, &done.faults[..]),
+            (1, 8, &[][..]),
+            "{target}"
+        );
         store.commit().unwrap();
         drop(store);
 
         if place.at(target).is_dir() {
-            assert_eq!(check(&place.at(target), true).unwrap().faults, [], "{target}: it is a state directory itself");
+            assert_eq!(
+                check(&place.at(target), true).unwrap().faults,
+                [],
+                "{target}: it is a state directory itself"
+            );
         }
         let elsewhere = place.at("elsewhere");
         let restored = restore(&place.at(target), &elsewhere).unwrap();
-        assert_eq!((restored.content_files, restored.faults), (1, Vec::new()), "{target}");
+        assert_eq!(
+            (restored.content_files, restored.faults),
+            (1, Vec::new()),
+            "{target}"
+        );
         let home = elsewhere.join("master");
         let checked = check(&elsewhere, true).unwrap();
-        assert_eq!((checked.faults, checked.jobs, checked.copied.is_some()), (Vec::new(), 1, true), "{target}");
-        assert_eq!(fs::read(place.blob_path(&home)).unwrap(), b"an input", "{target}");
-        assert!(!home.join("lock").exists(), "{target}: what belongs to a process stays with it");
+        assert_eq!(
+            (checked.faults, checked.jobs, checked.copied.is_some()),
+            (Vec::new(), 1, true),
+            "{target}"
+        );
+        assert_eq!(
+            fs::read(place.blob_path(&home)).unwrap(),
+            b"an input",
+            "{target}"
+        );
+        assert!(
+            !home.join("lock").exists(),
+            "{target}: what belongs to a process stays with it"
+        );
         let mode = |name: &str| fs::metadata(home.join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("ca.key.der"), mode(".")), (0o600, 0o700), "{target}");
-        assert_eq!(fs::read(home.join("ca.der")).unwrap(), fs::read(place.home().join("ca.der")).unwrap());
+        assert_eq!(
+            fs::read(home.join("ca.der")).unwrap(),
+            fs::read(place.home().join("ca.der")).unwrap()
+        );
     }
 }
 
@@ -107,14 +168,30 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
     let (incarnation, taken_up) = store.begin(now).unwrap();
     assert_eq!(incarnation, Incarnation(1_700_000_000));
     assert_eq!(taken_up.unwrap().tokens, 1);
-    assert!(add_job(&mut store, 9, place.blob) > 1_000, "numbers of jobs go on further up");
-    let used = store.redeem(1, [7; 32], "desk-1", [1; 32], common::wire::enrol::Wanted::Any, now).unwrap();
+    assert!(
+        add_job(&mut store, 9, place.blob) > 1_000,
+        "numbers of jobs go on further up"
+    );
+    let used = store
+        .redeem(
+            1,
+            [7; 32],
+            "desk-1",
+            [1; 32],
+            common::wire::enrol::Wanted::Any,
+            now,
+        )
+        .unwrap();
     assert!(matches!(used, Redeemed::Refused(why) if why.contains("revoked")));
     store.commit().unwrap();
     drop(store);
 
     let mut store = Writer::open(&place.at("copy/master")).unwrap();
-    assert_eq!(store.begin(now).unwrap(), (Incarnation(1_700_000_001), None), "only once");
+    assert_eq!(
+        store.begin(now).unwrap(),
+        (Incarnation(1_700_000_001), None),
+        "only once"
+    );
     store.commit().unwrap();
     // A clock that is wrong makes no number come again.
     backup(&place.at("copy"), &place.at("again")).unwrap();
@@ -122,7 +199,11 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
     assert_eq!(store.begin(Time(0)).unwrap().0, Incarnation(1_700_000_002));
     // The original knows nothing of it.
     let mut store = Writer::open(&place.home()).unwrap();
-    assert_eq!(store.begin(now).unwrap(), (Incarnation(122_163_200), None), "seconds since 2020");
+    assert_eq!(
+        store.begin(now).unwrap(),
+        (Incarnation(122_163_200), None),
+        "seconds since 2020"
+    );
 }
 
 #[test]
@@ -135,8 +216,14 @@ fn nothing_is_overwritten_and_nothing_half_made_is_left() {
     let nowhere = backup(&place.at("no such place"), &place.at("x.tar"));
     assert!(matches!(nowhere, Err(OperationError::NoMaster { .. })));
     backup(&place.state(), &place.at("good.tar")).unwrap();
-    assert!(matches!(restore(&place.at("good.tar"), &place.state()), Err(OperationError::Exists { .. })));
-    let left: Vec<_> = fs::read_dir(place.dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(matches!(
+        restore(&place.at("good.tar"), &place.state()),
+        Err(OperationError::Exists { .. })
+    ));
+    let left: Vec<_> = fs::read_dir(place.dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     assert_eq!(left.len(), 3, "{left:?}");
 }
 
@@ -147,21 +234,41 @@ fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let good = fs::read(place.at("good.tar")).unwrap();
     let content = good.windows(8).position(|w| w == b"an input").unwrap();
     for (what, change) in [
-        ("cut", Box::new(|bytes: &mut Vec<u8>| bytes.truncate(5_000)) as Box<dyn Fn(&mut Vec<u8>)>),
-        ("flipped content", Box::new(move |bytes| bytes[content] ^= 1)),
-        ("a name that leads out", Box::new(|bytes| bytes[..8].copy_from_slice(b"../../ca"))),
+        (
+            "cut",
+            Box::new(|bytes: &mut Vec<u8>| bytes.truncate(5_000)) as Box<dyn Fn(&mut Vec<u8>)>,
+        ),
+        (
+            "flipped content",
+            Box::new(move |bytes| bytes[content] ^= 1),
+        ),
+        (
+            "a name that leads out",
+            Box::new(|bytes| bytes[..8].copy_from_slice(b"../../ca")),
+        ),
         ("no archive", Box::new(|bytes| bytes.fill(0xAB))),
-        ("a damaged store", Box::new(|bytes| bytes[512 + 100..512 + 4_000].fill(0xAA))),
+        (
+            "a damaged store",
+            Box::new(|bytes| bytes[512 + 100..512 + 4_000].fill(0xAA)),
+        ),
     ] {
         let mut bytes = good.clone();
         change(&mut bytes);
         fs::write(place.at("bad.tar"), bytes).unwrap();
         let to = place.at("elsewhere");
-        let error = restore(&place.at("bad.tar"), &to).err().unwrap_or_else(|| panic!("{what} was taken"));
-        assert!(!error.to_string().is_empty() && fs::read_dir(&to).unwrap().next().is_none(), "{what}: {error}");
+        let error = restore(&place.at("bad.tar"), &to)
+            .err()
+            .unwrap_or_else(|| panic!("{what} was taken"));
+        assert!(
+            !error.to_string().is_empty() && fs::read_dir(&to).unwrap().next().is_none(),
+            "{what}: {error}"
+        );
     }
     let own = restore(&place.state(), &place.at("elsewhere"));
-    assert!(matches!(own, Err(OperationError::NoBackup { .. })), "a master's own directory is no backup");
+    assert!(
+        matches!(own, Err(OperationError::NoBackup { .. })),
+        "a master's own directory is no backup"
+    );
 }
 
 #[test]
@@ -169,30 +276,68 @@ fn a_look_finds_what_is_missing_damaged_or_open_to_others_and_says_what_to_do() 
     let place = Place::new();
     let faults = || {
         let found = check(&place.state(), true).unwrap().faults;
-        assert!(found.iter().all(|fault| !fault.hint.is_empty()), "{found:?}");
-        found.into_iter().map(|fault| fault.what).collect::<Vec<_>>()
+        assert!(
+            found.iter().all(|fault| !fault.hint.is_empty()),
+            "{found:?}"
+        );
+        found
+            .into_iter()
+            .map(|fault| fault.what)
+            .collect::<Vec<_>>()
     };
     assert_eq!(faults(), Vec::<String>::new());
     let path = place.blob_path(&place.home());
     fs::write(&path, "an Input").unwrap();
-    assert!(matches!(&faults()[..], [one] if one.contains("damaged")), "{:?}", faults());
-    assert_eq!(check(&place.state(), false).unwrap().faults, [], "content is there, and was not read");
+    assert!(
+        matches!(&faults()[..], [one] if one.contains("damaged")),
+        "{:?}",
+        faults()
+    );
+    assert_eq!(
+        check(&place.state(), false).unwrap().faults,
+        [],
+        "content is there, and was not read"
+    );
     let done = backup(&place.state(), &place.at("of it")).unwrap();
     assert!(done.faults[0].contains("damaged"), "{:?}", done.faults);
     fs::remove_file(&path).unwrap();
-    assert!(matches!(&faults()[..], [one] if one.contains("missing")), "{:?}", faults());
+    assert!(
+        matches!(&faults()[..], [one] if one.contains("missing")),
+        "{:?}",
+        faults()
+    );
     fs::write(&path, "an input").unwrap();
 
-    fs::set_permissions(place.home().join("ca.key.der"), fs::Permissions::from_mode(0o640)).unwrap();
-    assert!(matches!(&faults()[..], [one] if one.contains("may read the CA's key")), "{:?}", faults());
-    fs::set_permissions(place.home().join("ca.key.der"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(
+        place.home().join("ca.key.der"),
+        fs::Permissions::from_mode(0o640),
+    )
+    .unwrap();
+    assert!(
+        matches!(&faults()[..], [one] if one.contains("may read the CA's key")),
+        "{:?}",
+        faults()
+    );
+    fs::set_permissions(
+        place.home().join("ca.key.der"),
+        fs::Permissions::from_mode(0o600),
+    )
+    .unwrap();
     fs::set_permissions(place.home(), fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(matches!(&faults()[..], [one] if one.contains("may enter")), "{:?}", faults());
+    assert!(
+        matches!(&faults()[..], [one] if one.contains("may enter")),
+        "{:?}",
+        faults()
+    );
     fs::set_permissions(place.home(), fs::Permissions::from_mode(0o700)).unwrap();
 
     let other = Place::new();
     fs::copy(other.home().join("ca.der"), place.home().join("ca.der")).unwrap();
-    assert!(matches!(&faults()[..], [one] if one.contains("does not belong")), "{:?}", faults());
+    assert!(
+        matches!(&faults()[..], [one] if one.contains("does not belong")),
+        "{:?}",
+        faults()
+    );
 }
 
 #[test]
@@ -230,17 +375,30 @@ fn a_look_at_a_store_that_cannot_be_opened_says_so() {
     let path = place.home().join("store.sqlite");
     let whole = fs::read(&path).unwrap();
     let page = |bytes: &[u8]| usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
-    for (what, at) in [("head", 0..100), ("schema", 100..page(&whole)), ("pages", 2 * page(&whole)..whole.len())] {
+    for (what, at) in [
+        ("head", 0..100),
+        ("schema", 100..page(&whole)),
+        ("pages", 2 * page(&whole)..whole.len()),
+    ] {
         let mut bytes = whole.clone();
         bytes[at].fill(0xA5);
         fs::write(&path, bytes).unwrap();
         let found = check(&place.state(), true).unwrap().faults;
-        assert!(found.iter().any(|fault| fault.hint.contains("restore")), "{what}: {found:?}");
-        assert!(Writer::open(&place.home()).is_err(), "{what}: a master does not start on it");
+        assert!(
+            found.iter().any(|fault| fault.hint.contains("restore")),
+            "{what}: {found:?}"
+        );
+        assert!(
+            Writer::open(&place.home()).is_err(),
+            "{what}: a master does not start on it"
+        );
     }
     let mut newer = whole;
     newer[60..64].copy_from_slice(&99u32.to_be_bytes());
     fs::write(&path, newer).unwrap();
     let found = check(&place.state(), true).unwrap().faults;
-    assert!(found[0].what.contains("version 99") && found[0].hint.contains("newer"), "{found:?}");
+    assert!(
+        found[0].what.contains("version 99") && found[0].hint.contains("newer"),
+        "{found:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! An answer on its way to a client: sent piece by piece as the client takes it, and given up when it takes nothing.
+//! An answer on its way to a client: sent piece by piece as the client takes it, and given up when
+//! it takes nothing.
 
 use std::time::Duration;
 
@@ -32,16 +33,20 @@ impl Answer {
     /// # Errors
     /// `Unread` if it is not taken, and if the stream is gone.
     pub(super) async fn flush(&mut self) -> Result<(), LinkError> {
-        tokio::time::timeout(self.patience, self.tx.flush()).await.unwrap_or(Err(LinkError::Unread))
+        tokio::time::timeout(self.patience, self.tx.flush())
+            .await
+            .unwrap_or(Err(LinkError::Unread))
     }
 
-    /// Ends the answer, and waits until all of it has been taken: what lies between flow control and reader is some pieces.
+    /// Ends the answer, and waits until all of it has been taken: what lies between flow control
+    /// and reader is some pieces.
     ///
     /// # Errors
     /// `Unread` if it is not taken.
     pub(super) async fn end(&mut self) -> Result<(), LinkError> {
         self.tx.finish();
-        let taken = tokio::time::timeout(self.patience.saturating_mul(2), self.tx.delivered()).await;
+        let taken =
+            tokio::time::timeout(self.patience.saturating_mul(2), self.tx.delivered()).await;
         taken.map_err(|_| LinkError::Unread)
     }
 

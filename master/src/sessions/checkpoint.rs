@@ -1,4 +1,5 @@
-//! Takes what a worker says of an attempt's state: only a state whose list of files and whose every file are here counts.
+//! Takes what a worker says of an attempt's state: only a state whose list of files and whose every
+//! file are here counts.
 
 use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Manifest, Saved, Saving};
 use common::{AttemptId, BlobRef, HostId, Time};
@@ -9,12 +10,24 @@ use crate::run::State;
 /// The longest reason that is kept, in bytes.
 const MAX_REASON: usize = 1_000;
 
-/// Considers it. What is incomplete is left out with a word in the log: the worker's next one may be whole.
-pub(super) async fn take(state: &State, host: HostId, attempt: AttemptId, sequence: u32, saving: Saving) {
+/// Considers it. What is incomplete is left out with a word in the log: the worker's next one may
+/// be whole.
+pub(super) async fn take(
+    state: &State,
+    host: HostId,
+    attempt: AttemptId,
+    sequence: u32,
+    saving: Saving,
+) {
     match saving {
         Saving::Complete(manifest) => {
             // Nothing is read for a worker that this attempt is not.
-            if !state.core.ask(move |core| core.takes_state(host, attempt)).await.unwrap_or(false) {
+            if !state
+                .core
+                .ask(move |core| core.takes_state(host, attempt))
+                .await
+                .unwrap_or(false)
+            {
                 return tracing::debug!(%host, %attempt, "a state is of no use");
             }
             let blobs = state.blobs.clone();
@@ -22,7 +35,9 @@ pub(super) async fn take(state: &State, host: HostId, attempt: AttemptId, sequen
             let looked = looked.map_err(|panic| panic.to_string()).flatten();
             match looked.and_then(|files| brought(state, host, manifest, files)) {
                 Ok(files) => keep(state, host, attempt, sequence, manifest, &files),
-                Err(why) => tracing::warn!(%host, %attempt, why, "a state is incomplete, and not used"),
+                Err(why) => {
+                    tracing::warn!(%host, %attempt, why, "a state is incomplete, and not used")
+                }
             }
         }
         Saving::Refused(why) => note(state, host, attempt, why, false),
@@ -31,7 +46,12 @@ pub(super) async fn take(state: &State, host: HostId, attempt: AttemptId, sequen
 }
 
 /// The list of files, if the host has brought it and all of them.
-fn brought(state: &State, host: HostId, manifest: BlobRef, files: Manifest) -> Result<Manifest, String> {
+fn brought(
+    state: &State,
+    host: HostId,
+    manifest: BlobRef,
+    files: Manifest,
+) -> Result<Manifest, String> {
     let own = |blob: &BlobRef| state.uploads.brought(host, blob);
     if own(&manifest) && files.files.iter().all(|file| own(&file.blob)) {
         return Ok(files);
@@ -55,9 +75,13 @@ pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest
     }
     // Also compares the length with the one that was checked: what is read is never longer.
     if !blobs.has(&manifest) {
-        return Err(format!("its list of files, {} of {} bytes, is not here", manifest.hash, manifest.size));
+        return Err(format!(
+            "its list of files, {} of {} bytes, is not here",
+            manifest.hash, manifest.size
+        ));
     }
-    let bytes = std::fs::read(blobs.path_of(&manifest.hash)).map_err(|e| format!("its list of files: {e}"))?;
+    let bytes = std::fs::read(blobs.path_of(&manifest.hash))
+        .map_err(|e| format!("its list of files: {e}"))?;
     if link::content::hash_bytes(&bytes) != manifest {
         return Err("its list of files is damaged".to_owned());
     }
@@ -68,7 +92,14 @@ pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest
     Ok(files)
 }
 
-fn keep(state: &State, host: HostId, attempt: AttemptId, sequence: u32, manifest: BlobRef, list: &Manifest) {
+fn keep(
+    state: &State,
+    host: HostId,
+    attempt: AttemptId,
+    sequence: u32,
+    manifest: BlobRef,
+    list: &Manifest,
+) {
     let saved = Saved {
         number: attempt.number,
         sequence,
@@ -78,17 +109,24 @@ fn keep(state: &State, host: HostId, attempt: AttemptId, sequence: u32, manifest
         manifest,
     };
     let blobs: Vec<_> = list.files.iter().map(|file| file.blob.hash).collect();
-    state.core.tell(move |core| core.on_saved(host, attempt, saved, &blobs));
+    state
+        .core
+        .tell(move |core| core.on_saved(host, attempt, saved, &blobs));
 }
 
 fn note(state: &State, host: HostId, attempt: AttemptId, mut why: String, from_scratch: bool) {
     while why.len() > MAX_REASON {
         why.pop();
     }
-    let what =
-        if from_scratch { "started from scratch, since its saved state could not be used" } else { "state not saved" };
+    let what = if from_scratch {
+        "started from scratch, since its saved state could not be used"
+    } else {
+        "state not saved"
+    };
     let why = format!("{what}: {why}");
-    state.core.tell(move |core| core.on_not_saved(host, attempt, &why, from_scratch));
+    state
+        .core
+        .tell(move |core| core.on_not_saved(host, attempt, &why, from_scratch));
 }
 
 #[cfg(test)]
@@ -99,13 +137,24 @@ mod tests {
     fn content_of_another_length_than_was_said_is_not_read_as_a_list_of_files() {
         let dir = tempfile::tempdir().unwrap();
         let blobs = BlobStore::open(dir.path()).unwrap();
-        let list = blobs.add_reader(&Manifest::default().to_bytes().unwrap()[..]).unwrap();
+        let list = blobs
+            .add_reader(&Manifest::default().to_bytes().unwrap()[..])
+            .unwrap();
         assert_eq!(look(&blobs, list), Ok(Manifest::default()));
-        let large = blobs.add_reader(std::io::Read::take(std::io::repeat(7), MAX_MANIFEST + 1)).unwrap();
+        let large = blobs
+            .add_reader(std::io::Read::take(std::io::repeat(7), MAX_MANIFEST + 1))
+            .unwrap();
         assert!(look(&blobs, large).unwrap_err().contains("4194305 bytes"));
         // What is not read cannot be found damaged.
         for claimed in [1, MAX_MANIFEST] {
-            let why = look(&blobs, BlobRef { size: claimed, ..large }).unwrap_err();
+            let why = look(
+                &blobs,
+                BlobRef {
+                    size: claimed,
+                    ..large
+                },
+            )
+            .unwrap_err();
             assert!(why.contains("is not here"), "{why}");
         }
     }

@@ -21,13 +21,19 @@ use crate::store::Peer;
 
 /// How often a watcher hears of progress, at most.
 const WATCH_PERIOD: Duration = Duration::from_millis(100);
-/// How many entries go into one reply, so that it stays far below the frame limit where entries are ordinary.
+/// How many entries go into one reply, so that it stays far below the frame limit where entries are
+/// ordinary.
 const CHUNK: usize = 100;
 /// Replies are sent when this many bytes have collected.
 const FLUSH: usize = 64 * 1024;
 
 /// Serves a client until its connection ends.
-pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer, busy: Busy) -> Result<(), LinkError> {
+pub(super) async fn serve(
+    state: &Arc<State>,
+    connection: Connection,
+    peer: Peer,
+    busy: Busy,
+) -> Result<(), LinkError> {
     loop {
         let channel = accept(&connection).await?;
         let asker = Asker::new(state.clone(), &peer);
@@ -60,7 +66,11 @@ async fn serve_stream(
     }
 }
 
-async fn serve_request(asker: &Asker, connection: &Connection, mut channel: Channel) -> Result<(), LinkError> {
+async fn serve_request(
+    asker: &Asker,
+    connection: &Connection,
+    mut channel: Channel,
+) -> Result<(), LinkError> {
     let request = within_deadline(channel.rx.expect::<Request>()).await?;
     let asked = name(&request);
     tracing::debug!(user = asker.user, request = asked, "request");
@@ -68,7 +78,11 @@ async fn serve_request(asker: &Asker, connection: &Connection, mut channel: Chan
     asker.pace().await;
     let watches = matches!(request, Request::Watch { .. });
     // Who watches waits most of the time, and has a turn of its own for each word.
-    let turn = if watches { None } else { Some(asker.answer_turn().await) };
+    let turn = if watches {
+        None
+    } else {
+        Some(asker.answer_turn().await)
+    };
     let answered = answer(asker, request, &mut tx).await;
     let told = conclude(asker, &asked, answered, &mut tx).await;
     drop(turn);
@@ -108,20 +122,39 @@ fn name(request: &Request) -> String {
 async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), NoAnswer> {
     match request {
         Request::Hello(versions) => {
-            let version = Versions::ours().agree(&versions).map_err(NoAnswer::Refused)?;
+            let version = Versions::ours()
+                .agree(&versions)
+                .map_err(NoAnswer::Refused)?;
             push(tx, &asker.welcome(version).await?)?;
         }
-        Request::Submit { id, spec, disclosed, dry_run } => {
+        Request::Submit {
+            id,
+            spec,
+            disclosed,
+            dry_run,
+        } => {
             push(tx, &asker.submit(id, spec, (disclosed, dry_run)).await?)?;
         }
-        Request::Jobs { jobs, states } => send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?,
-        Request::Watch { jobs, quiet, timeout } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
+        Request::Jobs { jobs, states } => {
+            send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?
+        }
+        Request::Watch {
+            jobs,
+            quiet,
+            timeout,
+        } => watch(asker, &asker.pick(&jobs).await?, quiet, timeout, tx).await?,
         Request::Tasks { job, tasks, states } => {
             send_tasks(asker, asker.listing(job, &tasks).await?, &states, tx).await?;
         }
-        Request::Outputs { job, tasks } => send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?,
+        Request::Outputs { job, tasks } => {
+            send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?
+        }
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
-        Request::Retry { job, tasks, only_failed } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
+        Request::Retry {
+            job,
+            tasks,
+            only_failed,
+        } => push(tx, &asker.retry(job, tasks, only_failed).await?)?,
         Request::Recompute { job, tasks } => push(tx, &asker.recompute(job, &tasks).await?)?,
         Request::Forget { jobs } => push(tx, &asker.forget(&jobs).await?)?,
         Request::Undecided { job } => {
@@ -132,7 +165,10 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
         Request::Judge { attempt, agrees } => push(tx, &asker.judge(attempt, agrees).await?)?,
         Request::Estimates { user } => send_estimates(asker, user, tx).await?,
         Request::Explain { job } => push(tx, &asker.explain(job).await?)?,
-        Request::Accuracy => push(tx, &Reply::Accuracy(asker.read(crate::store::Reader::accuracy).await?))?,
+        Request::Accuracy => push(
+            tx,
+            &Reply::Accuracy(asker.read(crate::store::Reader::accuracy).await?),
+        )?,
         Request::HostsWait { hosts } => push(tx, &asker.hosts_wait(hosts).await?)?,
         Request::Hosts { names } => {
             for chunk in asker.hosts(names).await?.chunks(CHUNK) {
@@ -140,10 +176,23 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
             }
         }
         Request::Drain { host } => push(tx, &Reply::Hosts(asker.drain(host, true).await?))?,
-        Request::HostOwner { host, owner } => push(tx, &Reply::Hosts(asker.own(host, owner).await?))?,
+        Request::HostOwner { host, owner } => {
+            push(tx, &Reply::Hosts(asker.own(host, owner).await?))?
+        }
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
-        Request::TokenCreate { role, ttl, uses, name, approval } => {
-            push(tx, &asker.create_token((role, ttl, uses), name, approval).await?)?;
+        Request::TokenCreate {
+            role,
+            ttl,
+            uses,
+            name,
+            approval,
+        } => {
+            push(
+                tx,
+                &asker
+                    .create_token((role, ttl, uses), name, approval)
+                    .await?,
+            )?;
         }
         Request::Identities { names } => {
             for chunk in asker.identities(names).await?.chunks(CHUNK) {
@@ -159,11 +208,17 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
             }
         }
         Request::TokenList => push(tx, &Reply::Tokens(asker.tokens().await?))?,
-        Request::Availability { hosts, since, until } => send_availability(asker, hosts, (since, until), tx).await?,
+        Request::Availability {
+            hosts,
+            since,
+            until,
+        } => send_availability(asker, hosts, (since, until), tx).await?,
         Request::TokenRevoke { id } => push(tx, &asker.revoke_token(id).await?)?,
         Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?)?,
         Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?)?,
-        Request::Account { user, jobs } => send_accounts(tx, &asker.accounts(user, jobs).await?).await?,
+        Request::Account { user, jobs } => {
+            send_accounts(tx, &asker.accounts(user, jobs).await?).await?
+        }
     }
     Ok(())
 }
@@ -195,7 +250,11 @@ async fn send_tasks(
     Ok(())
 }
 
-async fn send_outputs(asker: &Asker, mut listing: Listing, tx: &mut Answer) -> Result<(), NoAnswer> {
+async fn send_outputs(
+    asker: &Asker,
+    mut listing: Listing,
+    tx: &mut Answer,
+) -> Result<(), NoAnswer> {
     while let Some(views) = asker.next_outputs(&mut listing).await? {
         for outputs in in_frames(views) {
             send(tx, &Reply::Outputs(outputs)).await?;
@@ -221,10 +280,17 @@ async fn send_availability(
     Ok(())
 }
 
-async fn send_estimates(asker: &Asker, user: Option<String>, tx: &mut Answer) -> Result<(), NoAnswer> {
+async fn send_estimates(
+    asker: &Asker,
+    user: Option<String>,
+    tx: &mut Answer,
+) -> Result<(), NoAnswer> {
     let views = asker.estimates(user).await?;
     // No estimate at all is an answer too.
-    push(tx, &Reply::Estimates(views.iter().take(CHUNK).cloned().collect()))?;
+    push(
+        tx,
+        &Reply::Estimates(views.iter().take(CHUNK).cloned().collect()),
+    )?;
     for chunk in views.chunks(CHUNK).skip(1) {
         send(tx, &Reply::Estimates(chunk.to_vec())).await?;
     }
@@ -242,7 +308,11 @@ async fn send_accounts(tx: &mut Answer, accounts: &[AccountView]) -> Result<(), 
     Ok(())
 }
 
-async fn send_jobs(asker: &Asker, mut listing: JobListing, tx: &mut Answer) -> Result<(), NoAnswer> {
+async fn send_jobs(
+    asker: &Asker,
+    mut listing: JobListing,
+    tx: &mut Answer,
+) -> Result<(), NoAnswer> {
     let mut sent = false;
     while let Some(views) = asker.next_jobs(&mut listing).await? {
         if !views.is_empty() {
@@ -251,10 +321,15 @@ async fn send_jobs(asker: &Asker, mut listing: JobListing, tx: &mut Answer) -> R
         }
     }
     // No job at all is an answer too.
-    if sent { Ok(()) } else { push(tx, &Reply::Jobs(Vec::new())) }
+    if sent {
+        Ok(())
+    } else {
+        push(tx, &Reply::Jobs(Vec::new()))
+    }
 }
 
-/// Tells of the jobs at once, of those that are not settled whenever something changes, and at the end.
+/// Tells of the jobs at once, of those that are not settled whenever something changes, and at the
+/// end.
 async fn watch(
     asker: &Asker,
     jobs: &IdSet,
@@ -263,7 +338,9 @@ async fn watch(
     tx: &mut Answer,
 ) -> Result<(), NoAnswer> {
     let (mut changed, mut settled) = asker.counters();
-    let over = tokio::time::sleep(timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from));
+    let over = tokio::time::sleep(
+        timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from),
+    );
     tokio::pin!(over);
     let mut first = true;
     let mut rest = jobs.clone();

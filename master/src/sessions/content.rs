@@ -1,6 +1,6 @@
-//! Content on streams of its own: who may read what, and who may name it. Nobody has content by its hash alone: users read what
-//! their jobs, and jobs that are shared with them, need or left; workers what their attempts need. Who brings content sends
-//! it, unless it is that peer's already.
+//! Content on streams of its own: who may read what, and who may name it. Nobody has content by its
+//! hash alone: users read what their jobs, and jobs that are shared with them, need or left;
+//! workers what their attempts need. Who brings content sends it, unless it is that peer's already.
 
 use common::content::BlobHash;
 use common::token::Role;
@@ -16,7 +16,12 @@ use crate::run::State;
 use crate::store::Peer;
 
 /// Serves a stream that carries content.
-pub(super) async fn serve(state: &State, peer: &Peer, open: Open, channel: Channel) -> Result<(), LinkError> {
+pub(super) async fn serve(
+    state: &State,
+    peer: &Peer,
+    open: Open,
+    channel: Channel,
+) -> Result<(), LinkError> {
     match open {
         Open::Get { hash, offset } => give(state, peer, hash, offset, channel.tx).await,
         Open::Put(blob) => take(state, peer, blob, channel).await,
@@ -26,23 +31,42 @@ pub(super) async fn serve(state: &State, peer: &Peer, open: Open, channel: Chann
     }
 }
 
-/// Whether all that a message delivers was brought by the host that delivers it; the error names a completion that was not.
+/// Whether all that a message delivers was brought by the host that delivers it; the error names a
+/// completion that was not.
 pub(super) fn was_brought(state: &State, host: HostId, message: &ToMaster) -> Result<(), String> {
-    let ToMaster::Delivered(deliveries) = message else { return Ok(()) };
-    let own = |completion: &Completion| completion.blobs().all(|blob| state.uploads.brought(host, &blob));
-    match deliveries.iter().find(|delivery| !own(&delivery.completion)) {
-        Some(other) => Err(format!("the completion of {} came without its content", other.completion.attempt)),
+    let ToMaster::Delivered(deliveries) = message else {
+        return Ok(());
+    };
+    let own = |completion: &Completion| {
+        completion
+            .blobs()
+            .all(|blob| state.uploads.brought(host, &blob))
+    };
+    match deliveries
+        .iter()
+        .find(|delivery| !own(&delivery.completion))
+    {
+        Some(other) => Err(format!(
+            "the completion of {} came without its content",
+            other.completion.attempt
+        )),
         None => Ok(()),
     }
 }
 
-async fn give(state: &State, peer: &Peer, hash: BlobHash, offset: u64, tx: FrameSender) -> Result<(), LinkError> {
+async fn give(
+    state: &State,
+    peer: &Peer,
+    hash: BlobHash,
+    offset: u64,
+    tx: FrameSender,
+) -> Result<(), LinkError> {
     let refusal = match (peer.role, peer.host) {
         (Role::Admin, _) => None,
-        (Role::Worker, Some(host)) => {
-            (!needs(state, host, hash).await?).then_some("no attempt that it was given needs this content")
-        }
-        _ => (!may_read(state, &peer.name, hash).await?).then_some("no job that it may see needs this content"),
+        (Role::Worker, Some(host)) => (!needs(state, host, hash).await?)
+            .then_some("no attempt that it was given needs this content"),
+        _ => (!may_read(state, &peer.name, hash).await?)
+            .then_some("no job that it may see needs this content"),
     };
     match refusal {
         None => content::serve_get(&state.blobs, tx, hash, offset).await,
@@ -53,9 +77,15 @@ async fn give(state: &State, peer: &Peer, hash: BlobHash, offset: u64, tx: Frame
     }
 }
 
-/// Whether an attempt that is the host's now needs this content: as an input, or for the state that it starts from.
+/// Whether an attempt that is the host's now needs this content: as an input, or for the state that
+/// it starts from.
 async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
-    let lists = match state.core.ask(move |core| core.needs_of(host, hash)).await.map_err(stopped)? {
+    let lists = match state
+        .core
+        .ask(move |core| core.needs_of(host, hash))
+        .await
+        .map_err(stopped)?
+    {
         Needs::This => return Ok(true),
         Needs::FilesOf(lists) => lists,
     };
@@ -73,12 +103,19 @@ async fn may_read(state: &State, user: &str, hash: BlobHash) -> Result<bool, Lin
     let reader = state.reader.clone();
     let user = user.to_owned();
     let looked = tokio::task::spawn_blocking(move || reader.may_read(&user, &hash)).await;
-    looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
+    looked
+        .map_err(|e| LinkError::Closed(e.to_string()))?
+        .map_err(|e| LinkError::Closed(e.to_string()))
 }
 
-/// Takes content, unless it is here and this peer has brought it before or may see it anyway. Whether others have it makes no
-/// difference.
-async fn take(state: &State, peer: &Peer, blob: BlobRef, mut channel: Channel) -> Result<(), LinkError> {
+/// Takes content, unless it is here and this peer has brought it before or may see it anyway.
+/// Whether others have it makes no difference.
+async fn take(
+    state: &State,
+    peer: &Peer,
+    blob: BlobRef,
+    mut channel: Channel,
+) -> Result<(), LinkError> {
     let from = peer.id.simple().to_string();
     let turn = state.blobs.turn(blob.hash, &from).await;
     if state.blobs.has(&blob) && may_name(state, peer, blob).await? {
@@ -87,7 +124,12 @@ async fn take(state: &State, peer: &Peer, blob: BlobRef, mut channel: Channel) -
         let begun = match refuse(state, peer, &from, blob).await? {
             Ok(begun) => begun,
             Err(refusal) => {
-                tracing::warn!(who = peer.name, size = blob.size, why = refusal.message, "content refused");
+                tracing::warn!(
+                    who = peer.name,
+                    size = blob.size,
+                    why = refusal.message,
+                    "content refused"
+                );
                 return content::refuse_put(&mut channel.tx, refusal).await;
             }
         };
@@ -102,18 +144,23 @@ async fn take(state: &State, peer: &Peer, blob: BlobRef, mut channel: Channel) -
 async fn may_name(state: &State, peer: &Peer, blob: BlobRef) -> Result<bool, LinkError> {
     match (peer.role, peer.host) {
         (Role::Admin, _) => Ok(true),
-        (_, Some(host)) => Ok(state.uploads.brought(host, &blob) || needs(state, host, blob.hash).await?),
+        (_, Some(host)) => {
+            Ok(state.uploads.brought(host, &blob) || needs(state, host, blob.hash).await?)
+        }
         (_, None) => {
             let reader = state.reader.clone();
             let user = peer.name.clone();
-            let looked = tokio::task::spawn_blocking(move || reader.may_name(&user, &blob.hash)).await;
-            looked.map_err(|e| LinkError::Closed(e.to_string()))?.map_err(|e| LinkError::Closed(e.to_string()))
+            let looked =
+                tokio::task::spawn_blocking(move || reader.may_name(&user, &blob.hash)).await;
+            looked
+                .map_err(|e| LinkError::Closed(e.to_string()))?
+                .map_err(|e| LinkError::Closed(e.to_string()))
         }
     }
 }
 
-/// Notes who has brought this content: of a user durably, of a host for as long as this master runs, since its worker brings
-/// everything again to the next.
+/// Notes who has brought this content: of a user durably, of a host for as long as this master
+/// runs, since its worker brings everything again to the next.
 async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError> {
     match peer.host {
         Some(host) => {
@@ -122,12 +169,17 @@ async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError
         }
         None => {
             let user = peer.name.clone();
-            state.core.ask(move |core| core.content_came(&user, blob)).await.map_err(stopped)
+            state
+                .core
+                .ask(move |core| core.content_came(&user, blob))
+                .await
+                .map_err(stopped)
         }
     }
 }
 
-/// Why a blob is not taken, if so: it is too large, there is no room for it, or its user has sent too much that no job needs.
+/// Why a blob is not taken, if so: it is too large, there is no room for it, or its user has sent
+/// too much that no job needs.
 async fn refuse<'a>(
     state: &'a State,
     peer: &Peer,
@@ -136,7 +188,10 @@ async fn refuse<'a>(
 ) -> Result<Result<Option<crate::uploads::Begun<'a>>, Refusal>, LinkError> {
     let most = state.config.max_blob_bytes;
     if blob.size > most {
-        let what = format!("a file of {} bytes is larger than the {most} that this master takes", blob.size);
+        let what = format!(
+            "a file of {} bytes is larger than the {most} that this master takes",
+            blob.size
+        );
         let hint = "split the file, or ask the admin to raise max_blob_bytes";
         return Ok(Err(Refusal::new(RefusalCode::Invalid, what, hint)));
     }
@@ -147,17 +202,33 @@ async fn refuse<'a>(
         return Ok(Err(refusal));
     }
     let user = peer.name.clone();
-    let unused = state.core.ask(move |core| Ok(core.unused_of(&user))).await.map_err(stopped)?;
+    let unused = state
+        .core
+        .ask(move |core| Ok(core.unused_of(&user)))
+        .await
+        .map_err(stopped)?;
     let blobs = state.blobs.clone();
     let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
     // What cannot be counted does not count.
-    let parts = parts.map_err(|e| LinkError::Closed(e.to_string()))?.unwrap_or(0);
-    let room = state.room.for_unused(unused, state.config.limits.unused_bytes_per_user);
-    match state.uploads.begin(peer.id, blob.size, unused.saturating_add(parts), room) {
+    let parts = parts
+        .map_err(|e| LinkError::Closed(e.to_string()))?
+        .unwrap_or(0);
+    let room = state
+        .room
+        .for_unused(unused, state.config.limits.unused_bytes_per_user);
+    match state
+        .uploads
+        .begin(peer.id, blob.size, unused.saturating_add(parts), room)
+    {
         Ok(begun) => Ok(Ok(Some(begun))),
         Err(refusal) => {
-            state.refused(&peer.name, "put", "content that no job needs", &refusal.message);
+            state.refused(
+                &peer.name,
+                "put",
+                "content that no job needs",
+                &refusal.message,
+            );
             Ok(Err(refusal))
         }
     }

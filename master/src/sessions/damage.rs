@@ -1,5 +1,6 @@
-//! Results that the master has lost, or finds damaged: their tasks are computed again, if their user wants that. What is not
-//! here: how such a result is found in passing (`link::content`), or by an admin (`master check`).
+//! Results that the master has lost, or finds damaged: their tasks are computed again, if their
+//! user wants that. What is not here: how such a result is found in passing (`link::content`), or
+//! by an admin (`master check`).
 
 use common::content::BlobHash;
 use common::selector::Selector;
@@ -20,7 +21,9 @@ struct Damage {
 }
 
 fn blobs_of(view: &OutputView) -> impl Iterator<Item = BlobRef> + '_ {
-    let streams = [&view.stdout.0, &view.stderr.0].into_iter().filter_map(|stream| stream.content.blob());
+    let streams = [&view.stdout.0, &view.stderr.0]
+        .into_iter()
+        .filter_map(|stream| stream.content.blob());
     streams.chain(view.files.iter().map(|file| file.blob))
 }
 
@@ -42,7 +45,8 @@ impl Damage {
     /// What the job needs for its tasks stays its content, be it there or not.
     fn without_inputs(mut self, spec: &JobSpec) -> Self {
         if let Some(command) = spec.work.command() {
-            self.blobs.retain(|hash| command.blobs().all(|input| input.hash != *hash));
+            self.blobs
+                .retain(|hash| command.blobs().all(|input| input.hash != *hash));
         }
         self
     }
@@ -54,8 +58,9 @@ impl Asker {
         self.pick_own_one(job).await?;
         let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
-            let what =
-                format!("no rank of job {job} is of use without the others: they cannot be computed again alone");
+            let what = format!(
+                "no rank of job {job} is of use without the others: they cannot be computed again alone"
+            );
             return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
         }
         let tasks = Selector::Ids(chosen(job, tasks, &spec)?);
@@ -70,7 +75,9 @@ impl Asker {
             damage = looked.await.map_err(|_| Stopped)?;
         }
         let Damage { tasks, blobs } = damage.without_inputs(&spec);
-        let count = self.core(move |core| core.recompute(job, &tasks, &blobs)).await?;
+        let count = self
+            .core(move |core| core.recompute(job, &tasks, &blobs))
+            .await?;
         Ok(Reply::Changed(vec![(job, count)]))
     }
 }

@@ -51,7 +51,12 @@ pub(super) async fn serve(
         Ok(reply) => reply,
         Err(refusal) => {
             tracing::warn!(token, name, %from, why = refusal.message, "enrolment refused");
-            state.refused(&from.to_string(), "enrol", &format!("token {token}, as {name}"), &refusal.message);
+            state.refused(
+                &from.to_string(),
+                "enrol",
+                &format!("token {token}, as {name}"),
+                &refusal.message,
+            );
             EnrolReply::Refused(refusal)
         }
     };
@@ -88,27 +93,54 @@ async fn answer(
         return Ok(Err(refusal));
     }
     if request.csr.is_empty() {
-        let now = state.core.ask(|core| Ok(core.now())).await.map_err(stopped)?;
-        return Ok(Ok(EnrolReply::Here { versions: Versions::ours(), now }));
+        let now = state
+            .core
+            .ask(|core| Ok(core.now()))
+            .await
+            .map_err(stopped)?;
+        return Ok(Ok(EnrolReply::Here {
+            versions: Versions::ours(),
+            now,
+        }));
     }
     if !good_name(&request.name) {
         let what = "the name must be 1 to 64 letters, digits, dots, dashes or underscores";
-        return Ok(Err(Refusal::new(RefusalCode::Invalid, what, "choose another with --name")));
+        return Ok(Err(Refusal::new(
+            RefusalCode::Invalid,
+            what,
+            "choose another with --name",
+        )));
     }
     let Ok((csr, key_hash)) = read_request(&request.csr) else {
-        return Ok(Err(Refusal::new(RefusalCode::Invalid, "the certificate request is broken", "")));
+        return Ok(Err(Refusal::new(
+            RefusalCode::Invalid,
+            "the certificate request is broken",
+            "",
+        )));
     };
     // A few at a time: so that many guesses at once count as well as one after the other.
     let _turn = state.counters.gate.enter(uuid::Uuid::nil()).await;
     if let Err(wait) = state.counters.may_guess(from, state.clock.now()) {
         let what = "too many wrong join tokens came from this address";
-        return Ok(Err(Refusal::new(RefusalCode::Unavailable, what, format!("try again in {wait}"))));
+        return Ok(Err(Refusal::new(
+            RefusalCode::Unavailable,
+            what,
+            format!("try again in {wait}"),
+        )));
     }
-    let Enrol { token, secret, name, wanted: kind, .. } = request;
+    let Enrol {
+        token,
+        secret,
+        name,
+        wanted: kind,
+        ..
+    } = request;
     let address = from.to_string();
     let expires = state.authority.expiry();
-    let redeemed =
-        state.core.ask(move |core| core.redeem(&address, (token, &secret), &name, (key_hash, kind), expires)).await;
+    let redeemed = state
+        .core
+        .ask(move |core| core.redeem(&address, (token, &secret), &name, (key_hash, kind), expires))
+        .await;
     let refuse = |why: &str| {
         let hint = "ask an admin for a new one: deskgrid token create --role ROLE";
         Ok(Err(Refusal::new(RefusalCode::NotAuthorised, why, hint)))
@@ -122,8 +154,15 @@ async fn answer(
             return refuse("there is no such join token");
         }
     };
-    let certificate =
-        state.authority.issue(&csr.public_key, role, id).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+    let certificate = state
+        .authority
+        .issue(&csr.public_key, role, id)
+        .map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let ca = state.authority.wanted(wanted).to_vec();
-    Ok(Ok(EnrolReply::Enrolled { certificate: certificate.to_vec(), ca, role, name }))
+    Ok(Ok(EnrolReply::Enrolled {
+        certificate: certificate.to_vec(),
+        ca,
+        role,
+        name,
+    }))
 }

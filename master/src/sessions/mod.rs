@@ -29,7 +29,8 @@ use crate::run::State;
 use crate::store::{Peer, Standing};
 use live::Beyond;
 
-/// How often, and how far apart, it is looked whether one of an identity's connections is idle, before another is refused.
+/// How often, and how far apart, it is looked whether one of an identity's connections is idle,
+/// before another is refused.
 const LOOKS_FOR_IDLE: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 /// How long a message may take to arrive once its stream is open.
@@ -55,7 +56,12 @@ pub(crate) struct Entrance {
 pub(crate) async fn note_cuts(state: Arc<State>, tunnels: Arc<TunnelDoor>) {
     loop {
         let cut = tunnels.cut().await;
-        state.refused(&cut.from.to_string(), "connect", "the master, over TCP", cut.why);
+        state.refused(
+            &cut.from.to_string(),
+            "connect",
+            "the master, over TCP",
+            cut.why,
+        );
     }
 }
 
@@ -65,7 +71,11 @@ pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
     while let Some(incoming) = endpoint.accept().await {
         let from = incoming.remote_address().ip();
         let proved = incoming.remote_address_validated();
-        let pending = match state.counters.door.knock(from, proved, endpoint.open_connections()) {
+        let pending = match state
+            .counters
+            .door
+            .knock(from, proved, endpoint.open_connections())
+        {
             Knock::In(pending) => pending,
             Knock::Prove => {
                 // Fails only where the address is proved already.
@@ -80,7 +90,9 @@ pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
         let state = state.clone();
         let tunnels = tunnels.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve_connection(&state, incoming, pending, tunnels.as_deref()).await {
+            if let Err(error) =
+                serve_connection(&state, incoming, pending, tunnels.as_deref()).await
+            {
                 tracing::debug!(%error, "connection ended");
             }
         });
@@ -88,7 +100,11 @@ pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
 }
 
 /// Ends the handshake, unless it takes too long or others come after it.
-async fn shake_hands(state: &State, incoming: Incoming, mut pending: Place) -> Result<Connection, LinkError> {
+async fn shake_hands(
+    state: &State,
+    incoming: Incoming,
+    mut pending: Place,
+) -> Result<Connection, LinkError> {
     let from = incoming.remote_address().ip();
     let late = |why: &str| {
         state.refused(&from.to_string(), "connect", "the master", why);
@@ -127,23 +143,44 @@ async fn serve_connection(
         connection.close(code, why.as_bytes());
         Ok(())
     };
-    let Some(Certificate { name, key_hash, until_s }) = shown.certificate else {
-        return refuse(&from.to_string(), NOT_LET_IN, "a certificate of the grid is needed");
+    let Some(Certificate {
+        name,
+        key_hash,
+        until_s,
+    }) = shown.certificate
+    else {
+        return refuse(
+            &from.to_string(),
+            NOT_LET_IN,
+            "a certificate of the grid is needed",
+        );
     };
     if name.grid != state.authority.grid() {
-        return refuse(&from.to_string(), NOT_LET_IN, "this identity is of another grid");
+        return refuse(
+            &from.to_string(),
+            NOT_LET_IN,
+            "this identity is of another grid",
+        );
     }
     // Noted before it is looked up: who is revoked meanwhile is closed by whoever revokes.
     let present = state.live.enter(name.id, &connection);
-    let known = state.core.ask(move |core| core.authenticate(name.id, key_hash)).await;
+    let known = state
+        .core
+        .ask(move |core| core.authenticate(name.id, key_hash))
+        .await;
     let peer = match let_in(known.map_err(stopped)?, until_s < link::renewal::now_s()) {
         Ok(peer) => peer,
-        Err(Outside { who, code, why }) => return refuse(&who.unwrap_or_else(|| from.to_string()), code, why),
+        Err(Outside { who, code, why }) => {
+            return refuse(&who.unwrap_or_else(|| from.to_string()), code, why);
+        }
     };
     let _known = tunnels.map(|tunnels| tunnels.known(address));
     let (most, beyond) = match shown.purpose {
         Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
-        _ => (state.config.limits.connections_per_user as usize, Beyond::OldestIdleGoes),
+        _ => (
+            state.config.limits.connections_per_user as usize,
+            Beyond::OldestIdleGoes,
+        ),
     };
     if !let_stay(&present, most, beyond).await {
         let why = format!("this identity has {most} connections already");
@@ -151,8 +188,8 @@ async fn serve_connection(
     }
     let now_s = link::renewal::now_s();
     if until_s < now_s {
-        // A host that was switched off for a month comes back by itself: the table knows its key, and who must not come back
-        // is revoked there. A person joins again.
+        // A host that was switched off for a month comes back by itself: the table knows its key,
+        // and who must not come back is revoked there. A person joins again.
         return match peer.role == Role::Worker || state.away.excuses(until_s, now_s) {
             true => renew::serve_expired(state, &connection, &peer).await,
             false => refuse(&peer.name, NOT_LET_IN, &expired(until_s, now_s)),
@@ -165,7 +202,11 @@ async fn serve_connection(
             (Purpose::Client, Role::Client | Role::Admin) => {
                 client::serve(state, connection.clone(), peer, present.busy()).await
             }
-            _ => refuse(&peer.name, NOT_LET_IN, &format!("an identity of role {} may not do this", peer.role)),
+            _ => refuse(
+                &peer.name,
+                NOT_LET_IN,
+                &format!("an identity of role {} may not do this", peer.role),
+            ),
         }
     };
     tokio::select! {
@@ -174,8 +215,8 @@ async fn serve_connection(
     }
 }
 
-/// Whether the connection may stay beside the others of its identity. An answer that is on its way is over within moments, so
-/// where all others are busy it is looked at again for a second.
+/// Whether the connection may stay beside the others of its identity. An answer that is on its way
+/// is over within moments, so where all others are busy it is looked at again for a second.
 async fn let_stay(present: &live::Present, most: usize, beyond: Beyond) -> bool {
     for _ in 0..LOOKS_FOR_IDLE {
         if present.admit(most, beyond) {
@@ -198,12 +239,18 @@ struct Outside {
 fn let_in(standing: Standing, expired: bool) -> Result<Peer, Outside> {
     let (who, code, why) = match standing {
         Standing::In(peer) => return Ok(peer),
-        Standing::Unknown if expired => {
-            (None, NOT_LET_IN, "its certificate has expired, and this identity is not known here")
-        }
+        Standing::Unknown if expired => (
+            None,
+            NOT_LET_IN,
+            "its certificate has expired, and this identity is not known here",
+        ),
         Standing::Unknown => (None, NOT_LET_IN, "this identity is not known here"),
         Standing::Revoked(peer) => (Some(peer.name), NOT_LET_IN, "this identity was revoked"),
-        Standing::Waiting(peer) => (Some(peer.name), NOT_NOW, "this identity waits for an admin to approve it"),
+        Standing::Waiting(peer) => (
+            Some(peer.name),
+            NOT_NOW,
+            "this identity waits for an admin to approve it",
+        ),
         Standing::Former(peer) => {
             let why = "this identity was renewed elsewhere since: was it copied, or brought back from a backup?";
             (Some(peer.name), NOT_LET_IN, why)
@@ -218,10 +265,15 @@ fn expired(until_s: i64, now_s: i64) -> String {
         let at = std::time::UNIX_EPOCH + Duration::from_secs(u64::try_from(s).unwrap_or(0));
         humantime::format_rfc3339_seconds(at).to_string()
     };
-    format!("its certificate has expired at {}; by the master's clock it is {}", day(until_s), day(now_s))
+    format!(
+        "its certificate has expired at {}; by the master's clock it is {}",
+        day(until_s),
+        day(now_s)
+    )
 }
 
-/// Ends when the newest certificate of an identity has expired, which is the one that was shown unless it was renewed.
+/// Ends when the newest certificate of an identity has expired, which is the one that was shown
+/// unless it was renewed.
 async fn expiry(state: &State, id: uuid::Uuid, mut until_s: i64) {
     loop {
         let left = u64::try_from(until_s.saturating_sub(link::renewal::now_s())).unwrap_or(0);
@@ -267,21 +319,37 @@ struct Shown {
 }
 
 fn read_handshake(connection: &Connection) -> Result<Shown, LinkError> {
-    let data = connection.handshake_data().and_then(|d| d.downcast::<quinn::crypto::rustls::HandshakeData>().ok());
+    let data = connection
+        .handshake_data()
+        .and_then(|d| d.downcast::<quinn::crypto::rustls::HandshakeData>().ok());
     let (alpn, wanted) = data.map_or((None, None), |data| (data.protocol, data.server_name));
     let purpose = alpn.and_then(|alpn| Purpose::of_alpn(&alpn));
     let purpose = purpose.ok_or_else(|| LinkError::Protocol("no ALPN of ours".to_owned()))?;
-    let chain = connection.peer_identity().and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let chain = connection
+        .peer_identity()
+        .and_then(|id| id.downcast::<Vec<CertificateDer<'static>>>().ok());
     let read = |der: &CertificateDer<'static>| {
         let (name, key_hash) = read_certificate(der)?;
-        Ok::<_, LinkError>(Certificate { name, key_hash, until_s: Validity::of(der)?.until_s })
+        Ok::<_, LinkError>(Certificate {
+            name,
+            key_hash,
+            until_s: Validity::of(der)?.until_s,
+        })
     };
-    let certificate = chain.as_deref().and_then(|chain| chain.first()).map(read).transpose()?;
-    Ok(Shown { purpose, certificate, wanted })
+    let certificate = chain
+        .as_deref()
+        .and_then(|chain| chain.first())
+        .map(read)
+        .transpose()?;
+    Ok(Shown {
+        purpose,
+        certificate,
+        wanted,
+    })
 }
 
-/// The next stream that the other end opens. What it is for is read by whoever serves it, so that no stream waits for
-/// the first word of another.
+/// The next stream that the other end opens. What it is for is read by whoever serves it, so that
+/// no stream waits for the first word of another.
 async fn accept(connection: &Connection) -> Result<Channel, LinkError> {
     let (tx, rx) = connection.accept_bi().await?;
     Ok(Channel::new(tx, rx))
@@ -293,8 +361,14 @@ async fn read_open(channel: &mut Channel) -> Result<Open, LinkError> {
 }
 
 /// Bounds the wait for one message.
-async fn within_deadline<T>(message: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
+async fn within_deadline<T>(
+    message: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
     tokio::time::timeout(MESSAGE_DEADLINE, message)
         .await
-        .unwrap_or_else(|_| Err(LinkError::Protocol(format!("a message did not arrive within {MESSAGE_DEADLINE:?}"))))
+        .unwrap_or_else(|_| {
+            Err(LinkError::Protocol(format!(
+                "a message did not arrive within {MESSAGE_DEADLINE:?}"
+            )))
+        })
 }

@@ -17,7 +17,12 @@ use crate::store::Peer;
 const LAST_CHANCE: Duration = Duration::from_secs(30);
 
 /// One request, one reply.
-pub(super) async fn serve(state: &State, peer: &Peer, csr: &[u8], mut channel: Channel) -> Result<(), LinkError> {
+pub(super) async fn serve(
+    state: &State,
+    peer: &Peer,
+    csr: &[u8],
+    mut channel: Channel,
+) -> Result<(), LinkError> {
     let reply = match answer(state, peer, csr).await? {
         Ok(reply) => reply,
         Err(refusal) => {
@@ -31,29 +36,61 @@ pub(super) async fn serve(state: &State, peer: &Peer, csr: &[u8], mut channel: C
     Ok(())
 }
 
-async fn answer(state: &State, peer: &Peer, csr: &[u8]) -> Result<Result<EnrolReply, Refusal>, LinkError> {
+async fn answer(
+    state: &State,
+    peer: &Peer,
+    csr: &[u8],
+) -> Result<Result<EnrolReply, Refusal>, LinkError> {
     if let Err(wait) = state.counters.may_renew(peer.id, state.clock.now()) {
         let what = "this identity was renewed too often";
-        return Ok(Err(Refusal::new(RefusalCode::Unavailable, what, format!("try again in {wait}"))));
+        return Ok(Err(Refusal::new(
+            RefusalCode::Unavailable,
+            what,
+            format!("try again in {wait}"),
+        )));
     }
     let Ok((csr, key_hash)) = read_request(csr) else {
-        return Ok(Err(Refusal::new(RefusalCode::Invalid, "the certificate request is broken", "")));
+        return Ok(Err(Refusal::new(
+            RefusalCode::Invalid,
+            "the certificate request is broken",
+            "",
+        )));
     };
     let of = peer.clone();
     let expires = state.authority.expiry();
     // Durable before anybody has the certificate.
-    if !state.core.ask(move |core| core.renew(&of, key_hash, expires)).await.map_err(stopped)? {
+    if !state
+        .core
+        .ask(move |core| core.renew(&of, key_hash, expires))
+        .await
+        .map_err(stopped)?
+    {
         let what = "this identity is not let in any more";
-        return Ok(Err(Refusal::new(RefusalCode::NotAuthorised, what, "ask an admin for a new token")));
+        return Ok(Err(Refusal::new(
+            RefusalCode::NotAuthorised,
+            what,
+            "ask an admin for a new token",
+        )));
     }
     let certificate = state.authority.issue(&csr.public_key, peer.role, peer.id);
-    let certificate = certificate.map_err(|e| LinkError::BadIdentity(e.to_string()))?.to_vec();
+    let certificate = certificate
+        .map_err(|e| LinkError::BadIdentity(e.to_string()))?
+        .to_vec();
     let ca = state.authority.certificate().to_vec();
-    Ok(Ok(EnrolReply::Enrolled { certificate, ca, role: peer.role, name: peer.name.clone() }))
+    Ok(Ok(EnrolReply::Enrolled {
+        certificate,
+        ca,
+        role: peer.role,
+        name: peer.name.clone(),
+    }))
 }
 
 /// Serves somebody whose certificate has expired and who may renew it: nothing but that.
-pub(super) async fn serve_expired(state: &State, connection: &Connection, peer: &Peer) -> Result<(), LinkError> {
+pub(super) async fn serve_expired(
+    state: &State,
+    connection: &Connection,
+    peer: &Peer,
+) -> Result<(), LinkError> {
     let last = async {
         let mut channel = accept(connection).await?;
         match read_open(&mut channel).await? {
@@ -66,5 +103,7 @@ pub(super) async fn serve_expired(state: &State, connection: &Connection, peer: 
             }
         }
     };
-    tokio::time::timeout(LAST_CHANCE, last).await.unwrap_or(Ok(()))
+    tokio::time::timeout(LAST_CHANCE, last)
+        .await
+        .unwrap_or(Ok(()))
 }

@@ -1,4 +1,5 @@
-//! What a client asks of disclosed jobs, and about accounts. What is not here: what the core and the store make of it.
+//! What a client asks of disclosed jobs, and about accounts. What is not here: what the core and
+//! the store make of it.
 
 use common::selector::Selector;
 use common::view::{AccountView, SpreadView};
@@ -22,7 +23,8 @@ impl Asker {
         self.pick_own_one(job).await?;
         let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
         let wanted = tasks.clone();
-        let Requested { new, cancelled } = self.core(move |core| core.request(job, &wanted)).await?;
+        let Requested { new, cancelled } =
+            self.core(move |core| core.request(job, &wanted)).await?;
         if !tasks.is_empty() && cancelled.len() == tasks.len() {
             return Err(all_cancelled(job, &cancelled));
         }
@@ -35,7 +37,8 @@ impl Asker {
         let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
         for job in picked.iter().map(JobId) {
-            // Where everything is settled there is nothing to drop; that its user says so is heard of a few jobs at a time.
+            // Where everything is settled there is nothing to drop; that its user says so is heard
+            // of a few jobs at a time.
             let count = match open.contains(job.0) || picked.len() <= MOST_SETTLED {
                 true => self.core(move |core| core.drop_unrequested(job)).await?,
                 false => 0,
@@ -46,23 +49,41 @@ impl Asker {
     }
 
     /// What was spent on the client's tasks, or as an admin on somebody's or everybody's.
-    pub(super) async fn accounts(&self, user: Option<String>, jobs: bool) -> Result<Vec<AccountView>, NoAnswer> {
+    pub(super) async fn accounts(
+        &self,
+        user: Option<String>,
+        jobs: bool,
+    ) -> Result<Vec<AccountView>, NoAnswer> {
         let user = self.account_of(user)?;
-        let accounts = self.read(move |reader| reader.accounts(user.as_deref(), jobs)).await?;
-        Ok(accounts.into_iter().map(|(user, job, spent)| view(user, job, &spent)).collect())
+        let accounts = self
+            .read(move |reader| reader.accounts(user.as_deref(), jobs))
+            .await?;
+        Ok(accounts
+            .into_iter()
+            .map(|(user, job, spent)| view(user, job, &spent))
+            .collect())
     }
 }
 
 /// Why nothing could be requested.
 fn all_cancelled(job: JobId, tasks: &IdSet) -> NoAnswer {
-    let are = if tasks.len() == 1 { "task is" } else { "tasks are" };
+    let are = if tasks.len() == 1 {
+        "task is"
+    } else {
+        "tasks are"
+    };
     let (what, which) = match tasks.ranges().count() {
         0..=SHOWN_RANGES => (format!("{tasks}"), tasks.to_string()),
         _ => (format!("{} of them", tasks.len()), "LIST".to_owned()),
     };
-    let hint =
-        format!("deskgrid job retry {job} --tasks {which}, which takes them up again; then they can be requested");
-    refuse(RefusalCode::Conflict, format!("nothing of job {job} is requested: the {are} cancelled ({what})"), hint)
+    let hint = format!(
+        "deskgrid job retry {job} --tasks {which}, which takes them up again; then they can be requested"
+    );
+    refuse(
+        RefusalCode::Conflict,
+        format!("nothing of job {job} is requested: the {are} cancelled ({what})"),
+        hint,
+    )
 }
 
 fn view(user: String, job: Option<JobId>, (account, kept_bytes): &(Account, u64)) -> AccountView {

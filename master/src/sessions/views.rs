@@ -1,11 +1,13 @@
-//! Tasks and outputs as clients see them: what the store has, with what only the core knows of live attempts laid over
-//! it. Long lists are made portion by portion.
+//! Tasks and outputs as clients see them: what the store has, with what only the core knows of live
+//! attempts laid over it. Long lists are made portion by portion.
 
 use std::collections::BTreeMap;
 
 use common::job::{Capture, CommandSpec, JobSpec};
 use common::template::{Template, Values};
-use common::view::{AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView};
+use common::view::{
+    AttemptState, AttemptView, FileView, OutputView, SpeculationView, TaskState, TaskView,
+};
 use common::{Content, HostId, IdSet, JobId, TaskId};
 
 use crate::core::LiveJob;
@@ -38,7 +40,12 @@ pub(super) struct Listing {
 pub(super) fn attempts_of(reader: &Reader, job: JobId, tasks: &IdSet) -> Result<Rows, StoreError> {
     let mut attempts = Rows::new();
     for range in tasks.ranges() {
-        reader.attempts(job, range, |row| attempts.entry(row.view.attempt.task.index).or_default().push(row))?;
+        reader.attempts(job, range, |row| {
+            attempts
+                .entry(row.view.attempt.task.index)
+                .or_default()
+                .push(row)
+        })?;
     }
     Ok(attempts)
 }
@@ -53,7 +60,15 @@ impl Listing {
         names: Vec<(HostId, String)>,
     ) -> Self {
         let settled = settled.into_iter().map(|row| (row.last, row)).collect();
-        Self { job, spec, rest: tasks, live, settled, names: names.into_iter().collect(), disclosure: None }
+        Self {
+            job,
+            spec,
+            rest: tasks,
+            live,
+            settled,
+            names: names.into_iter().collect(),
+            disclosure: None,
+        }
     }
 
     /// The same with what was requested when.
@@ -69,7 +84,9 @@ impl Listing {
     /// The next tasks to be read; none after the last.
     pub(super) fn next_portion(&mut self) -> Option<IdSet> {
         let first = self.rest.first()?;
-        let portion = self.rest.intersection(&IdSet::from_range(first, first.saturating_add(PORTION - 1)));
+        let portion = self
+            .rest
+            .intersection(&IdSet::from_range(first, first.saturating_add(PORTION - 1)));
         self.rest.subtract(&portion);
         Some(portion)
     }
@@ -79,12 +96,17 @@ impl Listing {
         let task = |index: u32| {
             let (state, reason) = self.state_of(index);
             let rows = attempts.remove(&index).unwrap_or_default();
-            let item = (!self.spec.tasks.items.is_empty()).then(|| self.spec.tasks.item(index).to_owned());
-            let done = rows.iter().find(|row| row.view.state == AttemptState::Finished && row.counts);
+            let item =
+                (!self.spec.tasks.items.is_empty()).then(|| self.spec.tasks.item(index).to_owned());
+            let done = rows
+                .iter()
+                .find(|row| row.view.state == AttemptState::Finished && row.counts);
             let executed = done.and_then(|row| row.view.finished);
             // Of a task that is to run again it does not matter what became of what it left.
             let settled = matches!(state, TaskState::Finished | TaskState::Failed);
-            let removed = best(&rows).filter(|_| settled).and_then(|best| rows.get(best)?.removed);
+            let removed = best(&rows)
+                .filter(|_| settled)
+                .and_then(|best| rows.get(best)?.removed);
             let speculation = self.disclosure.as_ref().map(|disclosure| SpeculationView {
                 disclosed: disclosure.at,
                 requested: disclosure.requested(index),
@@ -96,18 +118,33 @@ impl Listing {
                 None => reason,
             };
             let attempts = rows.into_iter().map(|row| self.attempt(row)).collect();
-            TaskView { task: TaskId::new(self.job, index), item, state, reason, attempts, speculation }
+            TaskView {
+                task: TaskId::new(self.job, index),
+                item,
+                state,
+                reason,
+                attempts,
+                speculation,
+            }
         };
         portion.iter().map(task).collect()
     }
 
     /// What the attempts of a portion have left.
     pub(super) fn outputs(&self, attempts: Rows) -> Result<Vec<OutputView>, StoreError> {
-        attempts.into_values().filter_map(|rows| self.output(rows)).collect()
+        attempts
+            .into_values()
+            .filter_map(|rows| self.output(rows))
+            .collect()
     }
 
     fn state_of(&self, index: u32) -> (TaskState, Option<String>) {
-        let settled = self.settled.range(index..).next().map(|(_, row)| row).filter(|row| row.first <= index);
+        let settled = self
+            .settled
+            .range(index..)
+            .next()
+            .map(|(_, row)| row)
+            .filter(|row| row.first <= index);
         match (settled, &self.live) {
             (Some(row), _) => (row.state, Some(row.why.clone())),
             (None, Some(live)) => {
@@ -119,18 +156,31 @@ impl Listing {
     }
 
     fn host(&self, host: HostId) -> String {
-        self.names.get(&host).cloned().unwrap_or_else(|| host.to_string())
+        self.names
+            .get(&host)
+            .cloned()
+            .unwrap_or_else(|| host.to_string())
     }
 
     fn attempt(&self, row: AttemptRow) -> AttemptView {
-        let mut view = AttemptView { host: self.host(row.host), ..row.view };
-        if let Some(now) = self.live.as_ref().and_then(|live| live.attempts.get(&view.attempt)) {
+        let mut view = AttemptView {
+            host: self.host(row.host),
+            ..row.view
+        };
+        if let Some(now) = self
+            .live
+            .as_ref()
+            .and_then(|live| live.attempts.get(&view.attempt))
+        {
             view.state = now.state;
             view.ran = now.ran;
             view.suspended = now.suspended;
             view.suspended_since = now.suspended_since;
             if let Some(why) = &now.reason {
-                view.reason = Some(view.reason.map_or_else(|| why.clone(), |before| format!("{before}; {why}")));
+                view.reason = Some(
+                    view.reason
+                        .map_or_else(|| why.clone(), |before| format!("{before}; {why}")),
+                );
             }
         }
         view
@@ -149,12 +199,21 @@ impl Listing {
         let attempt = row.view.attempt;
         let item = self.spec.tasks.item(attempt.task.index);
         let width = self.spec.width();
-        let values = Values { attempt, host: &host, item, width };
+        let values = Values {
+            attempt,
+            host: &host,
+            item,
+            width,
+        };
         let file_name = |pick: fn(&CommandSpec) -> &Capture| match pick(self.spec.work.command()?) {
             Capture::File(name) => Some(Template::expand(name, &values)),
             Capture::Keep | Capture::Discard => None,
         };
-        let files = result.files.into_iter().map(|f| FileView { path: f.path, blob: f.blob, executable: f.executable });
+        let files = result.files.into_iter().map(|f| FileView {
+            path: f.path,
+            blob: f.blob,
+            executable: f.executable,
+        });
         Ok(OutputView {
             attempt,
             stdout: (result.stdout, file_name(|c| &c.stdout)),
@@ -168,16 +227,21 @@ impl Listing {
 
 /// Which attempt counts: the one that finished the task, else the latest that ended by itself.
 fn best(rows: &[AttemptRow]) -> Option<usize> {
-    let done = rows.iter().rposition(|row| row.view.state == AttemptState::Finished && row.counts);
-    let left =
-        |row: &AttemptRow| row.view.exit_code.is_some() || !matches!(row.result, Ok(None)) || row.removed.is_some();
+    let done = rows
+        .iter()
+        .rposition(|row| row.view.state == AttemptState::Finished && row.counts);
+    let left = |row: &AttemptRow| {
+        row.view.exit_code.is_some() || !matches!(row.result, Ok(None)) || row.removed.is_some()
+    };
     done.or_else(|| rows.iter().rposition(left))
 }
 
 /// That what a task left is there no more, behind why it failed where it did.
 fn why_removed(failed: Option<&str>) -> String {
     let (what, again) = failed.map_or(("executed", "request"), |why| (why, "retry"));
-    format!("{what}; what it left was removed before anybody had requested it, and a {again} runs it again")
+    format!(
+        "{what}; what it left was removed before anybody had requested it, and a {again} runs it again"
+    )
 }
 
 /// Outputs in portions whose messages stay below the frame limit.
@@ -185,9 +249,20 @@ pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
     let mut portions: Vec<Vec<OutputView>> = Vec::new();
     let mut room = 0usize;
     for output in outputs {
-        let files: usize = output.files.iter().map(|f| f.path.as_str().len() + 64).sum();
-        let inline = |c: &Content| if c.blob().is_some() { 64 } else { c.size() as usize };
-        let bytes = 256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content);
+        let files: usize = output
+            .files
+            .iter()
+            .map(|f| f.path.as_str().len() + 64)
+            .sum();
+        let inline = |c: &Content| {
+            if c.blob().is_some() {
+                64
+            } else {
+                c.size() as usize
+            }
+        };
+        let bytes =
+            256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content);
         match portions.last_mut() {
             Some(portion) if room >= bytes => portion.push(output),
             _ => {

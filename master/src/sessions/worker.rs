@@ -24,9 +24,23 @@ const UNREAD: usize = 32;
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Serves a worker until its connection ends.
-pub(super) async fn serve(state: &Arc<State>, connection: Connection, peer: Peer) -> Result<(), LinkError> {
-    let Some(host) = peer.host else { return Err(LinkError::BadIdentity("a worker that is no host".to_owned())) };
-    let worker = Arc::new(Worker { state: state.clone(), connection, peer, host, controlled: AtomicBool::new(false) });
+pub(super) async fn serve(
+    state: &Arc<State>,
+    connection: Connection,
+    peer: Peer,
+) -> Result<(), LinkError> {
+    let Some(host) = peer.host else {
+        return Err(LinkError::BadIdentity(
+            "a worker that is no host".to_owned(),
+        ));
+    };
+    let worker = Arc::new(Worker {
+        state: state.clone(),
+        connection,
+        peer,
+        host,
+        controlled: AtomicBool::new(false),
+    });
     loop {
         let channel = accept(&worker.connection).await?;
         let worker = worker.clone();
@@ -54,9 +68,15 @@ impl Worker {
             Open::Control if !self.controlled.swap(true, Ordering::Relaxed) => {
                 let session = SessionId(SESSIONS.fetch_add(1, Ordering::Relaxed));
                 let host = self.host;
-                let ended = serve_control(&self.state, &self.connection, channel, &self.peer, session).await;
-                self.state.core.tell(move |core| core.on_disconnected(host, session));
-                let why = ended.as_ref().map_or_else(LinkError::to_string, |()| "the control stream ended".to_owned());
+                let ended =
+                    serve_control(&self.state, &self.connection, channel, &self.peer, session)
+                        .await;
+                self.state
+                    .core
+                    .tell(move |core| core.on_disconnected(host, session));
+                let why = ended.as_ref().map_or_else(LinkError::to_string, |()| {
+                    "the control stream ended".to_owned()
+                });
                 self.connection.close(VarInt::from_u32(0), why.as_bytes());
                 ended
             }
@@ -73,7 +93,11 @@ async fn serve_control(
     peer: &Peer,
     session: SessionId,
 ) -> Result<(), LinkError> {
-    let Some(host) = peer.host else { return Err(LinkError::BadIdentity("a worker that is no host".to_owned())) };
+    let Some(host) = peer.host else {
+        return Err(LinkError::BadIdentity(
+            "a worker that is no host".to_owned(),
+        ));
+    };
     let (outbox, inbox) = Outbox::new(connection.clone());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
     let name = peer.name.clone();
@@ -87,7 +111,11 @@ async fn serve_control(
             return Err(refusal.into());
         }
     };
-    state.core.ask(move |core| core.on_connected(connected)).await.map_err(stopped)?;
+    state
+        .core
+        .ask(move |core| core.on_connected(connected))
+        .await
+        .map_err(stopped)?;
     tokio::select! {
         ended = speak(channel.tx, inbox) => ended,
         ended = listen(state, channel.rx, host, session) => ended,
@@ -110,22 +138,36 @@ async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(),
         tx.flush().await?;
     }
     // The core has dropped the outbox: another session of the host has taken over.
-    Err(LinkError::Closed("replaced by a newer session of the same host".to_owned()))
+    Err(LinkError::Closed(
+        "replaced by a newer session of the same host".to_owned(),
+    ))
 }
 
-async fn listen(state: &State, mut rx: FrameReceiver, host: HostId, session: SessionId) -> Result<(), LinkError> {
-    // What the core has not looked at yet is bounded: a worker that says more waits, and holds up nobody else.
+async fn listen(
+    state: &State,
+    mut rx: FrameReceiver,
+    host: HostId,
+    session: SessionId,
+) -> Result<(), LinkError> {
+    // What the core has not looked at yet is bounded: a worker that says more waits, and holds up
+    // nobody else.
     let unread = Arc::new(Semaphore::new(UNREAD));
     while let Some(message) = rx.recv::<ToMaster>().await? {
-        let Ok(turn) = unread.clone().acquire_owned().await else { break };
+        let Ok(turn) = unread.clone().acquire_owned().await else {
+            break;
+        };
         match message {
             ToMaster::Hello { .. } => return Err(LinkError::Protocol("a second Hello".to_owned())),
-            ToMaster::Checkpoint { attempt, sequence, saving } => {
+            ToMaster::Checkpoint {
+                attempt,
+                sequence,
+                saving,
+            } => {
                 checkpoint::take(state, host, attempt, sequence, saving).await;
             }
             message => {
-                // Should some content not be here, the session ends: the worker comes back, sends the content of all
-                // that was not acknowledged, and delivers again.
+                // Should some content not be here, the session ends: the worker comes back, sends
+                // the content of all that was not acknowledged, and delivers again.
                 let here = content_is_here(&state.blobs, &message);
                 if let Err(what) = here.and_then(|()| content::was_brought(state, host, &message)) {
                     tracing::warn!(%host, "{what}");

@@ -1,4 +1,5 @@
-//! The audit log: who came in, who did not and why, and what admins changed of that. Bounded: the oldest entries go.
+//! The audit log: who came in, who did not and why, and what admins changed of that. Bounded: the
+//! oldest entries go.
 
 use common::Time;
 use common::identity::AuditView;
@@ -48,13 +49,17 @@ impl Writer {
             ],
         )?;
         let oldest = self.db().last_insert_rowid() - KEPT;
-        self.change("DELETE FROM audit WHERE number <= ?", [oldest]).map(drop)
+        self.change("DELETE FROM audit WHERE number <= ?", [oldest])
+            .map(drop)
     }
 }
 
 /// What can be printed on one line.
 fn plain(text: &str) -> String {
-    text.chars().take(LONGEST).map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars()
+        .take(LONGEST)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 impl Reader {

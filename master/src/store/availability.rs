@@ -1,4 +1,5 @@
-//! The table of how hosts were available: stretches of one host never overlap, and neighbours that are alike are one row.
+//! The table of how hosts were available: stretches of one host never overlap, and neighbours that
+//! are alike are one row.
 
 use common::availability::Stretch;
 use common::{HostId, Time};
@@ -12,15 +13,25 @@ use super::{StoreError, micros, time};
 const ALIKE: f32 = 0.01;
 
 impl Writer {
-    /// Takes what a host's worker has recorded, so far as it lies behind what is there: what is sent twice is there once.
-    pub(crate) fn add_availability(&mut self, host: HostId, stretches: &[&Stretch]) -> Result<(), StoreError> {
+    /// Takes what a host's worker has recorded, so far as it lies behind what is there: what is
+    /// sent twice is there once.
+    pub(crate) fn add_availability(
+        &mut self,
+        host: HostId,
+        stretches: &[&Stretch],
+    ) -> Result<(), StoreError> {
         let mut last = last(self.db(), host)?;
         for stretch in stretches {
-            let start = last.as_ref().map_or(stretch.start, |last| last.end.max(stretch.start));
+            let start = last
+                .as_ref()
+                .map_or(stretch.start, |last| last.end.max(stretch.start));
             if start >= stretch.end {
                 continue;
             }
-            let mut now = Stretch { start, ..(*stretch).clone() };
+            let mut now = Stretch {
+                start,
+                ..(*stretch).clone()
+            };
             if let Some(mut before) = last.filter(|before| before.end == now.start)
                 && before.join(&now, ALIKE)
             {
@@ -36,7 +47,12 @@ impl Writer {
     }
 
     /// The newest so many stretches of a host that end after `since`, the oldest first.
-    pub(crate) fn recorded(&self, host: HostId, since: Time, most: u32) -> Result<Vec<Stretch>, StoreError> {
+    pub(crate) fn recorded(
+        &self,
+        host: HostId,
+        since: Time,
+        most: u32,
+    ) -> Result<Vec<Stretch>, StoreError> {
         let mut query = self.db().prepare_cached(
             "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? AND end > ?
              ORDER BY start DESC LIMIT ?",
@@ -47,13 +63,27 @@ impl Writer {
         Ok(newest)
     }
 
-    /// Removes what ended before `oldest` of what is recorded of a host, and the oldest rows beyond `most`.
-    pub(crate) fn trim_availability(&mut self, host: HostId, oldest: Time, most: u32) -> Result<(), StoreError> {
+    /// Removes what ended before `oldest` of what is recorded of a host, and the oldest rows beyond
+    /// `most`.
+    pub(crate) fn trim_availability(
+        &mut self,
+        host: HostId,
+        oldest: Time,
+        most: u32,
+    ) -> Result<(), StoreError> {
         let first = "SELECT end FROM availability WHERE host = ? ORDER BY start LIMIT 1";
-        let first: Option<i64> = self.db().prepare_cached(first)?.query_row([host.0], |row| row.get(0)).optional()?;
-        let beyond = "SELECT start FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1 OFFSET ?";
-        let beyond: Option<i64> =
-            self.db().prepare_cached(beyond)?.query_row((host.0, most), |row| row.get(0)).optional()?;
+        let first: Option<i64> = self
+            .db()
+            .prepare_cached(first)?
+            .query_row([host.0], |row| row.get(0))
+            .optional()?;
+        let beyond =
+            "SELECT start FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1 OFFSET ?";
+        let beyond: Option<i64> = self
+            .db()
+            .prepare_cached(beyond)?
+            .query_row((host.0, most), |row| row.get(0))
+            .optional()?;
         // Only a change opens a transaction, which costs a sync.
         if beyond.is_some() || first.is_some_and(|end| end <= micros(oldest)) {
             self.change(
@@ -66,8 +96,8 @@ impl Writer {
 }
 
 impl Reader {
-    /// Since when a host is recorded at all, and the first so many stretches of it that end after `since` and begin before
-    /// `until`, cut to lie between them.
+    /// Since when a host is recorded at all, and the first so many stretches of it that end after
+    /// `since` and begin before `until`, cut to lie between them.
     pub(crate) fn availability(
         &self,
         host: HostId,
@@ -79,7 +109,8 @@ impl Reader {
             let first: Option<i64> = db
                 .prepare_cached("SELECT min(start) FROM availability WHERE host = ?")?
                 .query_row([host.0], |row| row.get(0))?;
-            // The row that begins before `since` and ends after it is the last one that begins before.
+            // The row that begins before `since` and ends after it is the last one that begins
+            // before.
             let mut query = db.prepare_cached(
                 "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ?1 AND end > ?2 AND start < ?3
                  AND start >= coalesce((SELECT max(start) FROM availability WHERE host = ?1 AND start <= ?2), 0)
@@ -97,7 +128,10 @@ impl Reader {
 
 fn last(db: &Connection, host: HostId) -> Result<Option<Stretch>, StoreError> {
     let sql = "SELECT start, end, cpu, owner, reason FROM availability WHERE host = ? ORDER BY start DESC LIMIT 1";
-    Ok(db.prepare_cached(sql)?.query_row([host.0], stretch).optional()?)
+    Ok(db
+        .prepare_cached(sql)?
+        .query_row([host.0], stretch)
+        .optional()?)
 }
 
 fn stretch(row: &Row<'_>) -> rusqlite::Result<Stretch> {

@@ -1,4 +1,5 @@
-//! Saved states of tasks: the one from which each open task goes on, and what each attempt started from and has saved.
+//! Saved states of tasks: the one from which each open task goes on, and what each attempt started
+//! from and has saved.
 
 use common::checkpoint::Saved;
 use common::content::BlobHash;
@@ -12,16 +13,33 @@ impl Writer {
     /// The saved state from which an open task goes on.
     pub(crate) fn checkpoint(&self, task: TaskId) -> Result<Option<Saved>, StoreError> {
         let sql = "SELECT saved FROM checkpoint WHERE job = ? AND task = ?";
-        let found: Option<Vec<u8>> =
-            self.db().prepare_cached(sql)?.query_row((task.job.0, task.index), |row| row.get(0)).optional()?;
+        let found: Option<Vec<u8>> = self
+            .db()
+            .prepare_cached(sql)?
+            .query_row((task.job.0, task.index), |row| row.get(0))
+            .optional()?;
         found.map(|bytes| from_postcard(&bytes)).transpose()
     }
 
     /// Whether a state of this attempt is of use: it was given to this host, and its task is open.
-    pub(crate) fn wants_checkpoint(&self, attempt: AttemptId, host: HostId) -> Result<bool, StoreError> {
-        let AttemptId { task: TaskId { job, index }, number, incarnation } = attempt;
+    pub(crate) fn wants_checkpoint(
+        &self,
+        attempt: AttemptId,
+        host: HostId,
+    ) -> Result<bool, StoreError> {
+        let AttemptId {
+            task: TaskId { job, index },
+            number,
+            incarnation,
+        } = attempt;
         let given = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
-        let given = self.db().prepare_cached(given)?.exists((job.0, index, number, incarnation.0, host.0))?;
+        let given = self.db().prepare_cached(given)?.exists((
+            job.0,
+            index,
+            number,
+            incarnation.0,
+            host.0,
+        ))?;
         let done = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND state = 'finished'";
         let ended = "SELECT 1 FROM settled WHERE job = ?1 AND ?2 BETWEEN first AND last";
         let settled = self.db().prepare_cached(done)?.exists((job.0, index))?
@@ -29,8 +47,8 @@ impl Writer {
         Ok(given && !settled)
     }
 
-    /// Keeps a complete state of an attempt: as its newest, and as its task's where it has more in it than the one that is
-    /// kept, as far as can be told. Says whether the task goes on from it.
+    /// Keeps a complete state of an attempt: as its newest, and as its task's where it has more in
+    /// it than the one that is kept, as far as can be told. Says whether the task goes on from it.
     pub(crate) fn keep_checkpoint(
         &mut self,
         attempt: AttemptId,
@@ -48,7 +66,10 @@ impl Writer {
         {
             return Ok(false);
         }
-        self.change("DELETE FROM checkpoint_blob WHERE job = ? AND task = ?", (job.0, index))?;
+        self.change(
+            "DELETE FROM checkpoint_blob WHERE job = ? AND task = ?",
+            (job.0, index),
+        )?;
         self.change(
             "INSERT OR REPLACE INTO checkpoint (job, task, saved) VALUES (?, ?, ?)",
             params![job.0, index, bytes],
@@ -62,27 +83,44 @@ impl Writer {
         Ok(true)
     }
 
-    /// Whether a state of an attempt may take the place of the one `before`: a later one of the same attempt, or one of
-    /// an attempt that started from it. Where nobody works on from the kept one any more, because its attempt has ended,
-    /// a live attempt that started from any state of the task does as well; one that started from scratch never does.
-    fn goes_further(&self, attempt: AttemptId, saved: &Saved, before: &Saved) -> Result<bool, StoreError> {
+    /// Whether a state of an attempt may take the place of the one `before`: a later one of the
+    /// same attempt, or one of an attempt that started from it. Where nobody works on from the kept
+    /// one any more, because its attempt has ended, a live attempt that started from any state of
+    /// the task does as well; one that started from scratch never does.
+    fn goes_further(
+        &self,
+        attempt: AttemptId,
+        saved: &Saved,
+        before: &Saved,
+    ) -> Result<bool, StoreError> {
         if before.number == saved.number {
             return Ok(before.sequence < saved.sequence);
         }
-        let Some(from) = self.started_from(attempt)? else { return Ok(false) };
+        let Some(from) = self.started_from(attempt)? else {
+            return Ok(false);
+        };
         let the_same = (from.number, from.sequence) == (before.number, before.sequence);
-        Ok(the_same || (self.is_live(attempt.task, attempt.number)? && !self.is_live(attempt.task, before.number)?))
+        Ok(the_same
+            || (self.is_live(attempt.task, attempt.number)?
+                && !self.is_live(attempt.task, before.number)?))
     }
 
     fn is_live(&self, TaskId { job, index }: TaskId, number: u32) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND ended IS NULL";
-        Ok(self.db().prepare_cached(sql)?.exists((job.0, index, number))?)
+        let sql =
+            "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND number = ? AND ended IS NULL";
+        Ok(self
+            .db()
+            .prepare_cached(sql)?
+            .exists((job.0, index, number))?)
     }
 
     /// Whether the state from which an open task goes on has this content.
     pub(crate) fn state_needs(&self, task: TaskId, hash: &BlobHash) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM checkpoint_blob WHERE job = ? AND task = ? AND hash = ?";
-        Ok(self.db().prepare_cached(sql)?.exists((task.job.0, task.index, hash.0))?)
+        Ok(self
+            .db()
+            .prepare_cached(sql)?
+            .exists((task.job.0, task.index, hash.0))?)
     }
 
     /// The state from which an attempt was to start.
@@ -90,13 +128,23 @@ impl Writer {
         let TaskId { job, index } = attempt.task;
         let sql = "SELECT started_from FROM attempt WHERE job = ? AND task = ? AND number = ?";
         let key = (job.0, index, attempt.number);
-        let found: Option<Option<Vec<u8>>> =
-            self.db().prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
-        found.flatten().map(|bytes| from_postcard(&bytes)).transpose()
+        let found: Option<Option<Vec<u8>>> = self
+            .db()
+            .prepare_cached(sql)?
+            .query_row(key, |row| row.get(0))
+            .optional()?;
+        found
+            .flatten()
+            .map(|bytes| from_postcard(&bytes))
+            .transpose()
     }
 
     /// Notes from which state an attempt is to start.
-    pub(crate) fn starts_from(&mut self, attempt: AttemptId, saved: &Saved) -> Result<(), StoreError> {
+    pub(crate) fn starts_from(
+        &mut self,
+        attempt: AttemptId,
+        saved: &Saved,
+    ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
         self.change(
             "UPDATE attempt SET started_from = ? WHERE job = ? AND task = ? AND number = ?",
@@ -106,14 +154,25 @@ impl Writer {
     }
 
     /// Notes why the newest state of an attempt was not saved.
-    pub(crate) fn checkpoint_problem(&mut self, attempt: AttemptId, why: &str) -> Result<(), StoreError> {
+    pub(crate) fn checkpoint_problem(
+        &mut self,
+        attempt: AttemptId,
+        why: &str,
+    ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
-        let sql = "UPDATE attempt SET checkpoint_problem = ? WHERE job = ? AND task = ? AND number = ?";
-        self.change(sql, params![why, job.0, index, attempt.number]).map(drop)
+        let sql =
+            "UPDATE attempt SET checkpoint_problem = ? WHERE job = ? AND task = ? AND number = ?";
+        self.change(sql, params![why, job.0, index, attempt.number])
+            .map(drop)
     }
 
-    /// Notes that an attempt did not start from the state that it was given. Said twice, it counts once.
-    pub(crate) fn started_from_scratch(&mut self, attempt: AttemptId, why: &str) -> Result<(), StoreError> {
+    /// Notes that an attempt did not start from the state that it was given. Said twice, it counts
+    /// once.
+    pub(crate) fn started_from_scratch(
+        &mut self,
+        attempt: AttemptId,
+        why: &str,
+    ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
         self.change(
             "UPDATE attempt SET start_why = start_why || '; ' || ?, started_from = NULL

@@ -1,5 +1,6 @@
-//! What was predicted of jobs' waits, and what came: kept after the jobs are forgotten, so that it can be said how good
-//! predictions are. Bounded: the oldest go. What is not here: how waits are predicted.
+//! What was predicted of jobs' waits, and what came: kept after the jobs are forgotten, so that it
+//! can be said how good predictions are. Bounded: the oldest go. What is not here: how waits are
+//! predicted.
 
 use common::view::{AccuracyView, ForetoldView};
 use common::{JobId, Span, Time};
@@ -31,7 +32,13 @@ pub(crate) struct Foretold {
 impl Writer {
     /// Keeps a prediction; of each kind only a job's first one counts.
     pub(crate) fn foretell(&mut self, job: JobId, foretold: &Foretold) -> Result<(), StoreError> {
-        let Foretold { hosts, at, wait, low, high } = *foretold;
+        let Foretold {
+            hosts,
+            at,
+            wait,
+            low,
+            high,
+        } = *foretold;
         let span = |span: Span| i64::try_from(span.0).unwrap_or(i64::MAX);
         self.change(
             "INSERT OR IGNORE INTO foretold (job, hosts, at, wait, low, high) VALUES (?, ?, ?, ?, ?, ?)",
@@ -45,12 +52,17 @@ impl Writer {
     pub(crate) fn came(&mut self, job: JobId, hosts: u32, now: Time) -> Result<(), StoreError> {
         let sql = "UPDATE foretold SET came = max(?1 - at, 0)
                    WHERE job = ?2 AND came IS NULL AND (hosts = ?3 OR hosts BETWEEN 1 AND ?3)";
-        self.change(sql, params![micros(now), job.0, hosts]).map(drop)
+        self.change(sql, params![micros(now), job.0, hosts])
+            .map(drop)
     }
 
     /// Of what was predicted for the job and has not come, nothing will come any more.
     pub(crate) fn never_came(&mut self, job: JobId) -> Result<(), StoreError> {
-        self.change("DELETE FROM foretold WHERE job = ? AND came IS NULL", [job.0]).map(drop)
+        self.change(
+            "DELETE FROM foretold WHERE job = ? AND came IS NULL",
+            [job.0],
+        )
+        .map(drop)
     }
 }
 
@@ -58,9 +70,17 @@ impl Reader {
     /// How good predictions of waits were.
     pub(crate) fn accuracy(&self) -> Result<AccuracyView, StoreError> {
         self.with(|db| {
-            let open: i64 = db.query_row("SELECT count(*) FROM foretold WHERE came IS NULL", [], |row| row.get(0))?;
+            let open: i64 = db.query_row(
+                "SELECT count(*) FROM foretold WHERE came IS NULL",
+                [],
+                |row| row.get(0),
+            )?;
             let open = u64::try_from(open).unwrap_or_default();
-            Ok(AccuracyView { hosts: newest(db, true)?, starts: newest(db, false)?, open })
+            Ok(AccuracyView {
+                hosts: newest(db, true)?,
+                starts: newest(db, false)?,
+                open,
+            })
         })
     }
 }
@@ -81,7 +101,14 @@ fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreErr
         let low = span(low);
         let high = span(high);
         let came = span(came);
-        Ok(ForetoldView { hosts: row.get(0)?, at: time(row.get(1)?), wait, low, high, came })
+        Ok(ForetoldView {
+            hosts: row.get(0)?,
+            at: time(row.get(1)?),
+            wait,
+            low,
+            high,
+            came,
+        })
     })?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();
@@ -104,7 +131,13 @@ mod tests {
     fn what_was_predicted_is_kept_with_what_came() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Writer::open(dir.path()).unwrap();
-        let foretold = |hosts, wait| Foretold { hosts, at: at(100), wait: s(wait), low: s(1), high: s(90) };
+        let foretold = |hosts, wait| Foretold {
+            hosts,
+            at: at(100),
+            wait: s(wait),
+            low: s(1),
+            high: s(90),
+        };
         for (hosts, wait) in [(0, 30), (4, 20), (8, 60), (8, 70)] {
             store.foretell(JobId(1), &foretold(hosts, wait)).unwrap();
         }
@@ -114,8 +147,15 @@ mod tests {
         store.commit().unwrap();
         let reader = Reader::new(dir.path());
         let found = reader.accuracy().unwrap();
-        let pairs = |all: &[ForetoldView]| all.iter().map(|f| (f.hosts, f.wait, f.came)).collect::<Vec<_>>();
-        assert_eq!((pairs(&found.hosts), found.open), (vec![(4, s(20), s(25))], 2));
+        let pairs = |all: &[ForetoldView]| {
+            all.iter()
+                .map(|f| (f.hosts, f.wait, f.came))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (pairs(&found.hosts), found.open),
+            (vec![(4, s(20), s(25))], 2)
+        );
         assert_eq!(pairs(&found.starts), [(0, s(30), s(26))]);
         store.never_came(JobId(1)).unwrap();
         store.never_came(JobId(2)).unwrap();

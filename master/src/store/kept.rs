@@ -1,6 +1,6 @@
-//! What executed tasks left that nobody has requested: kept for a while, the oldest removed first where it takes too much,
-//! and never what was requested. What is not here: how much is too much, and the content itself, which is swept once no
-//! row names it.
+//! What executed tasks left that nobody has requested: kept for a while, the oldest removed first
+//! where it takes too much, and never what was requested. What is not here: how much is too much,
+//! and the content itself, which is swept once no row names it.
 
 use std::collections::BTreeMap;
 
@@ -23,24 +23,35 @@ pub(crate) struct Removed {
 
 /// How many bytes what an attempt left takes. Content that several left counts for each.
 pub(crate) fn bytes_left(completion: &Completion) -> u64 {
-    let streams = [&completion.stdout, &completion.stderr].into_iter().map(|stream| stream.content.size());
-    streams.chain(completion.outputs.iter().map(|file| file.blob.size)).fold(0, u64::saturating_add)
+    let streams = [&completion.stdout, &completion.stderr]
+        .into_iter()
+        .map(|stream| stream.content.size());
+    streams
+        .chain(completion.outputs.iter().map(|file| file.blob.size))
+        .fold(0, u64::saturating_add)
 }
 
 /// How much is kept of a job, in bytes.
 pub(super) fn kept_of(db: &Connection, job: JobId) -> Result<u64, StoreError> {
     let sql = "SELECT COALESCE(SUM(bytes), 0) FROM kept WHERE job = ?";
-    Ok(db.prepare_cached(sql)?.query_row([job.0], |row| row.get::<_, i64>(0))?.max(0) as u64)
+    Ok(db
+        .prepare_cached(sql)?
+        .query_row([job.0], |row| row.get::<_, i64>(0))?
+        .max(0) as u64)
 }
 
 impl Writer {
     /// Whether nobody has requested this task of a job that was disclosed.
     pub(crate) fn is_unrequested(&self, task: TaskId) -> Result<bool, StoreError> {
         let sql = "SELECT 1 FROM request WHERE job = ?1 AND ?2 BETWEEN first AND last";
-        Ok(!self.db().prepare_cached(sql)?.exists((task.job.0, task.index))?)
+        Ok(!self
+            .db()
+            .prepare_cached(sql)?
+            .exists((task.job.0, task.index))?)
     }
 
-    /// Keeps what a completed attempt did and left, as long as there is room or until it is requested.
+    /// Keeps what a completed attempt did and left, as long as there is room or until it is
+    /// requested.
     pub(crate) fn keep_back(
         &mut self,
         completion: &Completion,
@@ -48,7 +59,11 @@ impl Writer {
         (user, now): (&str, Time),
     ) -> Result<u64, StoreError> {
         self.attempt_left(completion, ended)?;
-        let AttemptId { task: TaskId { job, index }, number, .. } = completion.attempt;
+        let AttemptId {
+            task: TaskId { job, index },
+            number,
+            ..
+        } = completion.attempt;
         let bytes = bytes_left(completion);
         if bytes == 0 && completion.blobs().next().is_none() {
             return Ok(0);
@@ -59,7 +74,8 @@ impl Writer {
             params![job.0, index, number, user, micros(now), count],
         )?;
         for blob in completion.blobs() {
-            let sql = "INSERT OR IGNORE INTO kept_blob (job, task, number, hash) VALUES (?, ?, ?, ?)";
+            let sql =
+                "INSERT OR IGNORE INTO kept_blob (job, task, number, hash) VALUES (?, ?, ?, ?)";
             self.change(sql, params![job.0, index, number, blob.hash.0])?;
         }
         Ok(bytes)
@@ -67,8 +83,12 @@ impl Writer {
 
     /// How much is kept of whom, in bytes.
     pub(crate) fn kept_by_user(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let mut query = self.db().prepare("SELECT user, SUM(bytes) FROM kept GROUP BY user")?;
-        let sums = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64)))?;
+        let mut query = self
+            .db()
+            .prepare("SELECT user, SUM(bytes) FROM kept GROUP BY user")?;
+        let sums = query.query_map([], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64))
+        })?;
         Ok(sums.collect::<Result<_, _>>()?)
     }
 
@@ -77,49 +97,93 @@ impl Writer {
         kept_of(self.db(), job)
     }
 
-    /// These tasks were requested: what they left stays, and is nobody's to remove. Says how many bytes that are.
+    /// These tasks were requested: what they left stays, and is nobody's to remove. Says how many
+    /// bytes that are.
     pub(crate) fn release(&mut self, job: JobId, tasks: &IdSet) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (first, last) in tasks.ranges() {
             let key = (job.0, first, last);
-            let sql = "SELECT COALESCE(SUM(bytes), 0) FROM kept WHERE job = ? AND task BETWEEN ? AND ?";
-            bytes += self.db().prepare_cached(sql)?.query_row(key, |row| row.get::<_, i64>(0))?.max(0) as u64;
+            let sql =
+                "SELECT COALESCE(SUM(bytes), 0) FROM kept WHERE job = ? AND task BETWEEN ? AND ?";
+            bytes += self
+                .db()
+                .prepare_cached(sql)?
+                .query_row(key, |row| row.get::<_, i64>(0))?
+                .max(0) as u64;
             let needed = "INSERT OR IGNORE INTO blob_use (hash, job)
                           SELECT hash, job FROM kept_blob WHERE job = ? AND task BETWEEN ? AND ?";
             self.change(needed, key)?;
-            self.change("DELETE FROM kept_blob WHERE job = ? AND task BETWEEN ? AND ?", key)?;
-            self.change("DELETE FROM kept WHERE job = ? AND task BETWEEN ? AND ?", key)?;
+            self.change(
+                "DELETE FROM kept_blob WHERE job = ? AND task BETWEEN ? AND ?",
+                key,
+            )?;
+            self.change(
+                "DELETE FROM kept WHERE job = ? AND task BETWEEN ? AND ?",
+                key,
+            )?;
         }
         Ok(bytes)
     }
 
-    /// Removes what has been kept for longest, of this user or (none given) of all; none where nothing is kept. Its content
-    /// is swept once that is durable.
-    pub(crate) fn remove_oldest(&mut self, user: Option<&str>, now: Time) -> Result<Option<Removed>, StoreError> {
+    /// Removes what has been kept for longest, of this user or (none given) of all; none where
+    /// nothing is kept. Its content is swept once that is durable.
+    pub(crate) fn remove_oldest(
+        &mut self,
+        user: Option<&str>,
+        now: Time,
+    ) -> Result<Option<Removed>, StoreError> {
         let oldest = match user {
-            Some(_) => "SELECT job, task, number, user, bytes FROM kept WHERE user = ? ORDER BY at, job, task, number",
-            None => "SELECT job, task, number, user, bytes FROM kept WHERE ?1 IS NULL ORDER BY at, job, task, number",
+            Some(_) => {
+                "SELECT job, task, number, user, bytes FROM kept WHERE user = ? ORDER BY at, job, task, number"
+            }
+            None => {
+                "SELECT job, task, number, user, bytes FROM kept WHERE ?1 IS NULL ORDER BY at, job, task, number"
+            }
         };
         let read = |row: &rusqlite::Row<'_>| {
             let task = TaskId::new(JobId(row.get(0)?), row.get(1)?);
-            let attempt = AttemptId { task, number: row.get(2)?, incarnation: Incarnation(0) };
-            Ok(Removed { attempt, user: row.get(3)?, bytes: row.get::<_, i64>(4)?.max(0) as u64 })
+            let attempt = AttemptId {
+                task,
+                number: row.get(2)?,
+                incarnation: Incarnation(0),
+            };
+            Ok(Removed {
+                attempt,
+                user: row.get(3)?,
+                bytes: row.get::<_, i64>(4)?.max(0) as u64,
+            })
         };
         let oldest = format!("{oldest} LIMIT 1");
-        let Some(found) = self.db().prepare_cached(&oldest)?.query_row([user], read).optional()? else {
+        let Some(found) = self
+            .db()
+            .prepare_cached(&oldest)?
+            .query_row([user], read)
+            .optional()?
+        else {
             return Ok(None);
         };
-        let key = (found.attempt.task.job.0, found.attempt.task.index, found.attempt.number);
+        let key = (
+            found.attempt.task.job.0,
+            found.attempt.task.index,
+            found.attempt.number,
+        );
         self.change(
             "UPDATE attempt SET result = NULL, removed = ? WHERE job = ? AND task = ? AND number = ?",
             params![micros(now), key.0, key.1, key.2],
         )?;
-        self.change("DELETE FROM kept_blob WHERE job = ? AND task = ? AND number = ?", key)?;
-        self.change("DELETE FROM kept WHERE job = ? AND task = ? AND number = ?", key)?;
+        self.change(
+            "DELETE FROM kept_blob WHERE job = ? AND task = ? AND number = ?",
+            key,
+        )?;
+        self.change(
+            "DELETE FROM kept WHERE job = ? AND task = ? AND number = ?",
+            key,
+        )?;
         Ok(Some(found))
     }
 
-    /// Finished tasks of these whose results were removed, each with the highest number of its attempts.
+    /// Finished tasks of these whose results were removed, each with the highest number of its
+    /// attempts.
     pub(crate) fn removed(&self, job: JobId, tasks: &IdSet) -> Result<Vec<(u32, u32)>, StoreError> {
         let mut all = Vec::new();
         let mut query = self.db().prepare_cached(
@@ -127,7 +191,8 @@ impl Writer {
              WHERE job = ? AND task BETWEEN ? AND ? AND state = 'finished' AND removed IS NOT NULL ORDER BY task",
         )?;
         for (first, last) in tasks.ranges() {
-            let rows = query.query_map((job.0, first, last), |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let rows =
+                query.query_map((job.0, first, last), |row| Ok((row.get(0)?, row.get(1)?)))?;
             all.extend(rows.collect::<Result<Vec<_>, _>>()?);
         }
         Ok(all)

@@ -1,7 +1,9 @@
-//! The store's write-ahead log, before SQLite looks at it. After a failed sync the system shows bytes of it that the disk does
-//! not have and does not try to write again; a later sync succeeds without them. SQLite would take them for durable, and copy
-//! them into the store: a loss of power in the middle of that leaves pages of two times, and no log to mend them with. So what
-//! is there is written again and synced first. The same bytes in the same places harm nothing, however much of it arrives.
+//! The store's write-ahead log, before SQLite looks at it. After a failed sync the system shows
+//! bytes of it that the disk does not have and does not try to write again; a later sync succeeds
+//! without them. SQLite would take them for durable, and copy them into the store: a loss of power
+//! in the middle of that leaves pages of two times, and no log to mend them with. So what is there
+//! is written again and synced first. The same bytes in the same places harm nothing, however much
+//! of it arrives.
 //!
 //! What is not here: what is in the log.
 

@@ -1,5 +1,6 @@
-//! Looks through a store without changing it: is the file sound, does everything that it names exist, and can everything
-//! in it be read? What is not here: the content of files, and what to do about what is found.
+//! Looks through a store without changing it: is the file sound, does everything that it names
+//! exist, and can everything in it be read? What is not here: the content of files, and what to do
+//! about what is found.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -80,11 +81,17 @@ pub(crate) struct Looked {
 
 /// Opens a store's file for reading, if it is of a version that this program knows.
 pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
-    let damaged = |e: StoreError| StoreError::Damaged { path: path.to_owned(), what: e.to_string() };
+    let damaged = |e: StoreError| StoreError::Damaged {
+        path: path.to_owned(),
+        what: e.to_string(),
+    };
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let version = schema::version(&db).map_err(damaged)?;
     match version {
-        v if v > schema::VERSION => Err(StoreError::Newer { found: v, known: schema::VERSION }),
+        v if v > schema::VERSION => Err(StoreError::Newer {
+            found: v,
+            known: schema::VERSION,
+        }),
         v => Ok((db, v)),
     }
 }
@@ -105,8 +112,11 @@ pub(crate) struct Known {
 impl Known {
     /// Reads it.
     pub(crate) fn of(db: &Connection) -> Result<Self, StoreError> {
-        let grid: Option<Vec<u8>> =
-            db.query_row("SELECT value FROM meta WHERE key = 'grid'", [], |row| row.get(0)).optional()?;
+        let grid: Option<Vec<u8>> = db
+            .query_row("SELECT value FROM meta WHERE key = 'grid'", [], |row| {
+                row.get(0)
+            })
+            .optional()?;
         Ok(Self {
             grid: grid.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
             commits: super::writer::commits(db)?,
@@ -116,13 +126,16 @@ impl Known {
     }
 }
 
-/// Looks through a store's file. Of one that an older program wrote only the file itself and what it names are looked
-/// at: the rest is looked at when it is upgraded.
+/// Looks through a store's file. Of one that an older program wrote only the file itself and what
+/// it names are looked at: the rest is looked at when it is upgraded.
 pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
     let (db, version) = open(path)?;
     // One transaction: everything as of one moment, however long it takes.
     let db = db.unchecked_transaction()?;
-    let mut looked = Looked { version, ..Looked::default() };
+    let mut looked = Looked {
+        version,
+        ..Looked::default()
+    };
     integrity(&db, &mut looked.faults);
     if !looked.faults.is_empty() {
         return Ok(looked);
@@ -185,39 +198,59 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
         let (total, settled): (i64, i64) = (row.get(3)?, row.get(4)?);
         looked.jobs += 1;
         let mut fault = |what: String| looked.faults.push(format!("job {id}: {what}"));
-        let state = word::<JobState>(&state).map_err(|e| fault(e.to_string())).ok();
+        let state = word::<JobState>(&state)
+            .map_err(|e| fault(e.to_string()))
+            .ok();
         match from_postcard::<JobSpec>(&bytes) {
             Err(error) => fault(format!("what was submitted cannot be read: {error}")),
-            Ok(spec) if spec.tasks.ids.len() as i64 != total => fault("it has another number of tasks".to_owned()),
+            Ok(spec) if spec.tasks.ids.len() as i64 != total => {
+                fault("it has another number of tasks".to_owned())
+            }
             Ok(_) => {}
         }
-        let said = row.get::<_, Option<Vec<u8>>>(5)?.map(|bytes| from_postcard::<Vec<Span>>(&bytes));
+        let said = row
+            .get::<_, Option<Vec<u8>>>(5)?
+            .map(|bytes| from_postcard::<Vec<Span>>(&bytes));
         match said {
-            Some(Err(error)) => fault(format!("the estimates of its tasks cannot be read: {error}")),
-            Some(Ok(said)) if said.len() as i64 != total => fault("it has another number of estimates".to_owned()),
+            Some(Err(error)) => fault(format!(
+                "the estimates of its tasks cannot be read: {error}"
+            )),
+            Some(Ok(said)) if said.len() as i64 != total => {
+                fault("it has another number of estimates".to_owned())
+            }
             _ => {}
         }
         if state.is_some_and(|s| s.settled() && s != JobState::Refused) && settled != total {
-            fault(format!("it is over, but only {settled} of its {total} tasks are"));
+            fault(format!(
+                "it is over, but only {settled} of its {total} tasks are"
+            ));
         }
     }
     Ok(())
 }
 
 fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
-    let mut query = db.prepare("SELECT job, task, number, state, ended IS NULL, result FROM attempt")?;
+    let mut query =
+        db.prepare("SELECT job, task, number, state, ended IS NULL, result FROM attempt")?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let (job, task, number): (u32, u32, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let (state, open, result): (String, bool, Option<Vec<u8>>) = (row.get(3)?, row.get(4)?, row.get(5)?);
+        let (state, open, result): (String, bool, Option<Vec<u8>>) =
+            (row.get(3)?, row.get(4)?, row.get(5)?);
         looked.attempts += 1;
         if looked.faults.len() > 10 * SHOWN {
             continue;
         }
-        let mut fault = |what: String| looked.faults.push(format!("attempt {number} of task {job}.{task}: {what}"));
+        let mut fault = |what: String| {
+            looked
+                .faults
+                .push(format!("attempt {number} of task {job}.{task}: {what}"))
+        };
         match word::<AttemptState>(&state) {
             Err(error) => fault(error.to_string()),
-            Ok(state) if state.live() != open => fault(format!("it is {state}, which does not fit its end")),
+            Ok(state) if state.live() != open => {
+                fault(format!("it is {state}, which does not fit its end"))
+            }
             Ok(_) => {}
         }
         if let Some(Err(error)) = result.map(|bytes| from_postcard::<AttemptResult>(&bytes)) {
@@ -228,8 +261,13 @@ fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
     let mut rows = settled.query([])?;
     while let Some(row) = rows.next()? {
         let (job, state): (u32, String) = (row.get(0)?, row.get(1)?);
-        if !matches!(word::<TaskState>(&state), Ok(TaskState::Failed | TaskState::Cancelled)) {
-            looked.faults.push(format!("job {job}: tasks are settled as `{state}`"));
+        if !matches!(
+            word::<TaskState>(&state),
+            Ok(TaskState::Failed | TaskState::Cancelled)
+        ) {
+            looked
+                .faults
+                .push(format!("job {job}: tasks are settled as `{state}`"));
         }
     }
     Ok(())

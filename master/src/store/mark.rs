@@ -1,8 +1,10 @@
-//! The mark: a small file beside the store that says how far the store got. A store that is behind it is not the one that the
-//! master left. It is written after what it says is durable, so a crash leaves it behind the store and never ahead of it.
+//! The mark: a small file beside the store that says how far the store got. A store that is behind
+//! it is not the one that the master left. It is written after what it says is durable, so a crash
+//! leaves it behind the store and never ahead of it.
 //!
-//! It has two places, each a sector of its own with a checksum, that take turns: one that was being written when the power
-//! went leaves the other. What is not here: what follows from it ([`crate::whole`]).
+//! It has two places, each a sector of its own with a checksum, that take turns: one that was being
+//! written when the power went leaves the other. What is not here: what follows from it
+//! ([`crate::whole`]).
 
 use std::fs::File;
 use std::io;
@@ -38,8 +40,15 @@ pub(crate) struct Mark {
 impl Marked {
     /// As one place has it: a line of text, its checksum, and blanks.
     fn to_place(self, turn: u64) -> [u8; PLACE] {
-        let Self { grid, commits, whole } = self;
-        let whole = whole.map_or_else(|| "open".to_owned(), |hash| blake3::Hash::from(hash).to_string());
+        let Self {
+            grid,
+            commits,
+            whole,
+        } = self;
+        let whole = whole.map_or_else(
+            || "open".to_owned(),
+            |hash| blake3::Hash::from(hash).to_string(),
+        );
         let text = format!("deskgrid mark {turn} {grid} {commits} {whole}");
         let line = format!("{text} {}\n", sum(&text));
         let mut place = [b' '; PLACE];
@@ -61,7 +70,14 @@ impl Marked {
             "open" => None,
             hash => Some(*blake3::Hash::from_hex(hash).ok()?.as_bytes()),
         };
-        Some((turn, Self { grid, commits, whole }))
+        Some((
+            turn,
+            Self {
+                grid,
+                commits,
+                whole,
+            },
+        ))
     }
 }
 
@@ -79,7 +95,9 @@ fn newest(file: &File) -> io::Result<Option<(u64, Marked)>> {
         }
     }
     let places = bytes[..filled].chunks(PLACE);
-    Ok(places.filter_map(Marked::of_place).max_by_key(|(turn, _)| *turn))
+    Ok(places
+        .filter_map(Marked::of_place)
+        .max_by_key(|(turn, _)| *turn))
 }
 
 impl Mark {
@@ -94,16 +112,27 @@ impl Mark {
 
     /// Has the mark in `home` say this, durably.
     pub(crate) fn write(home: &Path, marked: Marked) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(home.join(FILE))?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(home.join(FILE))?;
         let turn = newest(&file)?.map_or(0, |(turn, _)| turn);
-        let mut mark = Self { file, marked, turn, told: false };
+        let mut mark = Self {
+            file,
+            marked,
+            turn,
+            told: false,
+        };
         mark.put()?;
         mark.file.sync_all()?;
         link::files::sync_dir(home)?;
         Ok(mark)
     }
 
-    /// So many groups of changes are durable. The mark is not synced with each of them: after a loss of power it says less.
+    /// So many groups of changes are durable. The mark is not synced with each of them: after a
+    /// loss of power it says less.
     pub(crate) fn note(&mut self, commits: u64) {
         self.marked.commits = commits;
         if let Err(error) = self.put()
@@ -115,7 +144,11 @@ impl Mark {
 
     fn put(&mut self) -> io::Result<()> {
         self.turn += 1;
-        let at = if self.turn.is_multiple_of(2) { 0 } else { PLACE as u64 };
+        let at = if self.turn.is_multiple_of(2) {
+            0
+        } else {
+            PLACE as u64
+        };
         self.file.write_all_at(&self.marked.to_place(self.turn), at)
     }
 }
@@ -124,7 +157,11 @@ impl Mark {
 mod tests {
     use super::*;
 
-    const MARKED: Marked = Marked { grid: Uuid::nil(), commits: 7, whole: Some([9; 32]) };
+    const MARKED: Marked = Marked {
+        grid: Uuid::nil(),
+        commits: 7,
+        whole: Some([9; 32]),
+    };
 
     #[test]
     fn the_newest_word_is_read_and_a_torn_one_leaves_the_one_before() {
@@ -134,7 +171,10 @@ mod tests {
         assert_eq!(Mark::read(dir.path()).unwrap(), Some(MARKED));
         for commits in 8..20 {
             mark.note(commits);
-            assert_eq!(Mark::read(dir.path()).unwrap(), Some(Marked { commits, ..MARKED }));
+            assert_eq!(
+                Mark::read(dir.path()).unwrap(),
+                Some(Marked { commits, ..MARKED })
+            );
         }
         let path = dir.path().join(FILE);
         let bytes = std::fs::read(&path).unwrap();
@@ -147,8 +187,15 @@ mod tests {
         }
         std::fs::write(&path, [0; PLACE]).unwrap();
         assert_eq!(Mark::read(dir.path()).unwrap(), None);
-        let open = Marked { whole: None, ..MARKED };
+        let open = Marked {
+            whole: None,
+            ..MARKED
+        };
         Mark::write(dir.path(), open).unwrap();
-        assert_eq!(Mark::read(dir.path()).unwrap(), Some(open), "what cannot be read is written anew");
+        assert_eq!(
+            Mark::read(dir.path()).unwrap(),
+            Some(open),
+            "what cannot be read is written anew"
+        );
     }
 }

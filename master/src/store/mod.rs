@@ -1,7 +1,9 @@
-//! What the master must not forget, in one SQLite file: `store.sqlite`, WAL, synchronous=FULL. One [`Writer`] exists,
-//! owned by the core, which commits whole groups of changes at a time; [`Reader`]s serve lists to clients beside it.
+//! What the master must not forget, in one SQLite file: `store.sqlite`, WAL, synchronous=FULL. One
+//! [`Writer`] exists, owned by the core, which commits whole groups of changes at a time;
+//! [`Reader`]s serve lists to clients beside it.
 //!
-//! Not here: the content of files (that is [`link::BlobStore`]), and any rule about what a change means.
+//! Not here: the content of files (that is [`link::BlobStore`]), and any rule about what a change
+//! means.
 
 mod audit;
 mod availability;
@@ -64,7 +66,9 @@ pub enum StoreError {
     )]
     Log(#[source] std::io::Error),
     /// The file was written by a newer program.
-    #[error("the store has version {found}, this deskgrid knows up to {known}: run the newer deskgrid again")]
+    #[error(
+        "the store has version {found}, this deskgrid knows up to {known}: run the newer deskgrid again"
+    )]
     Newer {
         /// Its version.
         found: usize,
@@ -80,7 +84,9 @@ pub enum StoreError {
         what: String,
     },
     /// A value in the store is not the one that was written.
-    #[error("{what} is damaged in the master's store: its checksum does not fit, so it is not shown")]
+    #[error(
+        "{what} is damaged in the master's store: its checksum does not fit, so it is not shown"
+    )]
     Rotten {
         /// Which.
         what: String,
@@ -128,7 +134,8 @@ fn word<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, StoreError>
     text.parse().map_err(StoreError::Content)
 }
 
-/// Bytes of the checksum behind each value: enough against bits that flip. Nobody who may write here needs to be fooled.
+/// Bytes of the checksum behind each value: enough against bits that flip. Nobody who may write
+/// here needs to be fooled.
 const SUM: usize = 8;
 
 fn sum(bytes: &[u8]) -> [u8; SUM] {
@@ -145,7 +152,9 @@ fn to_postcard<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreError> {
 }
 
 fn from_postcard<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, StoreError> {
-    let rotten = || StoreError::Rotten { what: "a value".to_owned() };
+    let rotten = || StoreError::Rotten {
+        what: "a value".to_owned(),
+    };
     let (value, found) = bytes.split_last_chunk::<SUM>().ok_or_else(rotten)?;
     if sum(value) != *found {
         return Err(rotten());

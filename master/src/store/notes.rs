@@ -1,5 +1,5 @@
-//! What is noted of an attempt beside why it was started, for as long as it lives: the newest notes, with bounds. What is not
-//! here: who notes what.
+//! What is noted of an attempt beside why it was started, for as long as it lives: the newest
+//! notes, with bounds. What is not here: who notes what.
 
 use common::TaskId;
 
@@ -9,26 +9,40 @@ const BETWEEN: &str = "; ";
 const FROZEN: &str = "frozen, and so made room for task ";
 const LEFT_OUT: &str = "what was noted earlier is left out";
 
-/// What is known of an attempt, with the note that it stands still for another's sake. Where that is too long the oldest
-/// notes go, and never why it was started.
+/// What is known of an attempt, with the note that it stands still for another's sake. Where that
+/// is too long the oldest notes go, and never why it was started.
 pub(super) fn with_frozen(before: &str, by: TaskId) -> String {
     let note = format!("{FROZEN}{by}");
     let all = format!("{before}{BETWEEN}{note}");
     if all.len() <= MOST {
         return all;
     }
-    let first = [FROZEN, LEFT_OUT].iter().filter_map(|note| before.find(&format!("{BETWEEN}{note}"))).min();
+    let first = [FROZEN, LEFT_OUT]
+        .iter()
+        .filter_map(|note| before.find(&format!("{BETWEEN}{note}")))
+        .min();
     let (start, notes) = before.split_at(first.unwrap_or(before.len()));
-    let notes: Vec<&str> = notes.split(BETWEEN).filter(|note| !note.is_empty() && *note != LEFT_OUT).collect();
-    let mut room = MOST.saturating_sub(start.len() + BETWEEN.len() * 2 + LEFT_OUT.len() + note.len());
+    let notes: Vec<&str> = notes
+        .split(BETWEEN)
+        .filter(|note| !note.is_empty() && *note != LEFT_OUT)
+        .collect();
+    let mut room =
+        MOST.saturating_sub(start.len() + BETWEEN.len() * 2 + LEFT_OUT.len() + note.len());
     let fits = |earlier: &&&str| {
         let fits = room.checked_sub(earlier.len() + BETWEEN.len());
         room = fits.unwrap_or(0);
         fits.is_some()
     };
     let kept = notes.iter().rev().take_while(fits).count();
-    let newest = notes[notes.len() - kept..].iter().copied().chain([note.as_str()]);
-    [start, LEFT_OUT].into_iter().chain(newest).collect::<Vec<_>>().join(BETWEEN)
+    let newest = notes[notes.len() - kept..]
+        .iter()
+        .copied()
+        .chain([note.as_str()]);
+    [start, LEFT_OUT]
+        .into_iter()
+        .chain(newest)
+        .collect::<Vec<_>>()
+        .join(BETWEEN)
 }
 
 #[cfg(test)]
@@ -42,16 +56,32 @@ mod tests {
         let start = "the fastest of 3 hosts; killed if it takes longer than 5s";
         let task = |n: u32| TaskId::new(JobId(n), 1);
         let mut said = with_frozen(start, task(1));
-        assert_eq!(said, format!("{start}; frozen, and so made room for task 1.1"));
+        assert_eq!(
+            said,
+            format!("{start}; frozen, and so made room for task 1.1")
+        );
         for n in 2..=200 {
             said = with_frozen(&said, task(n));
-            assert!(said.starts_with(start) && said.ends_with(&format!("{FROZEN}{n}.1")), "{said}");
-            assert!(said.len() <= MOST && said.contains(LEFT_OUT) != said.contains("task 1.1;"), "{said}");
+            assert!(
+                said.starts_with(start) && said.ends_with(&format!("{FROZEN}{n}.1")),
+                "{said}"
+            );
+            assert!(
+                said.len() <= MOST && said.contains(LEFT_OUT) != said.contains("task 1.1;"),
+                "{said}"
+            );
         }
         assert_eq!(said.matches(LEFT_OUT).count(), 1);
         let newest: Vec<_> = said.split(BETWEEN).skip(3).collect();
         assert!(newest.len() > 15, "{said}");
-        assert!(newest.iter().rev().zip((1..=200).rev()).all(|(note, n)| **note == format!("{FROZEN}{n}.1")), "{said}");
+        assert!(
+            newest
+                .iter()
+                .rev()
+                .zip((1..=200).rev())
+                .all(|(note, n)| **note == format!("{FROZEN}{n}.1")),
+            "{said}"
+        );
         let long = "x".repeat(2 * MOST);
         assert!(with_frozen(&long, task(7)).starts_with(&long));
     }

@@ -91,13 +91,28 @@ fn same(a: [u8; 32], b: [u8; 32]) -> bool {
 impl Writer {
     /// Makes a token.
     pub(crate) fn add_token(&mut self, new: &NewToken<'_>) -> Result<TokenView, StoreError> {
-        let NewToken { secret_hash, role, name, uses, expires, approval } = *new;
+        let NewToken {
+            secret_hash,
+            role,
+            name,
+            uses,
+            expires,
+            approval,
+        } = *new;
         self.change(
             "INSERT INTO token (secret_hash, role, name, uses_left, expires, approval) VALUES (?, ?, ?, ?, ?, ?)",
             params![secret_hash, role.to_string(), name, uses, micros(expires), approval],
         )?;
-        let id = u32::try_from(self.db().last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?;
-        Ok(TokenView { id, role, name: name.to_owned(), uses_left: uses, expires, revoked: false })
+        let id = u32::try_from(self.db().last_insert_rowid())
+            .map_err(|e| StoreError::Content(e.to_string()))?;
+        Ok(TokenView {
+            id,
+            role,
+            name: name.to_owned(),
+            uses_left: uses,
+            expires,
+            revoked: false,
+        })
     }
 
     /// Makes a token useless; false where there is none.
@@ -107,7 +122,9 @@ impl Writer {
 
     /// Every token.
     pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
-        let mut query = self.db().prepare_cached(&format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id"))?;
+        let mut query = self
+            .db()
+            .prepare_cached(&format!("SELECT {TOKEN_COLUMNS} FROM token ORDER BY id"))?;
         let mut rows = query.query([])?;
         let mut tokens = Vec::new();
         while let Some(row) = rows.next()? {
@@ -117,18 +134,24 @@ impl Writer {
     }
 
     /// The token of this number with this secret, and whether who joins with it waits for an admin.
-    fn token(&self, id: u32, secret_hash: [u8; 32]) -> Result<Option<(TokenView, bool)>, StoreError> {
+    fn token(
+        &self,
+        id: u32,
+        secret_hash: [u8; 32],
+    ) -> Result<Option<(TokenView, bool)>, StoreError> {
         let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = ?");
         let mut query = self.db().prepare_cached(&sql)?;
         let mut rows = query.query([id])?;
         match rows.next()? {
-            Some(row) if same(row.get(6)?, secret_hash) => Ok(Some((token_view(row)?, row.get(7)?))),
+            Some(row) if same(row.get(6)?, secret_hash) => {
+                Ok(Some((token_view(row)?, row.get(7)?)))
+            }
             _ => Ok(None),
         }
     }
 
-    /// Uses up one use of a token for a new identity with this key and (made unique) name. The same key may ask again with
-    /// the same token, should the answer have been lost.
+    /// Uses up one use of a token for a new identity with this key and (made unique) name. The same
+    /// key may ask again with the same token, should the answer have been lost.
     pub(crate) fn redeem(
         &mut self,
         token: u32,
@@ -138,7 +161,9 @@ impl Writer {
         wanted: Wanted,
         now: Time,
     ) -> Result<Redeemed, StoreError> {
-        let Some((view, approval)) = self.token(token, secret_hash)? else { return Ok(Redeemed::Wrong) };
+        let Some((view, approval)) = self.token(token, secret_hash)? else {
+            return Ok(Redeemed::Wrong);
+        };
         if !wanted.takes(view.role) {
             return Ok(Redeemed::Unfit(view.role));
         }
@@ -154,7 +179,10 @@ impl Writer {
         if view.uses_left == 0 {
             return Ok(Redeemed::Refused("the join token has been used up"));
         }
-        self.change("UPDATE token SET uses_left = uses_left - 1 WHERE id = ?", [token])?;
+        self.change(
+            "UPDATE token SET uses_left = uses_left - 1 WHERE id = ?",
+            [token],
+        )?;
         let peer = self.add_peer(view.role, name, key_hash, now)?;
         self.change(
             "UPDATE peer SET token = ?, approved = ? WHERE uuid = ?",
@@ -164,7 +192,9 @@ impl Writer {
     }
 
     fn peer_of_token(&self, token: u32, key_hash: [u8; 32]) -> Result<Option<Peer>, StoreError> {
-        let sql = format!("SELECT {PEER_COLUMNS} FROM peer WHERE key_hash = ? AND token = ? AND NOT revoked");
+        let sql = format!(
+            "SELECT {PEER_COLUMNS} FROM peer WHERE key_hash = ? AND token = ? AND NOT revoked"
+        );
         let mut query = self.db().prepare_cached(&sql)?;
         let mut rows = query.query(params![key_hash, token])?;
         rows.next()?.map(peer_of).transpose()
@@ -184,7 +214,8 @@ impl Writer {
             Role::Worker => {
                 self.change("INSERT INTO host (name) VALUES (?)", [&name])?;
                 Some(HostId(
-                    u32::try_from(self.db().last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?,
+                    u32::try_from(self.db().last_insert_rowid())
+                        .map_err(|e| StoreError::Content(e.to_string()))?,
                 ))
             }
             Role::Client | Role::Admin => None,
@@ -193,12 +224,20 @@ impl Writer {
             "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES (?, ?, ?, ?, ?, ?)",
             params![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
         )?;
-        Ok(Peer { id, role, name, key_hash, host })
+        Ok(Peer {
+            id,
+            role,
+            name,
+            key_hash,
+            host,
+        })
     }
 
     /// A name that nobody has, or ever had.
     fn unique_name(&self, wished: &str) -> Result<String, StoreError> {
-        let mut taken = self.db().prepare_cached("SELECT 1 FROM peer WHERE name = ?")?;
+        let mut taken = self
+            .db()
+            .prepare_cached("SELECT 1 FROM peer WHERE name = ?")?;
         let mut name = wished.to_owned();
         for n in 2.. {
             if !taken.exists([&name])? {
@@ -209,18 +248,30 @@ impl Writer {
         Ok(name)
     }
 
-    /// How the holder of a certificate with this number and key stands. The first use of a renewed key makes it the
-    /// present one.
-    pub(crate) fn standing(&mut self, id: Uuid, key_hash: [u8; 32]) -> Result<Standing, StoreError> {
+    /// How the holder of a certificate with this number and key stands. The first use of a renewed
+    /// key makes it the present one.
+    pub(crate) fn standing(
+        &mut self,
+        id: Uuid,
+        key_hash: [u8; 32],
+    ) -> Result<Standing, StoreError> {
         let (peer, next, former, approved, revoked) = {
             let sql = format!(
                 "SELECT {PEER_COLUMNS}, next_key_hash, former_key_hash, approved, revoked FROM peer WHERE uuid = ?"
             );
             let mut query = self.db().prepare_cached(&sql)?;
             let mut rows = query.query([id.as_bytes()])?;
-            let Some(row) = rows.next()? else { return Ok(Standing::Unknown) };
+            let Some(row) = rows.next()? else {
+                return Ok(Standing::Unknown);
+            };
             let (next, former): (Option<[u8; 32]>, Option<[u8; 32]>) = (row.get(5)?, row.get(6)?);
-            (peer_of(row)?, next, former, row.get::<_, bool>(7)?, row.get::<_, bool>(8)?)
+            (
+                peer_of(row)?,
+                next,
+                former,
+                row.get::<_, bool>(7)?,
+                row.get::<_, bool>(8)?,
+            )
         };
         let present = peer.key_hash == key_hash;
         let renewed = next == Some(key_hash);
@@ -240,29 +291,43 @@ impl Writer {
         Ok(Standing::In(Peer { key_hash, ..peer }))
     }
 
-    /// Notes the key of a renewal, and until when its certificate holds; the present key works until the new one is used.
-    /// False for who is not let in.
-    pub(crate) fn renew_peer(&mut self, id: Uuid, key_hash: [u8; 32], expires: Time) -> Result<bool, StoreError> {
+    /// Notes the key of a renewal, and until when its certificate holds; the present key works
+    /// until the new one is used. False for who is not let in.
+    pub(crate) fn renew_peer(
+        &mut self,
+        id: Uuid,
+        key_hash: [u8; 32],
+        expires: Time,
+    ) -> Result<bool, StoreError> {
         let sql = "UPDATE peer SET next_key_hash = ?, expires = ? WHERE uuid = ? AND NOT revoked AND approved";
         Ok(self.change(sql, params![key_hash, micros(expires), id.as_bytes()])? > 0)
     }
 
     /// Notes until when the certificate of an identity holds.
     pub(crate) fn peer_expires(&mut self, id: Uuid, expires: Time) -> Result<(), StoreError> {
-        self.change("UPDATE peer SET expires = ? WHERE uuid = ?", params![micros(expires), id.as_bytes()]).map(drop)
+        self.change(
+            "UPDATE peer SET expires = ? WHERE uuid = ?",
+            params![micros(expires), id.as_bytes()],
+        )
+        .map(drop)
     }
 
     /// When the newest certificate of an identity expires, where that is known.
     pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
         let sql = "SELECT expires FROM peer WHERE uuid = ?";
-        let found: Option<Option<i64>> =
-            self.db().prepare_cached(sql)?.query_row([id.as_bytes()], |row| row.get(0)).optional()?;
+        let found: Option<Option<i64>> = self
+            .db()
+            .prepare_cached(sql)?
+            .query_row([id.as_bytes()], |row| row.get(0))
+            .optional()?;
         Ok(found.flatten().map(time))
     }
 
     /// The identity of this name, revoked or not.
     pub(crate) fn peer_named(&self, name: &str) -> Result<Option<Peer>, StoreError> {
-        let mut query = self.db().prepare_cached(&format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = ?"))?;
+        let mut query = self
+            .db()
+            .prepare_cached(&format!("SELECT {PEER_COLUMNS} FROM peer WHERE name = ?"))?;
         let mut rows = query.query([name])?;
         rows.next()?.map(peer_of).transpose()
     }
@@ -270,8 +335,12 @@ impl Writer {
     /// Lets an identity in no more, or lets one in that waits.
     pub(crate) fn judge_peer(&mut self, id: Uuid, state: IdentityState) -> Result<(), StoreError> {
         let sql = match state {
-            IdentityState::Revoked => "UPDATE peer SET revoked = 1, next_key_hash = NULL WHERE uuid = ?",
-            IdentityState::Active | IdentityState::Waiting => "UPDATE peer SET approved = 1 WHERE uuid = ?",
+            IdentityState::Revoked => {
+                "UPDATE peer SET revoked = 1, next_key_hash = NULL WHERE uuid = ?"
+            }
+            IdentityState::Active | IdentityState::Waiting => {
+                "UPDATE peer SET approved = 1 WHERE uuid = ?"
+            }
         };
         self.change(sql, [id.as_bytes()]).map(drop)
     }

@@ -1,5 +1,5 @@
-//! What jobs were promised, as the store has it, and what became of it once a job is settled. What is not here: how a
-//! promise stands before that, which only the core can tell.
+//! What jobs were promised, as the store has it, and what became of it once a job is settled. What
+//! is not here: how a promise stands before that, which only the core can tell.
 
 use common::view::{JobState, LimitsView, PromiseState, PromiseStatus, TaskCounts};
 use common::{JobId, Time};
@@ -30,28 +30,59 @@ pub(crate) struct Promised {
 impl Promised {
     /// The promise, standing like this.
     pub(crate) fn status(&self, state: PromiseState, why: String) -> PromiseStatus {
-        let Promised { made, deadline, finish, probability, probation, .. } = *self;
-        PromiseStatus { made, deadline, finish, probability, probation, state, why }
+        let Promised {
+            made,
+            deadline,
+            finish,
+            probability,
+            probation,
+            ..
+        } = *self;
+        PromiseStatus {
+            made,
+            deadline,
+            finish,
+            probability,
+            probation,
+            state,
+            why,
+        }
     }
 
     /// The promise, if it counts no more though its job goes on.
     pub(crate) fn withdrawn(&self) -> Option<PromiseStatus> {
-        let why = "tasks were tried again, and from the end of the line its deadline could not be kept";
-        self.withdrawn.then(|| self.status(PromiseState::Withdrawn, why.to_owned()))
+        let why =
+            "tasks were tried again, and from the end of the line its deadline could not be kept";
+        self.withdrawn
+            .then(|| self.status(PromiseState::Withdrawn, why.to_owned()))
     }
 
     /// What became of it, of a job that ended like this.
-    pub(crate) fn settled(&self, state: JobState, ended: Time, tasks: &TaskCounts) -> PromiseStatus {
+    pub(crate) fn settled(
+        &self,
+        state: JobState,
+        ended: Time,
+        tasks: &TaskCounts,
+    ) -> PromiseStatus {
         if let Some(withdrawn) = self.withdrawn() {
             return withdrawn;
         }
         let (kept, why) = match state {
-            JobState::Failed => (PromiseState::Broken, format!("{} of its tasks failed", tasks.failed)),
-            JobState::Cancelled | JobState::Refused => (PromiseState::Withdrawn, "the job was cancelled".to_owned()),
-            _ if ended <= self.deadline => {
-                (PromiseState::Kept, format!("done {} before its deadline", self.deadline.since(ended)))
+            JobState::Failed => (
+                PromiseState::Broken,
+                format!("{} of its tasks failed", tasks.failed),
+            ),
+            JobState::Cancelled | JobState::Refused => {
+                (PromiseState::Withdrawn, "the job was cancelled".to_owned())
             }
-            _ => (PromiseState::Broken, format!("done {} after its deadline", ended.since(self.deadline))),
+            _ if ended <= self.deadline => (
+                PromiseState::Kept,
+                format!("done {} before its deadline", self.deadline.since(ended)),
+            ),
+            _ => (
+                PromiseState::Broken,
+                format!("done {} after its deadline", ended.since(self.deadline)),
+            ),
         };
         self.status(kept, why)
     }
@@ -63,22 +94,41 @@ pub(super) fn read(
     (state, ended): (JobState, Option<Time>),
     tasks: &TaskCounts,
 ) -> Result<(Option<PromiseStatus>, Option<LimitsView>), StoreError> {
-    let Some(bytes) = column else { return Ok((None, None)) };
+    let Some(bytes) = column else {
+        return Ok((None, None));
+    };
     let promised: Promised = from_postcard(&bytes)?;
-    Ok((ended.map(|ended| promised.settled(state, ended, tasks)), promised.limits))
+    Ok((
+        ended.map(|ended| promised.settled(state, ended, tasks)),
+        promised.limits,
+    ))
 }
 
 impl Writer {
     /// Keeps what a job is promised.
-    pub(crate) fn keep_promise(&mut self, job: JobId, promised: &Promised) -> Result<(), StoreError> {
-        self.change("UPDATE job SET promise = ? WHERE id = ?", params![to_postcard(promised)?, job.0]).map(drop)
+    pub(crate) fn keep_promise(
+        &mut self,
+        job: JobId,
+        promised: &Promised,
+    ) -> Result<(), StoreError> {
+        self.change(
+            "UPDATE job SET promise = ? WHERE id = ?",
+            params![to_postcard(promised)?, job.0],
+        )
+        .map(drop)
     }
 
     /// What a job was promised, if anything.
     pub(crate) fn promise(&self, job: JobId) -> Result<Option<Promised>, StoreError> {
         let sql = "SELECT promise FROM job WHERE id = ?";
-        let column: Option<Option<Vec<u8>>> = self.db().query_row(sql, [job.0], |row| row.get(0)).optional()?;
-        column.flatten().map(|bytes| from_postcard(&bytes)).transpose()
+        let column: Option<Option<Vec<u8>>> = self
+            .db()
+            .query_row(sql, [job.0], |row| row.get(0))
+            .optional()?;
+        column
+            .flatten()
+            .map(|bytes| from_postcard(&bytes))
+            .transpose()
     }
 }
 
@@ -100,14 +150,30 @@ mod tests {
             withdrawn: false,
             limits: None,
         };
-        let tasks = TaskCounts { total: 3, finished: 1, failed: 2, ..TaskCounts::default() };
+        let tasks = TaskCounts {
+            total: 3,
+            finished: 1,
+            failed: 2,
+            ..TaskCounts::default()
+        };
         let ended = |state, secs| promised.settled(state, at(secs), &tasks).state;
         assert_eq!(ended(JobState::Finished, 100), PromiseState::Kept);
         assert_eq!(ended(JobState::Finished, 101), PromiseState::Broken);
         assert_eq!(ended(JobState::Failed, 1), PromiseState::Broken);
         assert_eq!(ended(JobState::Cancelled, 1), PromiseState::Withdrawn);
-        assert!(promised.settled(JobState::Failed, at(1), &tasks).why.contains("2 of its tasks"));
-        let late = Promised { withdrawn: true, ..promised.clone() };
-        assert_eq!(late.settled(JobState::Finished, at(1), &tasks).state, PromiseState::Withdrawn);
+        assert!(
+            promised
+                .settled(JobState::Failed, at(1), &tasks)
+                .why
+                .contains("2 of its tasks")
+        );
+        let late = Promised {
+            withdrawn: true,
+            ..promised.clone()
+        };
+        assert_eq!(
+            late.settled(JobState::Finished, at(1), &tasks).state,
+            PromiseState::Withdrawn
+        );
     }
 }

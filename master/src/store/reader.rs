@@ -49,10 +49,16 @@ const JOB_COLUMNS: &str = "id, name, user, state, policy, priority, total, finis
 impl Reader {
     /// Reads the store in `dir`.
     pub(crate) fn new(dir: &Path) -> Self {
-        Self { path: Arc::new(dir.join("store.sqlite")), idle: Arc::default() }
+        Self {
+            path: Arc::new(dir.join("store.sqlite")),
+            idle: Arc::default(),
+        }
     }
 
-    pub(super) fn with<T>(&self, query: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(super) fn with<T>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let pooled = idle().pop();
         let db = match pooled {
@@ -68,15 +74,22 @@ impl Reader {
     pub(crate) fn job_ids(&self, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
         self.with(|db| match user {
             None => ids(db, "SELECT id FROM job", []),
-            Some(user) if shared => {
-                ids(db, "SELECT id FROM job WHERE user = ?1 UNION SELECT job FROM share WHERE user = ?1", [user])
-            }
+            Some(user) if shared => ids(
+                db,
+                "SELECT id FROM job WHERE user = ?1 UNION SELECT job FROM share WHERE user = ?1",
+                [user],
+            ),
             Some(user) => ids(db, "SELECT id FROM job WHERE user = ?1", [user]),
         })
     }
 
     /// The same, of these jobs only: however many there are beside them.
-    pub(crate) fn job_ids_of(&self, jobs: &IdSet, user: Option<&str>, shared: bool) -> Result<IdSet, StoreError> {
+    pub(crate) fn job_ids_of(
+        &self,
+        jobs: &IdSet,
+        user: Option<&str>,
+        shared: bool,
+    ) -> Result<IdSet, StoreError> {
         let sql = "SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 AND (?3 IS NULL OR user = ?3 OR
                    (?4 AND EXISTS (SELECT 1 FROM share WHERE share.job = job.id AND share.user = ?3)))";
         self.with(|db| {
@@ -102,9 +115,14 @@ impl Reader {
     pub(crate) fn spec(&self, job: JobId) -> Result<Option<JobSpec>, StoreError> {
         self.with(|db| {
             let sql = "SELECT spec FROM job WHERE id = ?";
-            let spec: Option<Vec<u8>> = db.prepare_cached(sql)?.query_row([job.0], |row| row.get(0)).optional()?;
+            let spec: Option<Vec<u8>> = db
+                .prepare_cached(sql)?
+                .query_row([job.0], |row| row.get(0))
+                .optional()?;
             let spec = spec.map(|bytes| from_postcard(&bytes)).transpose();
-            spec.map_err(|error: StoreError| error.of(|| format!("what was submitted as job {job}")))
+            spec.map_err(|error: StoreError| {
+                error.of(|| format!("what was submitted as job {job}"))
+            })
         })
     }
 
@@ -127,7 +145,11 @@ impl Reader {
             let rows = query.query_map((job.0, most), |row| {
                 let number = row.get(1)?;
                 let incarnation = Incarnation(row.get(2)?);
-                let attempt = AttemptId { task: TaskId::new(job, row.get(0)?), number, incarnation };
+                let attempt = AttemptId {
+                    task: TaskId::new(job, row.get(0)?),
+                    number,
+                    incarnation,
+                };
                 Ok((attempt, HostId(row.get(3)?), row.get(4)?))
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
@@ -158,13 +180,22 @@ impl Reader {
 }
 
 fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
-    let attempt =
-        AttemptId { task: TaskId::new(job, row.get(0)?), number: row.get(1)?, incarnation: Incarnation(row.get(2)?) };
+    let attempt = AttemptId {
+        task: TaskId::new(job, row.get(0)?),
+        number: row.get(1)?,
+        incarnation: Incarnation(row.get(2)?),
+    };
     let (start_why, end_why): (String, Option<String>) = (row.get(13)?, row.get(14)?);
     let judgement = super::results::judgement(row.get(19)?)?;
     let removed = row.get::<_, Option<i64>>(20)?.map(time);
-    let gone = removed.map(|_| "what it left was removed before anybody had requested it".to_owned());
-    let said = [Some(start_why), end_why, judgement.map(|judgement| judgement.to_string()), gone];
+    let gone =
+        removed.map(|_| "what it left was removed before anybody had requested it".to_owned());
+    let said = [
+        Some(start_why),
+        end_why,
+        judgement.map(|judgement| judgement.to_string()),
+        gone,
+    ];
     let view = AttemptView {
         attempt,
         host: String::new(),
@@ -185,9 +216,19 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         belief: judgement.map(|judgement| judgement.word().0),
     };
     let counts = super::results::counts(judgement, attempt.number);
-    let result = row.get::<_, Option<Vec<u8>>>(15)?.map(|bytes| from_postcard(&bytes)).transpose();
-    let result = result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
-    Ok(AttemptRow { host: HostId(row.get(3)?), view, result, counts, removed })
+    let result = row
+        .get::<_, Option<Vec<u8>>>(15)?
+        .map(|bytes| from_postcard(&bytes))
+        .transpose();
+    let result =
+        result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
+    Ok(AttemptRow {
+        host: HostId(row.get(3)?),
+        view,
+        result,
+        counts,
+        removed,
+    })
 }
 
 fn saved(bytes: Option<Vec<u8>>) -> Result<Option<Saved>, StoreError> {
@@ -199,12 +240,19 @@ fn span(micros: i64) -> Span {
 }
 
 pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow>, StoreError> {
-    let mut query = db.prepare_cached("SELECT first, last, state, why FROM settled WHERE job = ? ORDER BY first")?;
+    let mut query = db.prepare_cached(
+        "SELECT first, last, state, why FROM settled WHERE job = ? ORDER BY first",
+    )?;
     let mut rows = query.query([job.0])?;
     let mut all = Vec::new();
     while let Some(row) = rows.next()? {
         let state: TaskState = word(&row.get::<_, String>(2)?)?;
-        all.push(SettledRow { first: row.get(0)?, last: row.get(1)?, state, why: row.get(3)? });
+        all.push(SettledRow {
+            first: row.get(0)?,
+            last: row.get(1)?,
+            state,
+            why: row.get(3)?,
+        });
     }
     Ok(all)
 }

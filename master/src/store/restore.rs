@@ -58,19 +58,30 @@ impl Writer {
             let ids = query.query_map([], |row| row.get(0))?;
             ids.collect::<Result<_, _>>()?
         };
-        let restored = open.into_iter().filter_map(|id| self.restore_job(JobId(id)).transpose());
+        let restored = open
+            .into_iter()
+            .filter_map(|id| self.restore_job(JobId(id)).transpose());
         Ok(in_line(restored.collect::<Result<_, _>>()?))
     }
 
     /// One job with how far it is, settled or not.
     pub(crate) fn restore_job(&self, job: JobId) -> Result<Option<Restored>, StoreError> {
-        let Some((view, spec, bytes)) = self.job(job)? else { return Ok(None) };
+        let Some((view, spec, bytes)) = self.job(job)? else {
+            return Ok(None);
+        };
         let progress = progress(self.db(), job, spec.work.ranks().is_some())?;
         let sql = "SELECT estimates FROM job WHERE id = ?";
         let said: Option<Vec<u8>> = self.db().query_row(sql, [job.0], |row| row.get(0))?;
         let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
         let estimates = said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?;
-        Ok(Some(Restored { view, spec, estimates, bytes, progress, promised: self.promise(job)? }))
+        Ok(Some(Restored {
+            view,
+            spec,
+            estimates,
+            bytes,
+            progress,
+            promised: self.promise(job)?,
+        }))
     }
 
     /// Every host that has enrolled.
@@ -86,7 +97,9 @@ impl Writer {
                 id: HostId(row.get(0)?),
                 name: row.get(1)?,
                 // Those of an older layout are of no use: its worker says them again when it joins.
-                facts: row.get::<_, Option<Vec<u8>>>(2)?.and_then(|bytes| from_postcard(&bytes).ok()),
+                facts: row
+                    .get::<_, Option<Vec<u8>>>(2)?
+                    .and_then(|bytes| from_postcard(&bytes).ok()),
                 draining: row.get(3)?,
                 finished: row.get::<_, i64>(4)?.max(0) as u64,
                 lost: row.get::<_, i64>(5)?.max(0) as u64,
@@ -100,12 +113,17 @@ impl Writer {
     }
 }
 
-/// Jobs, which come in the order of their numbers, in the order in which they are in line: whose promise was made anew went to
-/// its end then. The others keep the order of their numbers, whatever clock a master had.
+/// Jobs, which come in the order of their numbers, in the order in which they are in line: whose
+/// promise was made anew went to its end then. The others keep the order of their numbers, whatever
+/// clock a master had.
 fn in_line(jobs: Vec<Restored>) -> Vec<Restored> {
     let mut latest = Time(0);
     let place = |job: Restored| {
-        let renewed = job.promised.as_ref().filter(|promised| !promised.withdrawn).map(|promised| promised.made);
+        let renewed = job
+            .promised
+            .as_ref()
+            .filter(|promised| !promised.withdrawn)
+            .map(|promised| promised.made);
         if let Some(made) = renewed.filter(|made| *made > job.view.submitted) {
             return (made, job);
         }
@@ -118,13 +136,22 @@ fn in_line(jobs: Vec<Restored>) -> Vec<Restored> {
 }
 
 fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreError> {
-    let mut progress = Progress { finished: reader::finished_tasks(db, job)?, ..Progress::default() };
+    let mut progress = Progress {
+        finished: reader::finished_tasks(db, job)?,
+        ..Progress::default()
+    };
     let disclosure = super::speculation::disclosure(db, job)?;
-    progress.requested = disclosure.map(|disclosure| disclosure.all()).unwrap_or_default();
+    progress.requested = disclosure
+        .map(|disclosure| disclosure.all())
+        .unwrap_or_default();
     let mut failed = Vec::new();
     let mut cancelled = Vec::new();
     for row in reader::settled_rows(db, job)? {
-        let ranges = if row.state == TaskState::Failed { &mut failed } else { &mut cancelled };
+        let ranges = if row.state == TaskState::Failed {
+            &mut failed
+        } else {
+            &mut cancelled
+        };
         ranges.push((row.first, row.last));
     }
     progress.failed = IdSet::from_ranges(failed);
@@ -139,7 +166,8 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
         let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
         progress.attempts += 1;
         progress.duplicates += u64::from(row.get::<_, bool>(6)?);
-        // Of failed and cancelled ones the highest number matters still, should somebody retry them.
+        // Of failed and cancelled ones the highest number matters still, should somebody retry
+        // them.
         if progress.finished.contains(task) {
             if ranks && state == "finished" {
                 progress.done_on.push(HostId(row.get(3)?));
@@ -158,10 +186,16 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
                 outlived: Vec::new(),
             });
         }
-        let Some(tried) = progress.tried.last_mut() else { continue };
+        let Some(tried) = progress.tried.last_mut() else {
+            continue;
+        };
         let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);
         tried.attempts = tried.attempts.max(number);
-        let id = AttemptId { task: TaskId::new(job, task), number, incarnation: Incarnation(row.get(2)?) };
+        let id = AttemptId {
+            task: TaskId::new(job, task),
+            number,
+            incarnation: Incarnation(row.get(2)?),
+        };
         let host = HostId(row.get(3)?);
         match state.as_str() {
             "failed" if charged => tried.failures += 1,
@@ -172,7 +206,9 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
             }
             "killed" => {
                 let ran = row.get::<_, i64>(8)?;
-                tried.outlived.extend((ran > 0).then_some((host, Span(ran as u64))));
+                tried
+                    .outlived
+                    .extend((ran > 0).then_some((host, Span(ran as u64))));
                 tried.ended.extend(charged.then_some((id, host)));
             }
             "assigned" | "running" => tried.live.push((id, host, executed)),

@@ -1,5 +1,5 @@
-//! How far results are believed: verdicts on attempts, whose hosts are, and how far hosts are trusted. What is not here: any
-//! rule about it.
+//! How far results are believed: verdicts on attempts, whose hosts are, and how far hosts are
+//! trusted. What is not here: any rule about it.
 
 use common::attempt::Stream;
 use common::content::BlobHash;
@@ -14,34 +14,65 @@ use super::{AttemptResult, StoreError, from_postcard, word};
 
 impl Writer {
     /// Keeps how far a result is believed.
-    pub(crate) fn judged(&mut self, attempt: AttemptId, judgement: Judgement) -> Result<(), StoreError> {
+    pub(crate) fn judged(
+        &mut self,
+        attempt: AttemptId,
+        judgement: Judgement,
+    ) -> Result<(), StoreError> {
         let TaskId { job, index } = attempt.task;
         let (belief, n) = judgement.word();
         let sql = "UPDATE attempt SET verdict = ? WHERE job = ? AND task = ? AND number = ?";
-        self.change(sql, params![format!("{belief} {n}"), job.0, index, attempt.number]).map(drop)
+        self.change(
+            sql,
+            params![format!("{belief} {n}"), job.0, index, attempt.number],
+        )
+        .map(drop)
     }
 
     /// Keeps how far a host is trusted.
     pub(crate) fn host_valid(&mut self, host: HostId, valid: u32) -> Result<(), StoreError> {
-        self.change("UPDATE host SET valid = ? WHERE id = ?", (valid, host.0)).map(drop)
+        self.change("UPDATE host SET valid = ? WHERE id = ?", (valid, host.0))
+            .map(drop)
     }
 
     /// Keeps whose a host is.
-    pub(crate) fn host_owner(&mut self, host: HostId, owner: Option<&str>) -> Result<(), StoreError> {
-        self.change("UPDATE host SET owner = ? WHERE id = ?", (owner, host.0)).map(drop)
+    pub(crate) fn host_owner(
+        &mut self,
+        host: HostId,
+        owner: Option<&str>,
+    ) -> Result<(), StoreError> {
+        self.change("UPDATE host SET owner = ? WHERE id = ?", (owner, host.0))
+            .map(drop)
     }
 
-    /// What an attempt left; none where it is not there, or left nothing. What is damaged agrees with nothing else.
-    pub(crate) fn result_of(&self, attempt: AttemptId) -> Result<Option<AttemptResult>, StoreError> {
+    /// What an attempt left; none where it is not there, or left nothing. What is damaged agrees
+    /// with nothing else.
+    pub(crate) fn result_of(
+        &self,
+        attempt: AttemptId,
+    ) -> Result<Option<AttemptResult>, StoreError> {
         let TaskId { job, index } = attempt.task;
         let sql = "SELECT result FROM attempt WHERE job = ? AND task = ? AND number = ?";
-        let found: Option<Option<Vec<u8>>> =
-            self.db().prepare_cached(sql)?.query_row((job.0, index, attempt.number), |row| row.get(0)).optional()?;
-        match found.flatten().map(|bytes| from_postcard(&bytes)).transpose() {
+        let found: Option<Option<Vec<u8>>> = self
+            .db()
+            .prepare_cached(sql)?
+            .query_row((job.0, index, attempt.number), |row| row.get(0))
+            .optional()?;
+        match found
+            .flatten()
+            .map(|bytes| from_postcard(&bytes))
+            .transpose()
+        {
             Err(error @ StoreError::Rotten { .. }) => {
                 tracing::error!(%attempt, error = %error.of(|| format!("what attempt {attempt} left")), "cannot be compared");
-                let stdout = Stream { dropped: u64::MAX, ..Stream::default() };
-                Ok(Some(AttemptResult { stdout, ..AttemptResult::default() }))
+                let stdout = Stream {
+                    dropped: u64::MAX,
+                    ..Stream::default()
+                };
+                Ok(Some(AttemptResult {
+                    stdout,
+                    ..AttemptResult::default()
+                }))
             }
             read => read,
         }
@@ -49,8 +80,8 @@ impl Writer {
 }
 
 impl AttemptResult {
-    /// One hash of all that must be the same where results are compared byte by byte: standard output, and each file with its
-    /// name. Standard error does not matter.
+    /// One hash of all that must be the same where results are compared byte by byte: standard
+    /// output, and each file with its name. Standard error does not matter.
     pub(crate) fn fingerprint(&self) -> BlobHash {
         let hash_of = |content: &Content| match content {
             Content::Inline(bytes) => *blake3::hash(bytes).as_bytes(),
@@ -91,7 +122,11 @@ pub(super) fn counts(judgement: Option<Judgement>, number: u32) -> bool {
 }
 
 /// Adds the results that wait for others, and those that were believed alone.
-pub(super) fn restore(db: &Connection, job: JobId, progress: &mut Progress) -> Result<(), StoreError> {
+pub(super) fn restore(
+    db: &Connection,
+    job: JobId,
+    progress: &mut Progress,
+) -> Result<(), StoreError> {
     let mut query = db.prepare_cached(
         "SELECT task, number, incarnation, host, verdict FROM attempt
          WHERE job = ? AND verdict IS NOT NULL ORDER BY task, number",
@@ -100,7 +135,11 @@ pub(super) fn restore(db: &Connection, job: JobId, progress: &mut Progress) -> R
     while let Some(row) = rows.next()? {
         let number = row.get(1)?;
         let incarnation = Incarnation(row.get(2)?);
-        let attempt = AttemptId { task: TaskId::new(job, row.get(0)?), number, incarnation };
+        let attempt = AttemptId {
+            task: TaskId::new(job, row.get(0)?),
+            number,
+            incarnation,
+        };
         let host = HostId(row.get(3)?);
         match judgement(row.get(4)?)? {
             Some(Judgement::Open(_)) => progress.results.push((attempt, host)),

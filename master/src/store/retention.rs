@@ -1,5 +1,6 @@
-//! What goes from the store because it is old: settled jobs, and tokens that nobody can use any more. What is not here: the
-//! content of files, which is swept once nothing names it, and the record of availability, which has bounds of its own.
+//! What goes from the store because it is old: settled jobs, and tokens that nobody can use any
+//! more. What is not here: the content of files, which is swept once nothing names it, and the
+//! record of availability, which has bounds of its own.
 
 use common::{JobId, Time};
 use rusqlite::params;

@@ -4,7 +4,8 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
-/// Each entry brings the store from its index to the next version. Entries never change once released.
+/// Each entry brings the store from its index to the next version. Entries never change once
+/// released.
 const MIGRATIONS: &[&str] = &[VERSION_1];
 
 /// The version that this program writes.
@@ -13,33 +14,40 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 /// The tables of version 1. Times are microseconds since the Unix epoch, spans are microseconds.
 ///
 /// - `meta` has single values by name; `experience` is what the scheduler learned of hosts.
-/// - `token` and `peer`: who may join, and who has. `approval` says that who joins with a token waits for an admin. Of an
-///   identity, `next_key_hash` is the key of a renewal that was not used yet, `former_key_hash` the one before the present,
-///   `token` the join token that it came with, `expires` the end of its newest certificate.
-/// - `host`: `owner` names, in an admin's words, who owns it; `valid` counts its results in a row that agreed with others'.
-/// - `job`: `spec` is postcard of `common::JobSpec`; `promise` is postcard of `store::Promised`, NULL where nothing was
-///   promised; `disclosed` is when nobody waited yet for its tasks, NULL where all were needed from the beginning;
-///   `estimates` has postcard of spans in the order of the task indices, NULL without an estimate for each task.
-/// - `settled` has failed and cancelled tasks as ranges. A task is finished if it has a finished attempt, else open.
-/// - `attempt`: `result` is postcard of `store::Result`; `charged` says whether a failure or loss still counts against its
-///   task (a retry that somebody asked for forgives earlier ones); `started_from` and `saved` are postcard of
-///   `common::checkpoint::Saved`; `verdict` says what became of a result that was compared with others' (`open`, `alone`
-///   for one taken without a comparison, `agreed`, `differed`; NULL where no job asked); `removed` is when what the attempt
+/// - `token` and `peer`: who may join, and who has. `approval` says that who joins with a token
+///   waits for an admin. Of an identity, `next_key_hash` is the key of a renewal that was not used
+///   yet, `former_key_hash` the one before the present, `token` the join token that it came with,
+///   `expires` the end of its newest certificate.
+/// - `host`: `owner` names, in an admin's words, who owns it; `valid` counts its results in a row
+///   that agreed with others'.
+/// - `job`: `spec` is postcard of `common::JobSpec`; `promise` is postcard of `store::Promised`,
+///   NULL where nothing was promised; `disclosed` is when nobody waited yet for its tasks, NULL
+///   where all were needed from the beginning; `estimates` has postcard of spans in the order of
+///   the task indices, NULL without an estimate for each task.
+/// - `settled` has failed and cancelled tasks as ranges. A task is finished if it has a finished
+///   attempt, else open.
+/// - `attempt`: `result` is postcard of `store::Result`; `charged` says whether a failure or loss
+///   still counts against its task (a retry that somebody asked for forgives earlier ones);
+///   `started_from` and `saved` are postcard of `common::checkpoint::Saved`; `verdict` says what
+///   became of a result that was compared with others' (`open`, `alone` for one taken without a
+///   comparison, `agreed`, `differed`; NULL where no job asked); `removed` is when what the attempt
 ///   left was evicted to make room.
-/// - `blob_use` names the content that a job needs. `checkpoint` has the furthest saved state of each open task that has
-///   one, and `checkpoint_blob` the content that it needs.
-/// - `content_of` says who has sent what content, and when last: `needed` where a job of that user's needs it.
-/// - `availability` has a row for each interval in which a host was up and could be used in the same way. `owner` is 1
-///   where the owner used the host, 0 where not, NULL where unknown; `reason` says why tasks could not run. Between rows
-///   a host was down.
-/// - `share` has the users who may look at another's job. `audit` is the audit log; `count` says how often something
-///   happened again within a minute.
-/// - `request` has ranges of disclosed tasks with when they were requested. `account` has postcard of
-///   `scheduler::ledger::Account`: what was spent on a user's forgotten jobs.
-/// - `foretold` has predictions of jobs' waits: until so many hosts were free together, or (0) until a job started. `came`
-///   is how long that took, NULL until it has come. A row outlives its job.
-/// - `kept` says whose output of unrequested tasks there is, since when, and how many bytes it takes; `kept_blob` names its
-///   content, which comes into `blob_use` once the task is requested.
+/// - `blob_use` names the content that a job needs. `checkpoint` has the furthest saved state of
+///   each open task that has one, and `checkpoint_blob` the content that it needs.
+/// - `content_of` says who has sent what content, and when last: `needed` where a job of that
+///   user's needs it.
+/// - `availability` has a row for each interval in which a host was up and could be used in the
+///   same way. `owner` is 1 where the owner used the host, 0 where not, NULL where unknown;
+///   `reason` says why tasks could not run. Between rows a host was down.
+/// - `share` has the users who may look at another's job. `audit` is the audit log; `count` says
+///   how often something happened again within a minute.
+/// - `request` has ranges of disclosed tasks with when they were requested. `account` has postcard
+///   of `scheduler::ledger::Account`: what was spent on a user's forgotten jobs.
+/// - `foretold` has predictions of jobs' waits: until so many hosts were free together, or (0)
+///   until a job started. `came` is how long that took, NULL until it has come. A row outlives its
+///   job.
+/// - `kept` says whose output of unrequested tasks there is, since when, and how many bytes it
+///   takes; `kept_blob` names its content, which comes into `blob_use` once the task is requested.
 const VERSION_1: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE token (
@@ -158,21 +166,31 @@ mod tests {
     fn store_of_version_1() -> Connection {
         let mut db = Connection::open_in_memory().expect("a database in memory");
         apply(&mut db, &[VERSION_1]).expect("version 1");
-        db.execute("INSERT INTO host (name) VALUES ('desk-1')", []).expect("a host");
+        db.execute("INSERT INTO host (name) VALUES ('desk-1')", [])
+            .expect("a host");
         db
     }
 
     fn room(db: &Connection) -> rusqlite::Result<i64> {
-        db.query_row("SELECT room FROM host WHERE name = 'desk-1'", [], |row| row.get(0))
+        db.query_row("SELECT room FROM host WHERE name = 'desk-1'", [], |row| {
+            row.get(0)
+        })
     }
 
     #[test]
     fn a_store_of_an_earlier_version_is_upgraded_once_with_all_that_is_in_it() {
         let mut db = store_of_version_1();
         apply(&mut db, &[VERSION_1, SECOND]).expect("an upgrade");
-        db.execute("UPDATE host SET room = 5", []).expect("a change");
+        db.execute("UPDATE host SET room = 5", [])
+            .expect("a change");
         apply(&mut db, &[VERSION_1, SECOND]).expect("nothing to do");
-        assert_eq!((version(&db).expect("a version"), room(&db).expect("the new column")), (2, 5));
+        assert_eq!(
+            (
+                version(&db).expect("a version"),
+                room(&db).expect("the new column")
+            ),
+            (2, 5)
+        );
     }
 
     #[test]
@@ -181,7 +199,10 @@ mod tests {
         let broken = apply(&mut db, &[VERSION_1, SECOND, "UPDATE nothing SET x = 1"]);
         assert!(matches!(broken, Err(StoreError::Sqlite(_))), "{broken:?}");
         assert_eq!(version(&db).expect("a version"), 1);
-        assert!(room(&db).is_err(), "the second version's column is not there");
+        assert!(
+            room(&db).is_err(),
+            "the second version's column is not there"
+        );
     }
 
     #[test]
@@ -189,6 +210,9 @@ mod tests {
         let mut db = store_of_version_1();
         apply(&mut db, &[VERSION_1, SECOND]).expect("an upgrade");
         let refused = apply(&mut db, &[VERSION_1]);
-        assert!(matches!(refused, Err(StoreError::Newer { found: 2, known: 1 })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Newer { found: 2, known: 1 })),
+            "{refused:?}"
+        );
     }
 }

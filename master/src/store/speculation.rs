@@ -1,5 +1,6 @@
-//! Disclosed jobs: when they came, what was requested of them and when, and what was spent on tasks. What is not here: who is
-//! asked for what, and how accounts are reckoned (`scheduler::ledger`).
+//! Disclosed jobs: when they came, what was requested of them and when, and what was spent on
+//! tasks. What is not here: who is asked for what, and how accounts are reckoned
+//! (`scheduler::ledger`).
 
 use std::collections::BTreeMap;
 
@@ -24,26 +25,45 @@ pub(crate) struct Disclosure {
 impl Disclosure {
     /// When this task was requested, if it was.
     pub(crate) fn requested(&self, task: u32) -> Option<Time> {
-        let found = self.requests.range(..=task).next_back().filter(|(_, (last, _))| *last >= task);
+        let found = self
+            .requests
+            .range(..=task)
+            .next_back()
+            .filter(|(_, (last, _))| *last >= task);
         found.map(|(_, (_, at))| *at)
     }
 
     /// All requested tasks.
     pub(crate) fn all(&self) -> IdSet {
-        IdSet::from_ranges(self.requests.iter().map(|(first, (last, _))| (*first, *last)).collect())
+        IdSet::from_ranges(
+            self.requests
+                .iter()
+                .map(|(first, (last, _))| (*first, *last))
+                .collect(),
+        )
     }
 }
 
 pub(super) fn disclosure(db: &Connection, job: JobId) -> Result<Option<Disclosure>, StoreError> {
-    let at: Option<Option<i64>> =
-        db.prepare_cached("SELECT disclosed FROM job WHERE id = ?")?.query_row([job.0], |row| row.get(0)).optional()?;
-    let Some(at) = at.flatten() else { return Ok(None) };
+    let at: Option<Option<i64>> = db
+        .prepare_cached("SELECT disclosed FROM job WHERE id = ?")?
+        .query_row([job.0], |row| row.get(0))
+        .optional()?;
+    let Some(at) = at.flatten() else {
+        return Ok(None);
+    };
     let mut query = db.prepare_cached("SELECT first, last, at FROM request WHERE job = ?")?;
-    let rows = query.query_map([job.0], |row| Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?)))))?;
-    Ok(Some(Disclosure { at: time(at), requests: rows.collect::<Result<_, _>>()? }))
+    let rows = query.query_map([job.0], |row| {
+        Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?))))
+    })?;
+    Ok(Some(Disclosure {
+        at: time(at),
+        requests: rows.collect::<Result<_, _>>()?,
+    }))
 }
 
-/// What was spent on a job's tasks so far. Those that were requested count also where nothing was spent on them.
+/// What was spent on a job's tasks so far. Those that were requested count also where nothing was
+/// spent on them.
 fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, StoreError> {
     let disclosure = disclosure(db, job)?;
     let mut query = db.prepare_cached(
@@ -75,8 +95,11 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
             untried.len()
         }
         None => {
-            let total = "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = ?";
-            let total: i64 = db.prepare_cached(total)?.query_row([job.0], |row| row.get(0))?;
+            let total =
+                "SELECT CASE state WHEN 'refused' THEN 0 ELSE total END FROM job WHERE id = ?";
+            let total: i64 = db
+                .prepare_cached(total)?
+                .query_row([job.0], |row| row.get(0))?;
             (total.max(0) as u64).saturating_sub(tried.len())
         }
     };
@@ -87,15 +110,21 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
 
 /// The jobs of a user (none given: of everybody), with when they were submitted.
 fn jobs_of(db: &Connection, user: Option<&str>) -> Result<Vec<(String, JobId, Time)>, StoreError> {
-    let mut query =
-        db.prepare_cached("SELECT user, id, submitted FROM job WHERE ?1 IS NULL OR user = ?1 ORDER BY user, id")?;
-    let rows = query.query_map([user], |row| Ok((row.get(0)?, JobId(row.get(1)?), time(row.get(2)?))))?;
+    let mut query = db.prepare_cached(
+        "SELECT user, id, submitted FROM job WHERE ?1 IS NULL OR user = ?1 ORDER BY user, id",
+    )?;
+    let rows = query.query_map([user], |row| {
+        Ok((row.get(0)?, JobId(row.get(1)?), time(row.get(2)?)))
+    })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn kept(db: &Connection, user: Option<&str>) -> Result<BTreeMap<String, Account>, StoreError> {
-    let mut query = db.prepare_cached("SELECT user, sums FROM account WHERE ?1 IS NULL OR user = ?1")?;
-    let rows = query.query_map([user], |row| Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?)))?;
+    let mut query =
+        db.prepare_cached("SELECT user, sums FROM account WHERE ?1 IS NULL OR user = ?1")?;
+    let rows = query.query_map([user], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?))
+    })?;
     let mut kept = BTreeMap::new();
     for row in rows {
         let (user, bytes) = row?;
@@ -104,7 +133,8 @@ fn kept(db: &Connection, user: Option<&str>) -> Result<BTreeMap<String, Account>
     Ok(kept)
 }
 
-/// Accounts of users, and where wished of their jobs, each with the bytes that are kept of what was executed and not requested.
+/// Accounts of users, and where wished of their jobs, each with the bytes that are kept of what was
+/// executed and not requested.
 pub(crate) type Accounts = Vec<(String, Option<JobId>, Spent)>;
 /// What was spent, and how many bytes are kept.
 type Spent = (Account, u64);
@@ -115,12 +145,15 @@ impl Reader {
         self.with(|db| disclosure(db, job))
     }
 
-    /// What was spent on the tasks of a user (none given: of everybody), forgotten jobs included; with `jobs` also job by
-    /// job, as far as they are not forgotten. Each user's sum comes before its jobs.
+    /// What was spent on the tasks of a user (none given: of everybody), forgotten jobs included;
+    /// with `jobs` also job by job, as far as they are not forgotten. Each user's sum comes before
+    /// its jobs.
     pub(crate) fn accounts(&self, user: Option<&str>, jobs: bool) -> Result<Accounts, StoreError> {
         self.with(|db| {
-            let mut sums: BTreeMap<String, Spent> =
-                kept(db, user)?.into_iter().map(|(user, account)| (user, (account, 0))).collect();
+            let mut sums: BTreeMap<String, Spent> = kept(db, user)?
+                .into_iter()
+                .map(|(user, account)| (user, (account, 0)))
+                .collect();
             let mut each: BTreeMap<String, Vec<(JobId, Spent)>> = BTreeMap::new();
             for (whose, job, submitted) in jobs_of(db, user)? {
                 let spent = (account(db, job, submitted)?, super::kept::kept_of(db, job)?);
@@ -134,7 +167,10 @@ impl Reader {
                 let of = each.remove(&whose).unwrap_or_default();
                 all.push((whose.clone(), None, sum));
                 if jobs {
-                    all.extend(of.into_iter().map(|(job, account)| (whose.clone(), Some(job), account)));
+                    all.extend(
+                        of.into_iter()
+                            .map(|(job, account)| (whose.clone(), Some(job), account)),
+                    );
                 }
             }
             Ok(all)
@@ -145,7 +181,11 @@ impl Reader {
 impl Writer {
     /// Notes that nobody waits for the tasks of a job until they are requested.
     pub(crate) fn disclose(&mut self, job: JobId, now: Time) -> Result<(), StoreError> {
-        self.change("UPDATE job SET disclosed = ? WHERE id = ?", params![micros(now), job.0]).map(drop)
+        self.change(
+            "UPDATE job SET disclosed = ? WHERE id = ?",
+            params![micros(now), job.0],
+        )
+        .map(drop)
     }
 
     /// What is known of a job that was disclosed.
@@ -157,11 +197,18 @@ impl Writer {
     pub(crate) fn cancelled(&self, job: JobId) -> Result<IdSet, StoreError> {
         let rows = super::reader::settled_rows(self.db(), job)?;
         let cancelled = rows.iter().filter(|row| row.state == TaskState::Cancelled);
-        Ok(IdSet::from_ranges(cancelled.map(|row| (row.first, row.last)).collect()))
+        Ok(IdSet::from_ranges(
+            cancelled.map(|row| (row.first, row.last)).collect(),
+        ))
     }
 
     /// Notes a request for tasks that were not requested before.
-    pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet, now: Time) -> Result<(), StoreError> {
+    pub(crate) fn request(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+        now: Time,
+    ) -> Result<(), StoreError> {
         for (first, last) in tasks.ranges() {
             let sql = "INSERT INTO request (job, first, last, at) VALUES (?, ?, ?, ?)";
             self.change(sql, params![job.0, first, last, micros(now)])?;
@@ -172,12 +219,19 @@ impl Writer {
     /// Adds what was spent on a job that is about to be forgotten to its user's account.
     pub(crate) fn settle_account(&mut self, job: JobId) -> Result<(), StoreError> {
         let whose = "SELECT user, submitted FROM job WHERE id = ?";
-        let whose: Option<(String, i64)> =
-            self.db().query_row(whose, [job.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        let Some((user, submitted)) = whose else { return Ok(()) };
-        let mut sum = kept(self.db(), Some(&user))?.remove(&user).unwrap_or_default();
+        let whose: Option<(String, i64)> = self
+            .db()
+            .query_row(whose, [job.0], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((user, submitted)) = whose else {
+            return Ok(());
+        };
+        let mut sum = kept(self.db(), Some(&user))?
+            .remove(&user)
+            .unwrap_or_default();
         sum.merge(&account(self.db(), job, time(submitted))?);
         let sql = "INSERT OR REPLACE INTO account (user, sums) VALUES (?, ?)";
-        self.change(sql, params![user, to_postcard(&sum)?]).map(drop)
+        self.change(sql, params![user, to_postcard(&sum)?])
+            .map(drop)
     }
 }

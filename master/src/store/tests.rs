@@ -1,4 +1,5 @@
-//! The store by itself: what is committed is there after reopening, and what cannot be opened says why.
+//! The store by itself: what is committed is there after reopening, and what cannot be opened says
+//! why.
 
 use common::attempt::{Outcome, OutputFile, Stream};
 use common::availability::Stretch;
@@ -8,8 +9,8 @@ use common::host::{OwnerState, YieldReason};
 use common::job::{CommandSpec, Rules, Work};
 use common::view::{AttemptState, TaskState};
 use common::{
-    AttemptId, BlobRef, Completion, Content, HostId, IdSet, Incarnation, JobId, JobSpec, Ranks, RequestId, Span,
-    TaskId, TaskSet, Time,
+    AttemptId, BlobRef, Completion, Content, HostId, IdSet, Incarnation, JobId, JobSpec, Ranks,
+    RequestId, Span, TaskId, TaskSet, Time,
 };
 
 use super::{NewAttempt, NewJob, Promised, Reader, StoreError, Writer};
@@ -19,8 +20,16 @@ fn open(dir: &tempfile::TempDir) -> Writer {
 }
 
 fn spec(tasks: u32) -> JobSpec {
-    let tasks = TaskSet { ids: IdSet::from_range(1, tasks), items: Vec::new() };
-    JobSpec { name: "bag".into(), tasks, work: Work::Noop, rules: Rules::default() }
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, tasks),
+        items: Vec::new(),
+    };
+    JobSpec {
+        name: "bag".into(),
+        tasks,
+        work: Work::Noop,
+        rules: Rules::default(),
+    }
 }
 
 fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
@@ -29,28 +38,59 @@ fn add_job(store: &mut Writer, id: u128, spec: &JobSpec) -> JobId {
 
 fn add_job_of(store: &mut Writer, id: u128, spec: &JobSpec, user: &str) -> JobId {
     let request = RequestId(uuid::Uuid::from_u128(id));
-    store.add_job(&NewJob { request, body_hash: [0; 32], user, spec, estimates: &[], now: Time(1) }).unwrap()
+    store
+        .add_job(&NewJob {
+            request,
+            body_hash: [0; 32],
+            user,
+            spec,
+            estimates: &[],
+            now: Time(1),
+        })
+        .unwrap()
 }
 
 pub(super) fn attempt(job: JobId, index: u32, number: u32) -> AttemptId {
-    AttemptId { task: TaskId::new(job, index), number, incarnation: Incarnation(1) }
+    AttemptId {
+        task: TaskId::new(job, index),
+        number,
+        incarnation: Incarnation(1),
+    }
 }
 
 fn start(store: &mut Writer, attempt: AttemptId) {
-    store.add_attempt(&NewAttempt { attempt, host: HostId(1), duplicate: false, now: Time(2), why: "first" }).unwrap();
+    store
+        .add_attempt(&NewAttempt {
+            attempt,
+            host: HostId(1),
+            duplicate: false,
+            now: Time(2),
+            why: "first",
+        })
+        .unwrap();
 }
 
 pub(super) fn completion(attempt: AttemptId, hash: u8) -> Completion {
-    let blob = BlobRef { hash: BlobHash([hash; 32]), size: 9 };
+    let blob = BlobRef {
+        hash: BlobHash([hash; 32]),
+        size: 9,
+    };
     Completion {
         attempt,
         outcome: Outcome::Succeeded,
         ran: Span(5),
         suspended: Span(1),
         cpu: Span(4),
-        stdout: Stream { content: Content::Inline(b"hi".to_vec()), dropped: 3 },
+        stdout: Stream {
+            content: Content::Inline(b"hi".to_vec()),
+            dropped: 3,
+        },
         stderr: Stream::default(),
-        outputs: vec![OutputFile { path: "out".parse().unwrap(), blob, executable: false }],
+        outputs: vec![OutputFile {
+            path: "out".parse().unwrap(),
+            blob,
+            executable: false,
+        }],
     }
 }
 
@@ -60,8 +100,14 @@ fn stretch(start: u64, end: u64, cpu: f32) -> Stretch {
 
 /// What is recorded of a host.
 fn recorded(dir: &tempfile::TempDir, since: u64, until: u64) -> Vec<(u64, u64, f32)> {
-    let found = Reader::new(dir.path()).availability(HostId(1), Time(since), Time(until), 100).unwrap().1;
-    found.into_iter().map(|s| (s.start.0, s.end.0, s.cpu)).collect()
+    let found = Reader::new(dir.path())
+        .availability(HostId(1), Time(since), Time(until), 100)
+        .unwrap()
+        .1;
+    found
+        .into_iter()
+        .map(|s| (s.start.0, s.end.0, s.cpu))
+        .collect()
 }
 
 #[test]
@@ -71,16 +117,41 @@ fn what_is_recorded_twice_is_there_once_and_never_overlaps() {
     let first = stretch(10, 20, 0.5);
     let second = stretch(20, 40, 0.9);
     for _ in 0..2 {
-        store.add_availability(HostId(1), &[&first, &second]).unwrap();
+        store
+            .add_availability(HostId(1), &[&first, &second])
+            .unwrap();
     }
-    store.add_availability(HostId(1), &[&stretch(30, 60, 0.25), &stretch(5, 8, 1.0), &stretch(80, 90, 0.25)]).unwrap();
-    store.add_availability(HostId(2), &[&stretch(0, 5, 1.0)]).unwrap();
+    store
+        .add_availability(
+            HostId(1),
+            &[
+                &stretch(30, 60, 0.25),
+                &stretch(5, 8, 1.0),
+                &stretch(80, 90, 0.25),
+            ],
+        )
+        .unwrap();
+    store
+        .add_availability(HostId(2), &[&stretch(0, 5, 1.0)])
+        .unwrap();
     store.commit().unwrap();
-    assert_eq!(recorded(&dir, 0, 100), [(10, 20, 0.5), (20, 40, 0.9), (40, 60, 0.25), (80, 90, 0.25)]);
-    assert_eq!(recorded(&dir, 15, 45), [(15, 20, 0.5), (20, 40, 0.9), (40, 45, 0.25)]);
+    assert_eq!(
+        recorded(&dir, 0, 100),
+        [(10, 20, 0.5), (20, 40, 0.9), (40, 60, 0.25), (80, 90, 0.25)]
+    );
+    assert_eq!(
+        recorded(&dir, 15, 45),
+        [(15, 20, 0.5), (20, 40, 0.9), (40, 45, 0.25)]
+    );
     assert_eq!(recorded(&dir, 60, 80), []);
-    let found = Reader::new(dir.path()).availability(HostId(1), Time(70), Time(100), 100).unwrap();
-    assert_eq!(found.0, Some(Time(10)), "known since before what was asked for");
+    let found = Reader::new(dir.path())
+        .availability(HostId(1), Time(70), Time(100), 100)
+        .unwrap();
+    assert_eq!(
+        found.0,
+        Some(Time(10)),
+        "known since before what was asked for"
+    );
 }
 
 #[test]
@@ -88,13 +159,29 @@ fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     for start in 0..50 {
-        store.add_availability(HostId(1), &[&stretch(start * 10, start * 10 + 10, 1.0)]).unwrap();
+        store
+            .add_availability(HostId(1), &[&stretch(start * 10, start * 10 + 10, 1.0)])
+            .unwrap();
     }
-    let busy = Stretch::of(Time(500), Time(510), OwnerState::Present(YieldReason::Busy), 1.0);
-    store.add_availability(HostId(1), &[&busy, &stretch(520, 530, 1.0)]).unwrap();
+    let busy = Stretch::of(
+        Time(500),
+        Time(510),
+        OwnerState::Present(YieldReason::Busy),
+        1.0,
+    );
+    store
+        .add_availability(HostId(1), &[&busy, &stretch(520, 530, 1.0)])
+        .unwrap();
     store.commit().unwrap();
-    assert_eq!(recorded(&dir, 0, 1_000), [(0, 500, 1.0), (500, 510, 0.0), (520, 530, 1.0)]);
-    let why = Reader::new(dir.path()).availability(HostId(1), Time(0), Time(1_000), 100).unwrap().1.remove(1);
+    assert_eq!(
+        recorded(&dir, 0, 1_000),
+        [(0, 500, 1.0), (500, 510, 0.0), (520, 530, 1.0)]
+    );
+    let why = Reader::new(dir.path())
+        .availability(HostId(1), Time(0), Time(1_000), 100)
+        .unwrap()
+        .1
+        .remove(1);
     assert_eq!(why, busy);
     store.trim_availability(HostId(1), Time(500), 10).unwrap();
     store.commit().unwrap();
@@ -114,25 +201,72 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
     for index in 1..=4 {
         start(&mut store, attempt(job, index, 1));
     }
-    store.attempt_ended(attempt(job, 1, 1), AttemptState::Finished, Time(9), "succeeded").unwrap();
-    store.attempt_result(&completion(attempt(job, 1, 1), 7), Time(9)).unwrap();
-    store.attempt_ended(attempt(job, 2, 1), AttemptState::Failed, Time(9), "ended with exit code 1").unwrap();
+    store
+        .attempt_ended(
+            attempt(job, 1, 1),
+            AttemptState::Finished,
+            Time(9),
+            "succeeded",
+        )
+        .unwrap();
+    store
+        .attempt_result(&completion(attempt(job, 1, 1), 7), Time(9))
+        .unwrap();
+    store
+        .attempt_ended(
+            attempt(job, 2, 1),
+            AttemptState::Failed,
+            Time(9),
+            "ended with exit code 1",
+        )
+        .unwrap();
     store.attempt_started(attempt(job, 3, 1), Time(3)).unwrap();
-    store.attempt_ended(attempt(job, 3, 1), AttemptState::Lost, Time(9), "lost").unwrap();
-    store.settle(job, &IdSet::from_range(5, 6), TaskState::Cancelled, "asked for").unwrap();
+    store
+        .attempt_ended(attempt(job, 3, 1), AttemptState::Lost, Time(9), "lost")
+        .unwrap();
+    store
+        .settle(
+            job,
+            &IdSet::from_range(5, 6),
+            TaskState::Cancelled,
+            "asked for",
+        )
+        .unwrap();
     assert!(store.commit().unwrap() && !store.commit().unwrap());
     drop(store);
 
     let restored = open(&dir).restore_jobs().unwrap().remove(0);
     assert_eq!((restored.view.job, restored.spec), (job, spec(6)));
     let progress = restored.progress;
-    assert_eq!((progress.finished.to_string(), progress.cancelled.to_string()), ("1".into(), "5-6".into()));
-    let tried: Vec<_> = progress.tried.iter().map(|t| (t.task, t.failures, t.losses, t.live.len())).collect();
+    assert_eq!(
+        (
+            progress.finished.to_string(),
+            progress.cancelled.to_string()
+        ),
+        ("1".into(), "5-6".into())
+    );
+    let tried: Vec<_> = progress
+        .tried
+        .iter()
+        .map(|t| (t.task, t.failures, t.losses, t.live.len()))
+        .collect();
     assert_eq!(tried, [(2, 1, 0, 0), (3, 0, 1, 0), (4, 0, 0, 1)]);
     let mut rows = Vec::new();
-    Reader::new(dir.path()).attempts(job, (1, 1), |row| rows.push(row)).unwrap();
+    Reader::new(dir.path())
+        .attempts(job, (1, 1), |row| rows.push(row))
+        .unwrap();
     assert_eq!(rows[0].view.started, Some(Time(3)));
-    assert_eq!(rows[0].result.as_ref().unwrap().as_ref().unwrap().stdout.dropped, 3);
+    assert_eq!(
+        rows[0]
+            .result
+            .as_ref()
+            .unwrap()
+            .as_ref()
+            .unwrap()
+            .stdout
+            .dropped,
+        3
+    );
 }
 
 #[test]
@@ -143,7 +277,10 @@ fn what_was_not_committed_is_not_there() {
     store.commit().unwrap();
     add_job(&mut store, 2, &spec(1));
     drop(store);
-    assert_eq!(Reader::new(dir.path()).job_ids(None, true).unwrap(), IdSet::from_range(kept.0, kept.0));
+    assert_eq!(
+        Reader::new(dir.path()).job_ids(None, true).unwrap(),
+        IdSet::from_range(kept.0, kept.0)
+    );
 }
 
 #[test]
@@ -160,7 +297,10 @@ fn a_user_finds_only_what_is_ones_own_or_shared() {
         let all = reader.job_ids(of, shared).unwrap();
         // Asked for by number, the same ones are there, and no other.
         let named: IdSet = [1, 3, 4, 900].into_iter().collect();
-        assert_eq!(reader.job_ids_of(&named, of, shared).unwrap(), all.intersection(&named));
+        assert_eq!(
+            reader.job_ids_of(&named, of, shared).unwrap(),
+            all.intersection(&named)
+        );
         all.to_string()
     };
     assert_eq!(found(None, false), "1-4");
@@ -168,7 +308,13 @@ fn a_user_finds_only_what_is_ones_own_or_shared() {
     assert_eq!(of("ann"), ("1".to_owned(), "1,3".to_owned()));
     assert_eq!(of("bob"), ("2-3".to_owned(), "2-3".to_owned()));
     assert_eq!(of("nobody"), (String::new(), String::new()));
-    assert_eq!(Reader::new(dir.path()).shared_with("ann").unwrap().to_string(), "3");
+    assert_eq!(
+        Reader::new(dir.path())
+            .shared_with("ann")
+            .unwrap()
+            .to_string(),
+        "3"
+    );
 }
 
 #[test]
@@ -177,12 +323,28 @@ fn reopened_tasks_are_open_again_and_their_failures_forgiven() {
     let mut store = open(&dir);
     let job = add_job(&mut store, 1, &spec(9));
     start(&mut store, attempt(job, 4, 1));
-    store.attempt_ended(attempt(job, 4, 1), AttemptState::Failed, Time(9), "ended with exit code 1").unwrap();
-    store.settle(job, &IdSet::from_range(2, 7), TaskState::Failed, "why").unwrap();
+    store
+        .attempt_ended(
+            attempt(job, 4, 1),
+            AttemptState::Failed,
+            Time(9),
+            "ended with exit code 1",
+        )
+        .unwrap();
+    store
+        .settle(job, &IdSet::from_range(2, 7), TaskState::Failed, "why")
+        .unwrap();
     store.reopen(job, &IdSet::from_range(4, 5)).unwrap();
     let progress = store.restore_job(job).unwrap().unwrap().progress;
     assert_eq!(progress.failed.to_string(), "2-3,6-7");
-    assert_eq!((progress.tried[0].task, progress.tried[0].attempts, progress.tried[0].failures), (4, 1, 0));
+    assert_eq!(
+        (
+            progress.tried[0].task,
+            progress.tried[0].attempts,
+            progress.tried[0].failures
+        ),
+        (4, 1, 0)
+    );
 }
 
 #[test]
@@ -194,17 +356,25 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
     for (job, hashes) in [(one, [1, 2]), (two, [2, 3])] {
         for (number, hash) in (1..).zip(hashes) {
             start(&mut store, attempt(job, 1, number));
-            store.attempt_result(&completion(attempt(job, 1, number), hash), Time(9)).unwrap();
+            store
+                .attempt_result(&completion(attempt(job, 1, number), hash), Time(9))
+                .unwrap();
         }
     }
-    let needed = |store: &Writer| [1, 2, 3].map(|hash| store.needs_blob(&BlobHash([hash; 32])).unwrap());
+    let needed =
+        |store: &Writer| [1, 2, 3].map(|hash| store.needs_blob(&BlobHash([hash; 32])).unwrap());
     store.forget_job(one).unwrap();
     assert_eq!(needed(&store), [false, true, true]);
     store.forget_job(two).unwrap();
     assert_eq!(needed(&store), [false; 3]);
     store.commit().unwrap();
     for table in ["job", "attempt", "settled", "blob_use"] {
-        let left: i64 = store.db().query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+        let left: i64 = store
+            .db()
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+                row.get(0)
+            })
+            .unwrap();
         assert_eq!(left, 0, "{table}");
     }
 }
@@ -217,9 +387,16 @@ fn executed(store: &mut Writer, tasks: u32) -> JobId {
         let id = attempt(job, index, 1);
         let at = Time(u64::from(10 + index));
         start(store, id);
-        store.attempt_ended(id, AttemptState::Finished, at, "succeeded").unwrap();
+        store
+            .attempt_ended(id, AttemptState::Finished, at, "succeeded")
+            .unwrap();
         assert!(store.is_unrequested(id.task).unwrap());
-        assert_eq!(store.keep_back(&completion(id, index as u8), at, ("ann", at)).unwrap(), 2 + 9);
+        assert_eq!(
+            store
+                .keep_back(&completion(id, index as u8), at, ("ann", at))
+                .unwrap(),
+            2 + 9
+        );
     }
     job
 }
@@ -229,26 +406,73 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = executed(&mut store, 3);
-    assert_eq!(store.kept_by_user().unwrap(), [("ann".to_owned(), 33)].into());
-    store.request(job, &IdSet::from_range(1, 1), Time(20)).unwrap();
+    assert_eq!(
+        store.kept_by_user().unwrap(),
+        [("ann".to_owned(), 33)].into()
+    );
+    store
+        .request(job, &IdSet::from_range(1, 1), Time(20))
+        .unwrap();
     assert_eq!(store.release(job, &IdSet::from_range(1, 1)).unwrap(), 11);
-    let needed = |store: &Writer| [1, 2, 3].map(|hash| store.needs_blob(&BlobHash([hash; 32])).unwrap());
+    let needed =
+        |store: &Writer| [1, 2, 3].map(|hash| store.needs_blob(&BlobHash([hash; 32])).unwrap());
     assert_eq!(needed(&store), [true; 3]);
     assert_eq!(store.remove_oldest(Some("bob"), Time(30)).unwrap(), None);
     let removed = store.remove_oldest(None, Time(30)).unwrap().unwrap();
-    assert_eq!((removed.attempt.task.index, removed.user.as_str(), removed.bytes), (2, "ann", 11));
+    assert_eq!(
+        (
+            removed.attempt.task.index,
+            removed.user.as_str(),
+            removed.bytes
+        ),
+        (2, "ann", 11)
+    );
     assert_eq!(needed(&store), [true, false, true]);
-    assert_eq!(store.remove_oldest(Some("ann"), Time(31)).unwrap().unwrap().attempt.task.index, 3);
-    assert_eq!(store.remove_oldest(None, Time(32)).unwrap(), None, "what was requested stays");
-    assert_eq!((needed(&store), store.kept_of(job).unwrap()), ([true, false, false], 0));
+    assert_eq!(
+        store
+            .remove_oldest(Some("ann"), Time(31))
+            .unwrap()
+            .unwrap()
+            .attempt
+            .task
+            .index,
+        3
+    );
+    assert_eq!(
+        store.remove_oldest(None, Time(32)).unwrap(),
+        None,
+        "what was requested stays"
+    );
+    assert_eq!(
+        (needed(&store), store.kept_of(job).unwrap()),
+        ([true, false, false], 0)
+    );
     store.commit().unwrap();
-    assert!(Reader::new(dir.path()).may_read("ann", &BlobHash([1; 32])).unwrap());
+    assert!(
+        Reader::new(dir.path())
+            .may_read("ann", &BlobHash([1; 32]))
+            .unwrap()
+    );
     let mut rows = Vec::new();
     let each = |row: super::AttemptRow| rows.push((row.removed, row.result.unwrap().is_some()));
     Reader::new(dir.path()).attempts(job, (1, 4), each).unwrap();
-    assert_eq!(rows, [(None, true), (Some(Time(30)), false), (Some(Time(31)), false)]);
+    assert_eq!(
+        rows,
+        [
+            (None, true),
+            (Some(Time(30)), false),
+            (Some(Time(31)), false)
+        ]
+    );
     let looked = super::look(&dir.path().join("store.sqlite")).unwrap();
-    assert!(!looked.faults.iter().any(|fault| fault.contains("requested")), "{:?}", looked.faults);
+    assert!(
+        !looked
+            .faults
+            .iter()
+            .any(|fault| fault.contains("requested")),
+        "{:?}",
+        looked.faults
+    );
 }
 
 #[test]
@@ -260,17 +484,45 @@ fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reop
     store.commit().unwrap();
     drop(store);
     let mut store = open(&dir);
-    let finished = |store: &Writer| store.restore_job(job).unwrap().unwrap().progress.finished.to_string();
-    assert_eq!((finished(&store), store.kept_of(job).unwrap()), ("1-2".to_owned(), 11));
+    let finished = |store: &Writer| {
+        store
+            .restore_job(job)
+            .unwrap()
+            .unwrap()
+            .progress
+            .finished
+            .to_string()
+    };
+    assert_eq!(
+        (finished(&store), store.kept_of(job).unwrap()),
+        ("1-2".to_owned(), 11)
+    );
     let all = IdSet::from_range(1, 4);
     assert_eq!(store.removed(job, &all).unwrap(), [(1, 1)]);
     store.result_is_gone(job, 1).unwrap();
     store.result_is_gone(job, 2).unwrap();
-    assert_eq!((finished(&store), store.removed(job, &all).unwrap()), ("2".to_owned(), vec![]));
+    assert_eq!(
+        (finished(&store), store.removed(job, &all).unwrap()),
+        ("2".to_owned(), vec![])
+    );
     let tried = store.restore_job(job).unwrap().unwrap().progress.tried;
-    assert_eq!((tried[0].task, tried[0].attempts, tried[0].losses, tried[0].lost.len()), (1, 1, 0, 0));
+    assert_eq!(
+        (
+            tried[0].task,
+            tried[0].attempts,
+            tried[0].losses,
+            tried[0].lost.len()
+        ),
+        (1, 1, 0, 0)
+    );
     store.forget_job(job).unwrap();
-    assert_eq!((store.kept_by_user().unwrap().len(), store.needs_blob(&BlobHash([2; 32])).unwrap()), (0, false));
+    assert_eq!(
+        (
+            store.kept_by_user().unwrap().len(),
+            store.needs_blob(&BlobHash([2; 32])).unwrap()
+        ),
+        (0, false)
+    );
 }
 
 #[test]
@@ -280,16 +532,34 @@ fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() 
     let job = add_job(&mut store, 1, &spec(2));
     let stopped = attempt(job, 1, 1);
     let live = attempt(job, 2, 1);
-    [stopped, live].into_iter().for_each(|id| start(&mut store, id));
-    store.attempt_ended(stopped, AttemptState::Killed, Time(9), "cancelled").unwrap();
-    let spent = |attempt, cpu| common::attempt::Spent { attempt, ran: Span(5), suspended: Span(2), cpu: Span(cpu) };
-    store.attempt_spent(HostId(2), &spent(stopped, 3), Time(20)).unwrap();
-    store.attempt_spent(HostId(1), &spent(stopped, 4), Time(20)).unwrap();
-    store.attempt_spent(HostId(1), &spent(stopped, 6), Time(30)).unwrap();
-    store.attempt_spent(HostId(1), &spent(live, 7), Time(20)).unwrap();
+    [stopped, live]
+        .into_iter()
+        .for_each(|id| start(&mut store, id));
+    store
+        .attempt_ended(stopped, AttemptState::Killed, Time(9), "cancelled")
+        .unwrap();
+    let spent = |attempt, cpu| common::attempt::Spent {
+        attempt,
+        ran: Span(5),
+        suspended: Span(2),
+        cpu: Span(cpu),
+    };
+    store
+        .attempt_spent(HostId(2), &spent(stopped, 3), Time(20))
+        .unwrap();
+    store
+        .attempt_spent(HostId(1), &spent(stopped, 4), Time(20))
+        .unwrap();
+    store
+        .attempt_spent(HostId(1), &spent(stopped, 6), Time(30))
+        .unwrap();
+    store
+        .attempt_spent(HostId(1), &spent(live, 7), Time(20))
+        .unwrap();
     store.commit().unwrap();
     let mut rows = Vec::new();
-    let each = |row: super::AttemptRow| rows.push((row.view.cpu.0, row.view.ran.0, row.view.started));
+    let each =
+        |row: super::AttemptRow| rows.push((row.view.cpu.0, row.view.ran.0, row.view.started));
     Reader::new(dir.path()).attempts(job, (1, 2), each).unwrap();
     assert_eq!(rows, [(4, 5, Some(Time(13))), (0, 0, None)]);
 }
@@ -298,15 +568,37 @@ fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() 
 fn where_ranks_were_done_is_known_after_reopening_and_of_bags_nobody_asks() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
-    let work = Work::Ranks(CommandSpec::new(vec!["solve".parse().unwrap()]), Ranks::new(2, Some(2)));
-    let tasks = TaskSet { ids: Ranks::tasks(2), items: Vec::new() };
-    let ranks = add_job(&mut store, 1, &JobSpec { work, tasks, ..spec(2) });
+    let work = Work::Ranks(
+        CommandSpec::new(vec!["solve".parse().unwrap()]),
+        Ranks::new(2, Some(2)),
+    );
+    let tasks = TaskSet {
+        ids: Ranks::tasks(2),
+        items: Vec::new(),
+    };
+    let ranks = add_job(
+        &mut store,
+        1,
+        &JobSpec {
+            work,
+            tasks,
+            ..spec(2)
+        },
+    );
     let bag = add_job(&mut store, 2, &spec(2));
     for job in [ranks, bag] {
         for (index, number, state) in [(1, 1, AttemptState::Lost), (1, 2, AttemptState::Finished)] {
             let id = attempt(job, index, number);
             let host = HostId(10 + number);
-            store.add_attempt(&NewAttempt { attempt: id, host, duplicate: false, now: Time(2), why: "first" }).unwrap();
+            store
+                .add_attempt(&NewAttempt {
+                    attempt: id,
+                    host,
+                    duplicate: false,
+                    now: Time(2),
+                    why: "first",
+                })
+                .unwrap();
             store.attempt_ended(id, state, Time(9), "why").unwrap();
         }
     }
@@ -321,7 +613,12 @@ fn where_ranks_were_done_is_known_after_reopening_and_of_bags_nobody_asks() {
 fn forgetting_gives_the_space_back() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
-    let pages = |store: &Writer| store.db().pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0)).unwrap();
+    let pages = |store: &Writer| {
+        store
+            .db()
+            .pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
     let before = pages(&store);
     let job = add_job(&mut store, 1, &spec(5_000));
     (1..=5_000).for_each(|index| start(&mut store, attempt(job, index, 1)));
@@ -329,7 +626,11 @@ fn forgetting_gives_the_space_back() {
     assert!(pages(&store) > before + 50);
     store.forget_job(job).unwrap();
     store.commit().unwrap();
-    assert!(pages(&store) < before + 10, "{} pages, {before} before", pages(&store));
+    assert!(
+        pages(&store) < before + 10,
+        "{} pages, {before} before",
+        pages(&store)
+    );
 }
 
 #[test]
@@ -340,7 +641,10 @@ fn a_newer_or_damaged_store_is_refused_and_left_alone() {
     store.commit().unwrap();
     store.db().pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    assert!(matches!(Writer::open(dir.path()), Err(StoreError::Newer { found: 99, .. })));
+    assert!(matches!(
+        Writer::open(dir.path()),
+        Err(StoreError::Newer { found: 99, .. })
+    ));
     let path = dir.path().join("store.sqlite");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100..3_000].fill(0xAA);
@@ -364,28 +668,85 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
         taken: Time(5),
         files: 1,
         bytes: 9,
-        manifest: BlobRef { hash: blob(list), size: 40 },
+        manifest: BlobRef {
+            hash: blob(list),
+            size: 40,
+        },
     };
-    let needed = |store: &Writer| (1..=6).filter(|n| store.needs_blob(&blob(*n)).unwrap()).collect::<Vec<u8>>();
-    store.keep_checkpoint(attempt(job, 1, 1), &saved(1, 7, 1), &[blob(2)]).unwrap();
+    let needed = |store: &Writer| {
+        (1..=6)
+            .filter(|n| store.needs_blob(&blob(*n)).unwrap())
+            .collect::<Vec<u8>>()
+    };
+    store
+        .keep_checkpoint(attempt(job, 1, 1), &saved(1, 7, 1), &[blob(2)])
+        .unwrap();
     assert_eq!(needed(&store), [1, 2]);
-    store.starts_from(attempt(job, 1, 2), &saved(1, 7, 1)).unwrap();
-    store.keep_checkpoint(attempt(job, 1, 2), &saved(2, 1, 3), &[blob(2), blob(4)]).unwrap();
-    assert_eq!(needed(&store), [2, 3, 4], "the first state of an attempt that went on from it");
-    store.keep_checkpoint(attempt(job, 1, 1), &saved(1, 8, 5), &[blob(6)]).unwrap();
-    assert_eq!((needed(&store), store.checkpoint(TaskId::new(job, 1)).unwrap()), (vec![2, 3, 4], Some(saved(2, 1, 3))));
+    store
+        .starts_from(attempt(job, 1, 2), &saved(1, 7, 1))
+        .unwrap();
+    store
+        .keep_checkpoint(attempt(job, 1, 2), &saved(2, 1, 3), &[blob(2), blob(4)])
+        .unwrap();
+    assert_eq!(
+        needed(&store),
+        [2, 3, 4],
+        "the first state of an attempt that went on from it"
+    );
+    store
+        .keep_checkpoint(attempt(job, 1, 1), &saved(1, 8, 5), &[blob(6)])
+        .unwrap();
+    assert_eq!(
+        (
+            needed(&store),
+            store.checkpoint(TaskId::new(job, 1)).unwrap()
+        ),
+        (vec![2, 3, 4], Some(saved(2, 1, 3)))
+    );
     store.commit().unwrap();
     drop(store);
 
     let mut store = open(&dir);
-    assert_eq!(store.checkpoint(TaskId::new(job, 1)).unwrap(), Some(saved(2, 1, 3)));
-    assert!(store.wants_checkpoint(attempt(job, 1, 2), HostId(1)).unwrap());
-    assert!(!store.wants_checkpoint(attempt(job, 1, 2), HostId(2)).unwrap(), "another host's");
-    assert!(!store.wants_checkpoint(attempt(job, 1, 3), HostId(1)).unwrap(), "never given out");
-    store.settle(job, &IdSet::from_range(1, 1), TaskState::Failed, "test").unwrap();
-    assert!(!store.wants_checkpoint(attempt(job, 1, 2), HostId(1)).unwrap(), "settled");
-    store.drop_checkpoints(job, &IdSet::from_range(1, 1)).unwrap();
-    assert_eq!((needed(&store), store.checkpoint(TaskId::new(job, 1)).unwrap()), (vec![], None));
+    assert_eq!(
+        store.checkpoint(TaskId::new(job, 1)).unwrap(),
+        Some(saved(2, 1, 3))
+    );
+    assert!(
+        store
+            .wants_checkpoint(attempt(job, 1, 2), HostId(1))
+            .unwrap()
+    );
+    assert!(
+        !store
+            .wants_checkpoint(attempt(job, 1, 2), HostId(2))
+            .unwrap(),
+        "another host's"
+    );
+    assert!(
+        !store
+            .wants_checkpoint(attempt(job, 1, 3), HostId(1))
+            .unwrap(),
+        "never given out"
+    );
+    store
+        .settle(job, &IdSet::from_range(1, 1), TaskState::Failed, "test")
+        .unwrap();
+    assert!(
+        !store
+            .wants_checkpoint(attempt(job, 1, 2), HostId(1))
+            .unwrap(),
+        "settled"
+    );
+    store
+        .drop_checkpoints(job, &IdSet::from_range(1, 1))
+        .unwrap();
+    assert_eq!(
+        (
+            needed(&store),
+            store.checkpoint(TaskId::new(job, 1)).unwrap()
+        ),
+        (vec![], None)
+    );
 }
 
 #[test]
@@ -393,32 +754,66 @@ fn a_state_gives_way_only_to_one_that_has_more_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = add_job(&mut store, 1, &spec(1));
-    let list = BlobRef { hash: BlobHash([1; 32]), size: 40 };
-    let state = |number, sequence| Saved { number, sequence, taken: Time(5), files: 0, bytes: 0, manifest: list };
+    let list = BlobRef {
+        hash: BlobHash([1; 32]),
+        size: 40,
+    };
+    let state = |number, sequence| Saved {
+        number,
+        sequence,
+        taken: Time(5),
+        files: 0,
+        bytes: 0,
+        manifest: list,
+    };
     let keep = |store: &mut Writer, number, sequence| {
-        store.keep_checkpoint(attempt(job, 1, number), &state(number, sequence), &[]).unwrap();
+        store
+            .keep_checkpoint(attempt(job, 1, number), &state(number, sequence), &[])
+            .unwrap();
         let kept = store.checkpoint(TaskId::new(job, 1)).unwrap().unwrap();
         (kept.number, kept.sequence)
     };
     let end = |store: &mut Writer, number| {
-        store.attempt_ended(attempt(job, 1, number), AttemptState::Lost, Time(9), "lost").unwrap();
+        store
+            .attempt_ended(attempt(job, 1, number), AttemptState::Lost, Time(9), "lost")
+            .unwrap();
     };
     (1..=4).for_each(|number| start(&mut store, attempt(job, 1, number)));
     assert_eq!(keep(&mut store, 1, 1), (1, 1), "there was none");
     assert_eq!(keep(&mut store, 1, 3), (1, 3), "the same attempt's next");
     assert_eq!(keep(&mut store, 1, 2), (1, 3), "one that came late");
-    assert_eq!(keep(&mut store, 2, 1), (1, 3), "a copy that began from scratch");
+    assert_eq!(
+        keep(&mut store, 2, 1),
+        (1, 3),
+        "a copy that began from scratch"
+    );
     store.starts_from(attempt(job, 1, 3), &state(1, 1)).unwrap();
-    assert_eq!(keep(&mut store, 3, 1), (1, 3), "a copy that began with less, while the other goes on");
+    assert_eq!(
+        keep(&mut store, 3, 1),
+        (1, 3),
+        "a copy that began with less, while the other goes on"
+    );
     store.starts_from(attempt(job, 1, 4), &state(1, 3)).unwrap();
     end(&mut store, 1);
-    assert_eq!(keep(&mut store, 2, 2), (1, 3), "from scratch, however long the other is gone");
-    assert_eq!(keep(&mut store, 3, 2), (3, 2), "nobody goes on from the kept one any more");
+    assert_eq!(
+        keep(&mut store, 2, 2),
+        (1, 3),
+        "from scratch, however long the other is gone"
+    );
+    assert_eq!(
+        keep(&mut store, 3, 2),
+        (3, 2),
+        "nobody goes on from the kept one any more"
+    );
     assert_eq!(keep(&mut store, 4, 1), (3, 2), "it lives");
     end(&mut store, 3);
     assert_eq!(keep(&mut store, 4, 2), (4, 2));
     end(&mut store, 4);
-    assert_eq!(keep(&mut store, 3, 3), (4, 2), "the last words of one that is gone itself");
+    assert_eq!(
+        keep(&mut store, 3, 3),
+        (4, 2),
+        "the last words of one that is gone itself"
+    );
 }
 
 #[test]
@@ -428,13 +823,25 @@ fn an_estimate_for_each_task_comes_back_with_its_job() {
     let said = [Span(5), Span(7_000_000)];
     for (id, estimates) in [(1, &said[..]), (2, &[])] {
         let request = RequestId(uuid::Uuid::from_u128(id));
-        let new = NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(2), estimates, now: Time(1) };
+        let new = NewJob {
+            request,
+            body_hash: [0; 32],
+            user: "ann",
+            spec: &spec(2),
+            estimates,
+            now: Time(1),
+        };
         store.add_job(&new).unwrap();
     }
     store.commit().unwrap();
     drop(store);
     let jobs = open(&dir).restore_jobs().unwrap();
-    assert_eq!(jobs.iter().map(|job| &job.estimates[..]).collect::<Vec<_>>(), [&said[..], &[]]);
+    assert_eq!(
+        jobs.iter()
+            .map(|job| &job.estimates[..])
+            .collect::<Vec<_>>(),
+        [&said[..], &[]]
+    );
     assert!(jobs[0].bytes > jobs[1].bytes, "they count");
     let looked = super::look(&dir.path().join("store.sqlite")).unwrap();
     assert!(looked.faults.is_empty(), "{:?}", looked.faults);
@@ -447,8 +854,14 @@ fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before
     let at = |secs| Time(Span::from_secs(secs).0);
     let mut job = |id: u32, submitted, promise: Option<(u64, bool)>| {
         let request = RequestId(uuid::Uuid::from_u128(id.into()));
-        let new =
-            NewJob { request, body_hash: [0; 32], user: "ann", spec: &spec(1), estimates: &[], now: at(submitted) };
+        let new = NewJob {
+            request,
+            body_hash: [0; 32],
+            user: "ann",
+            spec: &spec(1),
+            estimates: &[],
+            now: at(submitted),
+        };
         let job = store.add_job(&new).unwrap();
         let deadline = at(99);
         let finish = at(90);
@@ -456,7 +869,15 @@ fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before
         let probation = false;
         let limits = None;
         if let Some((made, withdrawn)) = promise {
-            let promised = Promised { made: at(made), deadline, finish, probability, probation, withdrawn, limits };
+            let promised = Promised {
+                made: at(made),
+                deadline,
+                finish,
+                probability,
+                probation,
+                withdrawn,
+                limits,
+            };
             store.keep_promise(job, &promised).unwrap();
         }
         assert_eq!(job, JobId(id));

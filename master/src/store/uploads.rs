@@ -1,5 +1,6 @@
-//! What users have sent, each for himself: only who has sent content, or may see a job with it, may name it, and what no job of
-//! the sender's needs counts against the sender. What is not here: how much that may be, and the content itself.
+//! What users have sent, each for himself: only who has sent content, or may see a job with it, may
+//! name it, and what no job of the sender's needs counts against the sender. What is not here: how
+//! much that may be, and the content itself.
 
 use std::collections::BTreeMap;
 
@@ -44,22 +45,41 @@ impl Reader {
     ) -> Result<Option<BlobRef>, StoreError> {
         self.with(|db| {
             blobs
-                .find_map(|blob| may_name(db, user, &blob.hash).map(|may| (!may).then_some(blob)).transpose())
+                .find_map(|blob| {
+                    may_name(db, user, &blob.hash)
+                        .map(|may| (!may).then_some(blob))
+                        .transpose()
+                })
                 .transpose()
         })
     }
 }
 
 impl Writer {
-    /// Notes that a user has sent this content. Says how many bytes more of it no job of that user's needs.
-    pub(crate) fn content_came(&mut self, user: &str, blob: BlobRef, now: Time) -> Result<u64, StoreError> {
+    /// Notes that a user has sent this content. Says how many bytes more of it no job of that
+    /// user's needs.
+    pub(crate) fn content_came(
+        &mut self,
+        user: &str,
+        blob: BlobRef,
+        now: Time,
+    ) -> Result<u64, StoreError> {
         let known = "SELECT 1 FROM content_of WHERE user = ? AND hash = ?";
-        if self.db().prepare_cached(known)?.exists((user, blob.hash.0))? {
+        if self
+            .db()
+            .prepare_cached(known)?
+            .exists((user, blob.hash.0))?
+        {
             let sql = "UPDATE content_of SET at = ? WHERE user = ? AND hash = ?";
-            return self.change(sql, params![micros(now), user, blob.hash.0]).map(|_| 0);
+            return self
+                .change(sql, params![micros(now), user, blob.hash.0])
+                .map(|_| 0);
         }
         let needed = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE hash = ? AND job.user = ?";
-        let needed = self.db().prepare_cached(needed)?.exists((blob.hash.0, user))?;
+        let needed = self
+            .db()
+            .prepare_cached(needed)?
+            .exists((blob.hash.0, user))?;
         let size = i64::try_from(blob.size).unwrap_or(i64::MAX);
         self.change(
             "INSERT INTO content_of (user, hash, size, at, needed) VALUES (?, ?, ?, ?, ?)",
@@ -68,7 +88,8 @@ impl Writer {
         Ok(if needed { 0 } else { blob.size })
     }
 
-    /// A job of this user's needs these from now on. Says how many bytes no job of that user's needed before.
+    /// A job of this user's needs these from now on. Says how many bytes no job of that user's
+    /// needed before.
     pub(crate) fn content_is_needed(
         &mut self,
         user: &str,
@@ -84,9 +105,13 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// A job is about to be forgotten: what its user sent and no other job of that user's needs counts against the user again.
-    /// Says whether there is any.
-    pub(crate) fn content_is_not_needed(&mut self, job: JobId, now: Time) -> Result<bool, StoreError> {
+    /// A job is about to be forgotten: what its user sent and no other job of that user's needs
+    /// counts against the user again. Says whether there is any.
+    pub(crate) fn content_is_not_needed(
+        &mut self,
+        job: JobId,
+        now: Time,
+    ) -> Result<bool, StoreError> {
         self.change(
             "UPDATE content_of SET needed = 0, at = ?2 WHERE needed AND user = (SELECT user FROM job WHERE id = ?1)
              AND hash IN (SELECT hash FROM blob_use WHERE job = ?1)
@@ -99,23 +124,33 @@ impl Writer {
 
     /// Content has been removed.
     pub(crate) fn content_went(&mut self, hash: &BlobHash) -> Result<(), StoreError> {
-        self.change("DELETE FROM content_of WHERE hash = ?", [hash.0]).map(drop)
+        self.change("DELETE FROM content_of WHERE hash = ?", [hash.0])
+            .map(drop)
     }
 
-    /// Who sent content before then, of which no job of the sender's needs any, has to send it again.
+    /// Who sent content before then, of which no job of the sender's needs any, has to send it
+    /// again.
     pub(crate) fn trim_content_of(&mut self, before: Time) -> Result<(), StoreError> {
-        self.change("DELETE FROM content_of WHERE NOT needed AND at < ?", [micros(before)]).map(drop)
+        self.change(
+            "DELETE FROM content_of WHERE NOT needed AND at < ?",
+            [micros(before)],
+        )
+        .map(drop)
     }
 
     /// Of each user who has sent such: how many bytes no job of that user's needs.
     pub(crate) fn unused_content(&self) -> Result<BTreeMap<String, u64>, StoreError> {
-        let mut query = self.db().prepare("SELECT user, SUM(size) FROM content_of WHERE NOT needed GROUP BY user")?;
-        let sums = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64)))?;
+        let mut query = self
+            .db()
+            .prepare("SELECT user, SUM(size) FROM content_of WHERE NOT needed GROUP BY user")?;
+        let sums = query.query_map([], |row| {
+            Ok((row.get(0)?, row.get::<_, i64>(1)?.max(0) as u64))
+        })?;
         Ok(sums.collect::<Result<_, _>>()?)
     }
 
-    /// The results of those of these tasks that are finished, and were requested, do not count any more; of the job's content,
-    /// this is gone. Says which tasks these are.
+    /// The results of those of these tasks that are finished, and were requested, do not count any
+    /// more; of the job's content, this is gone. Says which tasks these are.
     pub(crate) fn lose_results(
         &mut self,
         job: JobId,
@@ -124,7 +159,10 @@ impl Writer {
         now: Time,
     ) -> Result<IdSet, StoreError> {
         let mut lost = IdSet::new();
-        for index in super::reader::finished_tasks(self.db(), job)?.intersection(tasks).iter() {
+        for index in super::reader::finished_tasks(self.db(), job)?
+            .intersection(tasks)
+            .iter()
+        {
             let kept = "SELECT 1 FROM kept WHERE job = ? AND task = ?";
             if self.db().prepare_cached(kept)?.exists((job.0, index))? {
                 continue;
@@ -138,14 +176,21 @@ impl Writer {
         }
         if !lost.is_empty() {
             for hash in gone {
-                self.change("DELETE FROM blob_use WHERE hash = ? AND job = ?", (hash.0, job.0))?;
+                self.change(
+                    "DELETE FROM blob_use WHERE hash = ? AND job = ?",
+                    (hash.0, job.0),
+                )?;
             }
         }
         Ok(lost)
     }
 
     /// Notes why the results of these tasks were lost.
-    pub(crate) fn results_were_damaged(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
+    pub(crate) fn results_were_damaged(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+    ) -> Result<(), StoreError> {
         for (first, last) in tasks.ranges() {
             self.change(
                 "UPDATE attempt SET removed = NULL,

@@ -6,7 +6,9 @@ use common::attempt::Spent;
 use common::content::BlobHash;
 use common::host::HostFacts;
 use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
-use common::{AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time};
+use common::{
+    AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time,
+};
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 
 use super::log::{Files, Logs, write_again};
@@ -90,14 +92,20 @@ pub(crate) struct NewAttempt<'a> {
 
 /// How many groups of changes a store says were committed.
 pub(crate) fn commits(db: &Connection) -> Result<u64, StoreError> {
-    let found: Option<Vec<u8>> =
-        db.query_row("SELECT value FROM meta WHERE key = ?", [COMMITS], |row| row.get(0)).optional()?;
-    Ok(found.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes))
+    let found: Option<Vec<u8>> = db
+        .query_row("SELECT value FROM meta WHERE key = ?", [COMMITS], |row| {
+            row.get(0)
+        })
+        .optional()?;
+    Ok(found
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u64::from_le_bytes))
 }
 
-/// Brings all that the log holds into the store, durably, and begins another log. What a run before could not sync may lie
-/// in the system's memory, where it can be read, and never come to the disk; so nothing is built on it before it was
-/// written again. Somebody who reads the store meanwhile is left alone.
+/// Brings all that the log holds into the store, durably, and begins another log. What a run before
+/// could not sync may lie in the system's memory, where it can be read, and never come to the disk;
+/// so nothing is built on it before it was written again. Somebody who reads the store meanwhile is
+/// left alone.
 fn rewrite(db: &Connection) -> Result<(), StoreError> {
     match db.pragma_update(None, "journal_mode", "DELETE") {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
@@ -118,16 +126,26 @@ impl Writer {
     pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
         let path = dir.join("store.sqlite");
         write_again(logs, &dir.join("store.sqlite-wal")).map_err(StoreError::Log)?;
-        let mut db = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
-        let damaged = |what: String| StoreError::Damaged { path: path.clone(), what };
-        let health: String =
-            db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|e| damaged(e.to_string()))?;
+        let mut db = connect(
+            &path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+        )?;
+        let damaged = |what: String| StoreError::Damaged {
+            path: path.clone(),
+            what,
+        };
+        let health: String = db
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(|e| damaged(e.to_string()))?;
         if health != "ok" {
             return Err(damaged(health));
         }
         let found = schema::version(&db)?;
         if found > schema::VERSION {
-            return Err(StoreError::Newer { found, known: schema::VERSION });
+            return Err(StoreError::Newer {
+                found,
+                known: schema::VERSION,
+            });
         }
         rewrite(&db)?;
         // Takes effect only before the first table is made.
@@ -137,11 +155,16 @@ impl Writer {
         // After a burst the log gives its space back.
         db.pragma_update(None, "journal_size_limit", WAL_KEEPS)?;
         schema::migrate(&mut db)?;
-        // After a failed sync the system shows what the disk does not have. What is read now is written anew before
-        // anything is built upon it.
+        // After a failed sync the system shows what the disk does not have. What is read now is
+        // written anew before anything is built upon it.
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let commits = commits(&db)?;
-        Ok(Self { db, open: false, commits, mark: None })
+        Ok(Self {
+            db,
+            open: false,
+            commits,
+            mark: None,
+        })
     }
 
     /// From now on each commit is noted beside the store.
@@ -154,9 +177,12 @@ impl Writer {
         self.commits
     }
 
-    /// Brings all that the log holds into the store's file, where nobody who reads an older state hinders it.
+    /// Brings all that the log holds into the store's file, where nobody who reads an older state
+    /// hinders it.
     pub(crate) fn empty_log(&mut self) -> Result<(), StoreError> {
-        let busy: bool = self.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        let busy: bool = self
+            .db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if busy {
             tracing::warn!("somebody reads the store: its log stays beside it");
         }
@@ -184,7 +210,11 @@ impl Writer {
         &self.db
     }
 
-    pub(super) fn change(&mut self, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+    pub(super) fn change(
+        &mut self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<usize, StoreError> {
         if !self.open {
             self.db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             self.open = true;
@@ -199,9 +229,9 @@ impl Writer {
         make: impl FnOnce() -> [u8; N],
     ) -> Result<[u8; N], StoreError> {
         match self.note(key)? {
-            Some(bytes) => {
-                bytes.try_into().map_err(|_| StoreError::Content(format!("meta `{key}` has a wrong length")))
-            }
+            Some(bytes) => bytes
+                .try_into()
+                .map_err(|_| StoreError::Content(format!("meta `{key}` has a wrong length"))),
             None => {
                 let value = make();
                 self.set_meta(key, &value)?;
@@ -212,21 +242,40 @@ impl Writer {
 
     /// A remembered value that may be of any length, or not be there.
     pub(crate) fn note(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| row.get(0)).optional()?)
+        Ok(self
+            .db
+            .query_row("SELECT value FROM meta WHERE key = ?", [key], |row| {
+                row.get(0)
+            })
+            .optional()?)
     }
 
     /// Remembers a value.
     pub(crate) fn set_meta(&mut self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.change("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", params![key, value]).map(drop)
+        self.change(
+            "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)",
+            params![key, value],
+        )
+        .map(drop)
     }
 
     /// The job that this request made before.
-    pub(crate) fn job_of_request(&self, request: RequestId) -> Result<Option<Requested>, StoreError> {
+    pub(crate) fn job_of_request(
+        &self,
+        request: RequestId,
+    ) -> Result<Option<Requested>, StoreError> {
         let read = |row: &rusqlite::Row<'_>| {
-            Ok(Requested { job: JobId(row.get(0)?), body_hash: row.get(1)?, user: row.get(2)? })
+            Ok(Requested {
+                job: JobId(row.get(0)?),
+                body_hash: row.get(1)?,
+                user: row.get(2)?,
+            })
         };
         let sql = "SELECT id, body_hash, user FROM job WHERE request = ?";
-        Ok(self.db.query_row(sql, [request.0.as_bytes()], read).optional()?)
+        Ok(self
+            .db
+            .query_row(sql, [request.0.as_bytes()], read)
+            .optional()?)
     }
 
     /// Remembers a job and every blob that it needs.
@@ -234,7 +283,11 @@ impl Writer {
         let spec = new.spec;
         let rules = &new.spec.rules;
         let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
-        let estimates = if new.estimates.is_empty() { None } else { Some(to_postcard(&new.estimates)?) };
+        let estimates = if new.estimates.is_empty() {
+            None
+        } else {
+            Some(to_postcard(&new.estimates)?)
+        };
         self.change(
             "INSERT INTO job (request, body_hash, name, user, policy, priority, spec, total, state, submitted, estimates)
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -252,7 +305,10 @@ impl Writer {
                 estimates
             ],
         )?;
-        let job = JobId(u32::try_from(self.db.last_insert_rowid()).map_err(|e| StoreError::Content(e.to_string()))?);
+        let job = JobId(
+            u32::try_from(self.db.last_insert_rowid())
+                .map_err(|e| StoreError::Content(e.to_string()))?,
+        );
         if let Some(command) = spec.work.command() {
             self.use_blobs(job, command.blobs())?;
         }
@@ -263,12 +319,20 @@ impl Writer {
     pub(crate) fn settle_width(&mut self, job: JobId, spec: &JobSpec) -> Result<(), StoreError> {
         let total = i64::try_from(spec.tasks.ids.len()).unwrap_or(i64::MAX);
         let row = params![to_postcard(spec)?, total, job.0];
-        self.change("UPDATE job SET spec = ?, total = ? WHERE id = ?", row).map(drop)
+        self.change("UPDATE job SET spec = ?, total = ? WHERE id = ?", row)
+            .map(drop)
     }
 
-    fn use_blobs(&mut self, job: JobId, blobs: impl Iterator<Item = BlobRef>) -> Result<(), StoreError> {
+    fn use_blobs(
+        &mut self,
+        job: JobId,
+        blobs: impl Iterator<Item = BlobRef>,
+    ) -> Result<(), StoreError> {
         for blob in blobs {
-            self.change("INSERT OR IGNORE INTO blob_use (hash, job) VALUES (?, ?)", params![blob.hash.0, job.0])?;
+            self.change(
+                "INSERT OR IGNORE INTO blob_use (hash, job) VALUES (?, ?)",
+                params![blob.hash.0, job.0],
+            )?;
         }
         Ok(())
     }
@@ -306,7 +370,15 @@ impl Writer {
     /// Removes a job with everything of it but the content, which is swept later.
     pub(crate) fn forget_job(&mut self, job: JobId) -> Result<(), StoreError> {
         self.settle_account(job)?;
-        let tables = ["attempt", "settled", "blob_use", "checkpoint", "checkpoint_blob", "share", "request"];
+        let tables = [
+            "attempt",
+            "settled",
+            "blob_use",
+            "checkpoint",
+            "checkpoint_blob",
+            "share",
+            "request",
+        ];
         for table in tables.into_iter().chain(["kept", "kept_blob"]) {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
@@ -347,8 +419,18 @@ impl Writer {
     pub(crate) fn assigned(&self, id: AttemptId, host: HostId) -> Result<Option<Time>, StoreError> {
         let sql = "SELECT assigned FROM attempt
                    WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?";
-        let key = (id.task.job.0, id.task.index, id.number, id.incarnation.0, host.0);
-        let at: Option<i64> = self.db.prepare_cached(sql)?.query_row(key, |row| row.get(0)).optional()?;
+        let key = (
+            id.task.job.0,
+            id.task.index,
+            id.number,
+            id.incarnation.0,
+            host.0,
+        );
+        let at: Option<i64> = self
+            .db
+            .prepare_cached(sql)?
+            .query_row(key, |row| row.get(0))
+            .optional()?;
         Ok(at.map(super::time))
     }
 
@@ -387,13 +469,21 @@ impl Writer {
     }
 
     /// Keeps what a completed attempt did and left.
-    pub(crate) fn attempt_result(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
+    pub(crate) fn attempt_result(
+        &mut self,
+        completion: &Completion,
+        ended: Time,
+    ) -> Result<(), StoreError> {
         self.attempt_left(completion, ended)?;
         self.use_blobs(completion.attempt.task.job, completion.blobs())
     }
 
     /// The same, without the content.
-    pub(super) fn attempt_left(&mut self, completion: &Completion, ended: Time) -> Result<(), StoreError> {
+    pub(super) fn attempt_left(
+        &mut self,
+        completion: &Completion,
+        ended: Time,
+    ) -> Result<(), StoreError> {
         let id = completion.attempt;
         let result = AttemptResult {
             stdout: completion.stdout.clone(),
@@ -401,7 +491,11 @@ impl Writer {
             files: completion.outputs.clone(),
         };
         let started = ended - (completion.ran + completion.suspended);
-        let result = if result == AttemptResult::default() { None } else { Some(to_postcard(&result)?) };
+        let result = if result == AttemptResult::default() {
+            None
+        } else {
+            Some(to_postcard(&result)?)
+        };
         self.change(
             "UPDATE attempt SET started = ?, ended = ?, ran = ?, cpu = ?, suspended = ?, exit_code = ?, result = ?
              WHERE job = ? AND task = ? AND number = ?",
@@ -425,7 +519,11 @@ impl Writer {
     pub(crate) fn attempt_frozen(&mut self, id: AttemptId, by: TaskId) -> Result<(), StoreError> {
         let key = (id.task.job.0, id.task.index, id.number);
         let sql = "SELECT start_why FROM attempt WHERE job = ? AND task = ? AND number = ?";
-        let before = self.db.prepare_cached(sql)?.query_row(key, |row| row.get::<_, String>(0)).optional()?;
+        let before = self
+            .db
+            .prepare_cached(sql)?
+            .query_row(key, |row| row.get::<_, String>(0))
+            .optional()?;
         let Some(before) = before else { return Ok(()) };
         self.change(
             "UPDATE attempt SET start_why = ? WHERE job = ? AND task = ? AND number = ?",
@@ -434,9 +532,19 @@ impl Writer {
         .map(drop)
     }
 
-    /// Notes what an attempt took that had been ended from here, or was given back: its host says so afterwards.
-    pub(crate) fn attempt_spent(&mut self, host: HostId, spent: &Spent, ended: Time) -> Result<(), StoreError> {
-        let AttemptId { task, number, incarnation } = spent.attempt;
+    /// Notes what an attempt took that had been ended from here, or was given back: its host says
+    /// so afterwards.
+    pub(crate) fn attempt_spent(
+        &mut self,
+        host: HostId,
+        spent: &Spent,
+        ended: Time,
+    ) -> Result<(), StoreError> {
+        let AttemptId {
+            task,
+            number,
+            incarnation,
+        } = spent.attempt;
         let started = (spent.ran > Span::ZERO).then(|| ended - (spent.ran + spent.suspended));
         self.change(
             "UPDATE attempt SET cpu = ?, ran = ?, suspended = ?, started = COALESCE(started, ?)
@@ -458,7 +566,13 @@ impl Writer {
     }
 
     /// Notes tasks that failed or were cancelled.
-    pub(crate) fn settle(&mut self, job: JobId, tasks: &IdSet, state: TaskState, why: &str) -> Result<(), StoreError> {
+    pub(crate) fn settle(
+        &mut self,
+        job: JobId,
+        tasks: &IdSet,
+        state: TaskState,
+        why: &str,
+    ) -> Result<(), StoreError> {
         for (first, last) in tasks.ranges() {
             self.change(
                 "INSERT OR REPLACE INTO settled (job, first, last, state, why) VALUES (?, ?, ?, ?, ?)",
@@ -468,7 +582,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Forgets that these tasks had failed or were cancelled; what went wrong before counts no more.
+    /// Forgets that these tasks had failed or were cancelled; what went wrong before counts no
+    /// more.
     pub(crate) fn reopen(&mut self, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
         let rows = super::reader::settled_rows(&self.db, job)?;
         self.change("DELETE FROM settled WHERE job = ?", [job.0])?;
@@ -488,19 +603,33 @@ impl Writer {
 
     /// The job as the store has it, with the bytes of its spec.
     pub(crate) fn job(&self, job: JobId) -> Result<Option<(JobView, JobSpec, u64)>, StoreError> {
-        let Some(view) = super::reader::job_view(&self.db, job)? else { return Ok(None) };
-        let spec: Vec<u8> = self.db.query_row("SELECT spec FROM job WHERE id = ?", [job.0], |row| row.get(0))?;
+        let Some(view) = super::reader::job_view(&self.db, job)? else {
+            return Ok(None);
+        };
+        let spec: Vec<u8> =
+            self.db
+                .query_row("SELECT spec FROM job WHERE id = ?", [job.0], |row| {
+                    row.get(0)
+                })?;
         Ok(Some((view, from_postcard(&spec)?, spec.len() as u64)))
     }
 
     /// Keeps what a host says of itself.
     pub(crate) fn host_facts(&mut self, host: HostId, facts: &HostFacts) -> Result<(), StoreError> {
-        self.change("UPDATE host SET facts = ? WHERE id = ?", params![to_postcard(facts)?, host.0]).map(drop)
+        self.change(
+            "UPDATE host SET facts = ? WHERE id = ?",
+            params![to_postcard(facts)?, host.0],
+        )
+        .map(drop)
     }
 
     /// Keeps whether a host gets new work.
     pub(crate) fn host_draining(&mut self, host: HostId, draining: bool) -> Result<(), StoreError> {
-        self.change("UPDATE host SET draining = ? WHERE id = ?", params![draining, host.0]).map(drop)
+        self.change(
+            "UPDATE host SET draining = ? WHERE id = ?",
+            params![draining, host.0],
+        )
+        .map(drop)
     }
 
     /// Keeps how a host has done.

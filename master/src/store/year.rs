@@ -1,5 +1,6 @@
-//! A simulated year: jobs, results, hosts' availability and tokens come day by day, and what is old goes by the rules of
-//! retention. The store's file must stop growing once everything that it keeps has been kept for as long as it may be.
+//! A simulated year: jobs, results, hosts' availability and tokens come day by day, and what is old
+//! goes by the rules of retention. The store's file must stop growing once everything that it keeps
+//! has been kept for as long as it may be.
 
 use std::path::Path;
 
@@ -22,39 +23,73 @@ const JOBS: u32 = 6;
 const TASKS: u32 = 40;
 
 fn spec() -> JobSpec {
-    let tasks = TaskSet { ids: IdSet::from_range(1, TASKS), items: Vec::new() };
-    JobSpec { name: "nightly".into(), tasks, work: Work::Noop, rules: Rules::default() }
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, TASKS),
+        items: Vec::new(),
+    };
+    JobSpec {
+        name: "nightly".into(),
+        tasks,
+        work: Work::Noop,
+        rules: Rules::default(),
+    }
 }
 
 /// A job from its submission to its end: most tasks finish, some fail, one is tried twice.
 fn run_job(store: &mut Writer, number: u128, now: Time) {
     let request = RequestId(uuid::Uuid::from_u128(number));
-    let new = NewJob { request, body_hash: [1; 32], user: "ann", spec: &spec(), estimates: &[], now };
+    let new = NewJob {
+        request,
+        body_hash: [1; 32],
+        user: "ann",
+        spec: &spec(),
+        estimates: &[],
+        now,
+    };
     let job = store.add_job(&new).unwrap();
     for index in 1..=TASKS {
         for try_number in 1..=1 + u32::from(index == 7) {
             let id = attempt(job, index, try_number);
             let host = HostId(1 + (index % HOSTS));
-            store.add_attempt(&NewAttempt { attempt: id, host, duplicate: false, now, why: "first attempt" }).unwrap();
+            store
+                .add_attempt(&NewAttempt {
+                    attempt: id,
+                    host,
+                    duplicate: false,
+                    now,
+                    why: "first attempt",
+                })
+                .unwrap();
             let state = if index % 13 == 0 || (index == 7 && try_number == 1) {
                 AttemptState::Failed
             } else {
                 AttemptState::Finished
             };
-            store.attempt_ended(id, state, now + Span::from_secs(60), "ended").unwrap();
+            store
+                .attempt_ended(id, state, now + Span::from_secs(60), "ended")
+                .unwrap();
             let hash = (number as u8).wrapping_mul(31).wrapping_add(index as u8);
-            store.attempt_result(&completion(id, hash), now + Span::from_secs(60)).unwrap();
+            store
+                .attempt_result(&completion(id, hash), now + Span::from_secs(60))
+                .unwrap();
         }
     }
     let failed: IdSet = (1..=TASKS).filter(|index| index % 13 == 0).collect();
-    store.settle(job, &failed, TaskState::Failed, "its retries are used up").unwrap();
+    store
+        .settle(job, &failed, TaskState::Failed, "its retries are used up")
+        .unwrap();
     settle(store, job, failed.len(), now);
 }
 
 fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
     let total = u64::from(TASKS);
     let ended = Some(now + Span::from_secs(3_600));
-    let tasks = TaskCounts { total, finished: total - failed, failed, ..TaskCounts::default() };
+    let tasks = TaskCounts {
+        total,
+        finished: total - failed,
+        failed,
+        ..TaskCounts::default()
+    };
     let state = JobState::Failed;
     let started = Some(now);
     let attempts = total + 1;
@@ -75,8 +110,17 @@ fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
 fn record_day(store: &mut Writer, host: HostId, midnight: Time) {
     for quarter in 0..48 {
         let at = |part: u64| midnight + Span(part * DAY / 96);
-        let owner = if quarter % 2 == 0 { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) };
-        let stretch = Stretch::of(at(2 * quarter), at(2 * quarter + 1), owner, 0.5 + (quarter as f32) / 100.0);
+        let owner = if quarter % 2 == 0 {
+            OwnerState::Away
+        } else {
+            OwnerState::Present(YieldReason::InUse)
+        };
+        let stretch = Stretch::of(
+            at(2 * quarter),
+            at(2 * quarter + 1),
+            owner,
+            0.5 + (quarter as f32) / 100.0,
+        );
         store.add_availability(host, &[&stretch]).unwrap();
     }
 }
@@ -84,7 +128,10 @@ fn record_day(store: &mut Writer, host: HostId, midnight: Time) {
 /// Bytes of the file once everything is in it.
 fn size(store: &mut Writer, dir: &Path) -> u64 {
     store.commit().unwrap();
-    store.db().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    store
+        .db()
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
     std::fs::metadata(dir.join("store.sqlite")).unwrap().len()
 }
 
@@ -93,18 +140,31 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Writer::open(dir.path()).unwrap();
     // Only the size matters here; the disk's own time is not the store's.
-    store.db().pragma_update(None, "synchronous", "OFF").unwrap();
+    store
+        .db()
+        .pragma_update(None, "synchronous", "OFF")
+        .unwrap();
     for host in 1..=HOSTS {
-        store.add_peer(Role::Worker, "desk", [host as u8; 32], Time(0)).unwrap();
+        store
+            .add_peer(Role::Worker, "desk", [host as u8; 32], Time(0))
+            .unwrap();
     }
     let mut sizes = Vec::new();
     for day in 1..=days {
         let midnight = Time(day * DAY);
-        (0..JOBS).for_each(|n| run_job(&mut store, u128::from(day) * 100 + u128::from(n), midnight));
+        (0..JOBS)
+            .for_each(|n| run_job(&mut store, u128::from(day) * 100 + u128::from(n), midnight));
         (1..=HOSTS).for_each(|host| record_day(&mut store, HostId(host), midnight));
         let secret_hash = [day as u8; 32];
         let expires = midnight + Span(DAY);
-        let token = NewToken { secret_hash, role: Role::Worker, name: "a day's", uses: 1, expires, approval: false };
+        let token = NewToken {
+            secret_hash,
+            role: Role::Worker,
+            name: "a day's",
+            uses: 1,
+            expires,
+            approval: false,
+        };
         store.add_token(&token).unwrap();
         if let Some(keep) = keep {
             let then = Time(midnight.0.saturating_sub(keep));
@@ -112,12 +172,21 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             for job in store.settled_before(then, 100).unwrap() {
                 store.forget_job(job).unwrap();
             }
-            (1..=HOSTS).for_each(|host| store.trim_availability(HostId(host), then, 100_000).unwrap());
+            (1..=HOSTS).for_each(|host| {
+                store
+                    .trim_availability(HostId(host), then, 100_000)
+                    .unwrap()
+            });
             store.trim_tokens(then).unwrap();
         }
         sizes.push(size(&mut store, dir.path()));
     }
-    assert_eq!(super::look(&dir.path().join("store.sqlite")).unwrap().faults, Vec::<String>::new());
+    assert_eq!(
+        super::look(&dir.path().join("store.sqlite"))
+            .unwrap()
+            .faults,
+        Vec::<String>::new()
+    );
     sizes
 }
 
@@ -126,11 +195,21 @@ fn with_retention_the_store_stops_growing_and_without_it_does_not() {
     let kept = live(365, Some(KEEP));
     let full = *kept[30..60].iter().max().unwrap();
     let most = *kept.iter().max().unwrap();
-    assert!(most <= full + full / 20, "after the first full month the file grows from {full} to {most} bytes");
+    assert!(
+        most <= full + full / 20,
+        "after the first full month the file grows from {full} to {most} bytes"
+    );
     let last = kept[364];
-    assert!(last >= full / 2, "and what is to be kept is kept: {last} of {full} bytes");
+    assert!(
+        last >= full / 2,
+        "and what is to be kept is kept: {last} of {full} bytes"
+    );
     let for_ever = live(90, None);
-    assert!(for_ever[89] > 2 * most, "without retention it has {} bytes, with it {most}", for_ever[89]);
+    assert!(
+        for_ever[89] > 2 * most,
+        "without retention it has {} bytes, with it {most}",
+        for_ever[89]
+    );
     assert!(for_ever.is_sorted());
 }
 
@@ -138,7 +217,10 @@ fn with_retention_the_store_stops_growing_and_without_it_does_not() {
 fn however_many_strangers_knock_the_log_of_them_stops_growing() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Writer::open(dir.path()).unwrap();
-    store.db().pragma_update(None, "synchronous", "OFF").unwrap();
+    store
+        .db()
+        .pragma_update(None, "synchronous", "OFF")
+        .unwrap();
     let mut sizes = Vec::new();
     for day in 0..16 {
         for n in 0..10_000 {
@@ -146,10 +228,27 @@ fn however_many_strangers_knock_the_log_of_them_stops_growing() {
             let subject = format!("token {n}");
             let why = "there is no such token".to_owned();
             let at = Time(day * DAY + n);
-            store.add_audit(&Entry { at, who, what: "enrol", subject, allowed: false, why, count: 1 }).unwrap();
+            store
+                .add_audit(&Entry {
+                    at,
+                    who,
+                    what: "enrol",
+                    subject,
+                    allowed: false,
+                    why,
+                    count: 1,
+                })
+                .unwrap();
         }
         sizes.push(size(&mut store, dir.path()));
     }
-    assert!(sizes[4] > 4 * sizes[0] && sizes[15] <= sizes[10] + sizes[10] / 100, "{sizes:?}");
-    assert_eq!(super::Reader::new(dir.path()).audit(1).unwrap()[0].at, Time(15 * DAY + 9_999), "the newest are there");
+    assert!(
+        sizes[4] > 4 * sizes[0] && sizes[15] <= sizes[10] + sizes[10] / 100,
+        "{sizes:?}"
+    );
+    assert_eq!(
+        super::Reader::new(dir.path()).audit(1).unwrap()[0].at,
+        Time(15 * DAY + 9_999),
+        "the newest are there"
+    );
 }

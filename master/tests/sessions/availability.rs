@@ -10,16 +10,30 @@ use super::*;
 impl Worker {
     /// Says how its host was available and waits until that is kept.
     async fn record(&mut self, last: u64, stretches: Vec<Stretch>) {
-        self.control.tx.send(&ToMaster::Recorded { last, stretches }).await.unwrap();
+        self.control
+            .tx
+            .send(&ToMaster::Recorded { last, stretches })
+            .await
+            .unwrap();
         while self.next().await != (ToWorker::Kept { last }) {}
     }
 }
 
 /// What the admin is shown of what was recorded.
 async fn recorded(master: &Master) -> Vec<AvailabilityView> {
-    let request = Request::Availability { hosts: Vec::new(), since: Time(0), until: Time(u64::MAX) };
+    let request = Request::Availability {
+        hosts: Vec::new(),
+        since: Time(0),
+        until: Time(u64::MAX),
+    };
     let replies = master.admin().await.ask(&request).await.unwrap();
-    let view = |reply| if let Reply::Availability(view) = reply { view } else { panic!("{reply:?}") };
+    let view = |reply| {
+        if let Reply::Availability(view) = reply {
+            view
+        } else {
+            panic!("{reply:?}")
+        }
+    };
     replies.into_iter().map(view).collect()
 }
 
@@ -28,27 +42,67 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
     let mut master = Master::start().await;
     let identity = master.enrol(Role::Worker, "pc").await;
     let mut worker = master.worker(&identity, Vec::new()).await;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     let ago = |s: u64| Time(Span::from(now).0) - Span::from_secs(s);
     let away = Stretch::of(ago(600), ago(300), OwnerState::Away, 0.75);
-    let paused = Stretch::of(ago(300), ago(200), OwnerState::Present(YieldReason::PausedByOwner), 1.0);
+    let paused = Stretch::of(
+        ago(300),
+        ago(200),
+        OwnerState::Present(YieldReason::PausedByOwner),
+        1.0,
+    );
     worker.record(2, vec![away.clone(), paused.clone()]).await;
-    // Said again, with one that follows, one that is to come only next year, and one that cannot be.
+    // Said again, with one that follows, one that is to come only next year, and one that cannot
+    // be.
     let later = Stretch::of(ago(100), ago(50), OwnerState::Away, 0.5);
-    let future = Stretch { end: ago(0) + Span::from_secs(31_536_000), ..later.clone() };
-    let broken = Stretch { cpu: f32::NAN, start: ago(40), end: ago(30), ..later.clone() };
-    worker.record(5, vec![away.clone(), paused.clone(), future, later.clone(), broken]).await;
+    let future = Stretch {
+        end: ago(0) + Span::from_secs(31_536_000),
+        ..later.clone()
+    };
+    let broken = Stretch {
+        cpu: f32::NAN,
+        start: ago(40),
+        end: ago(30),
+        ..later.clone()
+    };
+    worker
+        .record(
+            5,
+            vec![away.clone(), paused.clone(), future, later.clone(), broken],
+        )
+        .await;
     let expected = vec![away, paused, later];
     let views = recorded(&master).await;
-    assert_eq!((views[0].host.as_str(), views[0].connected, views[0].known_since), ("pc", true, Some(ago(600))));
+    assert_eq!(
+        (
+            views[0].host.as_str(),
+            views[0].connected,
+            views[0].known_since
+        ),
+        ("pc", true, Some(ago(600)))
+    );
     assert_eq!(views[0].stretches, expected);
     master.stop().await;
     master.again().await;
     let views = recorded(&master).await;
-    assert_eq!((&views[0].stretches, views[0].connected), (&expected, false));
-    let user = Client::connect(&master.enrol(Role::Client, "user").await).await.unwrap();
-    let request = Request::Availability { hosts: Vec::new(), since: Time(0), until: Time(1) };
-    assert_eq!(code(&user.ask(&request).await.unwrap_err()), RefusalCode::NotAuthorised);
+    assert_eq!(
+        (&views[0].stretches, views[0].connected),
+        (&expected, false)
+    );
+    let user = Client::connect(&master.enrol(Role::Client, "user").await)
+        .await
+        .unwrap();
+    let request = Request::Availability {
+        hosts: Vec::new(),
+        since: Time(0),
+        until: Time(1),
+    };
+    assert_eq!(
+        code(&user.ask(&request).await.unwrap_err()),
+        RefusalCode::NotAuthorised
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,13 +110,22 @@ async fn a_long_record_comes_in_portions_and_whole() {
     let master = Master::start().await;
     let identity = master.enrol(Role::Worker, "pc").await;
     let mut worker = master.worker(&identity, Vec::new()).await;
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
     let at = |s: u64| Time(Span::from(now).0) - Span::from_secs(30_000 - s);
     let stretch = |n: u64| {
-        Stretch::of(at(10 * n), at(10 * n + 10), OwnerState::Away, if n.is_multiple_of(2) { 0.25 } else { 1.0 })
+        Stretch::of(
+            at(10 * n),
+            at(10 * n + 10),
+            OwnerState::Away,
+            if n.is_multiple_of(2) { 0.25 } else { 1.0 },
+        )
     };
     for batch in 0..3 {
-        worker.record(batch, (0..900).map(|n| stretch(batch * 900 + n)).collect()).await;
+        worker
+            .record(batch, (0..900).map(|n| stretch(batch * 900 + n)).collect())
+            .await;
     }
     let views = recorded(&master).await;
     assert!(views.len() > 1, "more than a message holds");

@@ -1,5 +1,5 @@
-//! Content is not had by naming its hash: who reads it, who may name it, and who is kept waiting by whom. And whose jobs are
-//! whose to change.
+//! Content is not had by naming its hash: who reads it, who may name it, and who is kept waiting by
+//! whom. And whose jobs are whose to change.
 
 use common::job::{Compare, Quorum, Tolerance};
 use common::wire::stream::{GetReply, PutReply};
@@ -10,14 +10,23 @@ use super::*;
 const SECRET: &[u8] = b"what ann keeps to herself";
 
 async fn user(master: &Master, name: &str) -> Client {
-    Client::connect(&master.enrol(Role::Client, name).await).await.unwrap()
+    Client::connect(&master.enrol(Role::Client, name).await)
+        .await
+        .unwrap()
 }
 
 /// A job of one task that reads this content.
 fn reads(blob: BlobRef) -> JobSpec {
     let mut command = CommandSpec::new(vec!["cat".parse().unwrap(), "in".parse().unwrap()]);
-    command.inputs.push(Input { name: "in".parse().unwrap(), executable: false, source: Source::Shared(blob) });
-    JobSpec { work: Work::Command(command), ..noops(1) }
+    command.inputs.push(Input {
+        name: "in".parse().unwrap(),
+        executable: false,
+        source: Source::Shared(blob),
+    });
+    JobSpec {
+        work: Work::Command(command),
+        ..noops(1)
+    }
 }
 
 /// What is answered to whoever says that it has this content, before it has sent any.
@@ -28,7 +37,10 @@ async fn offer(connection: &Connection, blob: BlobRef) -> (PutReply, Channel) {
 }
 
 async fn ask_for(connection: &Connection, hash: common::content::BlobHash) -> GetReply {
-    let mut channel = connection.open(&Open::Get { hash, offset: 0 }).await.unwrap();
+    let mut channel = connection
+        .open(&Open::Get { hash, offset: 0 })
+        .await
+        .unwrap();
     within(channel.rx.expect::<GetReply>()).await.unwrap()
 }
 
@@ -46,12 +58,28 @@ async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_h
     let nowhere = link::content::hash_bytes(b"never sent");
     for blob in [secret, nowhere] {
         let (reply, _) = offer(eve.connection(), blob).await;
-        assert_eq!(reply, PutReply::Resume(0), "the same answer, whether it is there or not");
+        assert_eq!(
+            reply,
+            PutReply::Resume(0),
+            "the same answer, whether it is there or not"
+        );
         let refused = submit(&eve, 2, &reads(blob)).await.err().unwrap();
-        assert!(code(&refused) == RefusalCode::Conflict && refused.to_string().contains("is not here"), "{refused}");
+        assert!(
+            code(&refused) == RefusalCode::Conflict && refused.to_string().contains("is not here"),
+            "{refused}"
+        );
         let spec = Submission::Blob(blob);
         let id = RequestId(uuid::Uuid::from_u128(3));
-        let refused = eve.ask(&Request::Submit { id, spec, disclosed: false, dry_run: true }).await.err().unwrap();
+        let refused = eve
+            .ask(&Request::Submit {
+                id,
+                spec,
+                disclosed: false,
+                dry_run: true,
+            })
+            .await
+            .err()
+            .unwrap();
         assert!(refused.to_string().contains("is not here"), "{refused}");
         assert!(not_here(&ask_for(eve.connection(), blob.hash).await));
     }
@@ -61,13 +89,20 @@ async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_h
     submit(&eve, 4, &reads(secret)).await.unwrap();
     let other = ann.put_bytes(b"another of ann's").await.unwrap();
     let (job, _) = submit(&ann, 5, &reads(other)).await.unwrap();
-    ann.ask(&Request::Share { jobs: one(job), user: "eve".into(), on: true }).await.unwrap();
+    ann.ask(&Request::Share {
+        jobs: one(job),
+        user: "eve".into(),
+        on: true,
+    })
+    .await
+    .unwrap();
     assert_eq!(offer(eve.connection(), other).await.0, PutReply::Stored);
     submit(&eve, 6, &reads(other)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobody_needs_it_any_more() {
+async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobody_needs_it_any_more()
+ {
     let mut master = Master::start().await;
     let identity = master.enrol(Role::Client, "ann").await;
     let ann = Client::connect(&identity).await.unwrap();
@@ -80,7 +115,12 @@ async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobo
     let ann = Client::connect(&moved).await.unwrap();
     assert_eq!(offer(ann.connection(), blob).await.0, PutReply::Stored);
     let (job, _) = submit(&ann, 1, &reads(blob)).await.unwrap();
-    ann.ask(&Request::Cancel { jobs: one(job), tasks: None }).await.unwrap();
+    ann.ask(&Request::Cancel {
+        jobs: one(job),
+        tasks: None,
+    })
+    .await
+    .unwrap();
     ann.ask(&Request::Forget { jobs: one(job) }).await.unwrap();
     submit(&ann, 2, &reads(blob)).await.unwrap();
 }
@@ -100,7 +140,10 @@ async fn nobody_holds_up_or_spoils_what_another_one_sends() {
     squatting.tx.raw().write_all(&SECRET[4..]).await.unwrap();
     squatting.tx.finish();
     let answer = within(squatting.rx.expect::<PutReply>()).await.unwrap();
-    assert!(matches!(&answer, PutReply::Refused(r) if r.code == RefusalCode::Conflict), "{answer:?}");
+    assert!(
+        matches!(&answer, PutReply::Refused(r) if r.code == RefusalCode::Conflict),
+        "{answer:?}"
+    );
     let dir = tempfile::tempdir().unwrap();
     ann.fetch(blob, &dir.path().join("back")).await.unwrap();
 }
@@ -111,13 +154,22 @@ async fn a_worker_gets_what_its_attempts_need_and_nothing_else() {
     let ann = user(&master, "ann").await;
     let given = ann.put_bytes(SECRET).await.unwrap();
     let other = ann.put_bytes(b"not for this host").await.unwrap();
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
-    let idle = master.worker(&master.enrol(Role::Worker, "idle").await, Vec::new()).await;
-    let drained = Request::Drain { host: "idle".into() };
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
+    let idle = master
+        .worker(&master.enrol(Role::Worker, "idle").await, Vec::new())
+        .await;
+    let drained = Request::Drain {
+        host: "idle".into(),
+    };
     master.admin().await.ask(&drained).await.unwrap();
     submit(&ann, 1, &reads(given)).await.unwrap();
     let attempt = worker.assignments(1).await.remove(0).attempt;
-    assert!(matches!(ask_for(&worker.connection, given.hash).await, GetReply::Found(_)));
+    assert!(matches!(
+        ask_for(&worker.connection, given.hash).await,
+        GetReply::Found(_)
+    ));
     assert!(not_here(&ask_for(&worker.connection, other.hash).await));
     assert!(not_here(&ask_for(&idle.connection, given.hash).await));
     audited(&master, "pc", "read", false, "no attempt that it was given").await;
@@ -132,26 +184,48 @@ async fn a_worker_gets_what_its_attempts_need_and_nothing_else() {
 async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
     let master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
-    submit(&master.admin().await, 1, &saving_job()).await.unwrap();
+    submit(&master.admin().await, 1, &saving_job())
+        .await
+        .unwrap();
     let mut worker = master.worker(&pc, Vec::new()).await;
     let first = worker.assignments(1).await.remove(0);
-    let list = |blob| Manifest { files: vec![SavedFile { path: "step".parse().unwrap(), blob }] }.to_bytes().unwrap();
+    let list = |blob| {
+        Manifest {
+            files: vec![SavedFile {
+                path: "step".parse().unwrap(),
+                blob,
+            }],
+        }
+        .to_bytes()
+        .unwrap()
+    };
     let mut known = Vec::new();
     for (sequence, step) in [(1, &b"one"[..]), (2, b"two")] {
         let file = worker.put(step).await;
         let manifest = worker.put(&list(file)).await;
-        worker.saved(first.attempt, sequence, Saving::Complete(manifest)).await;
+        worker
+            .saved(first.attempt, sequence, Saving::Complete(manifest))
+            .await;
         known.push((file, manifest));
     }
     // Of a file that it never brought it has no state.
     let ann = user(&master, "ann").await;
     let secret = ann.put_bytes(SECRET).await.unwrap();
-    worker.saved(first.attempt, 3, Saving::Complete(worker.put(&list(secret)).await)).await;
+    worker
+        .saved(
+            first.attempt,
+            3,
+            Saving::Complete(worker.put(&list(secret)).await),
+        )
+        .await;
     let second = worker.again(first.attempt).await;
     assert_eq!(from(&second).map(|saved| saved.sequence), Some(2));
     let (file, manifest) = known[1];
     for needed in [file, manifest] {
-        assert!(matches!(ask_for(&worker.connection, needed.hash).await, GetReply::Found(_)));
+        assert!(matches!(
+            ask_for(&worker.connection, needed.hash).await,
+            GetReply::Found(_)
+        ));
     }
     for other in [known[0].0, secret] {
         assert!(not_here(&ask_for(&worker.connection, other.hash).await));
@@ -185,11 +259,18 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
         results.push((attempt, blob));
     }
     assert_eq!(state(&ann, job).await, JobState::Finished);
-    let recompute = Request::Recompute { job, tasks: Selector::All };
-    assert!(matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(none)] if *none == [(job, 0)]));
+    let recompute = Request::Recompute {
+        job,
+        tasks: Selector::All,
+    };
+    assert!(
+        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(none)] if *none == [(job, 0)])
+    );
     let (lost, blob) = results[1];
     damage(&master, blob);
-    assert!(matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)]));
+    assert!(
+        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)])
+    );
     let again = worker.assignments(1).await.remove(0).attempt;
     assert_eq!((again.task, again.number), (lost.task, 2));
     worker.stdout = Content::Blob(worker.put(&[8; 9_000]).await);
@@ -198,9 +279,18 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
     assert_eq!(state(&ann, job).await, JobState::Finished);
     let dir = tempfile::tempdir().unwrap();
     ann.fetch(blob, &dir.path().join("whole")).await.unwrap();
-    let tasks = Request::Tasks { job, tasks: Selector::All, states: Vec::new() };
-    let Reply::Tasks(tasks) = ann.ask(&tasks).await.unwrap().remove(0) else { panic!("no tasks") };
-    let why = tasks[usize::try_from(lost.task.index).unwrap() - 1].attempts[0].reason.clone().unwrap_or_default();
+    let tasks = Request::Tasks {
+        job,
+        tasks: Selector::All,
+        states: Vec::new(),
+    };
+    let Reply::Tasks(tasks) = ann.ask(&tasks).await.unwrap().remove(0) else {
+        panic!("no tasks")
+    };
+    let why = tasks[usize::try_from(lost.task.index).unwrap() - 1].attempts[0]
+        .reason
+        .clone()
+        .unwrap_or_default();
     assert!(why.contains("damaged or lost on the master"), "{why}");
     // The same over a restart, of a job that is settled and of which nothing is in memory.
     damage(&master, blob);
@@ -209,7 +299,9 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
     let mut moved = ann_identity;
     moved.link.master = master.address();
     let ann = Client::connect(&moved).await.unwrap();
-    assert!(matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)]));
+    assert!(
+        matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)])
+    );
     let mut worker = master.worker(&pc, Vec::new()).await;
     assert_eq!(worker.assignments(1).await.remove(0).attempt.number, 3);
 }
@@ -221,11 +313,16 @@ async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_fr
     let blob = ann.put_bytes(SECRET).await.unwrap();
     submit(&ann, 1, &reads(blob)).await.unwrap();
     damage(&master, blob);
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     worker.assignments(1).await;
     let cache = tempfile::tempdir().unwrap();
     let cache = link::BlobStore::open(cache.path()).unwrap();
-    let damaged = link::content::get(&worker.connection, &cache, blob).await.err().unwrap();
+    let damaged = link::content::get(&worker.connection, &cache, blob)
+        .await
+        .err()
+        .unwrap();
     assert!(matches!(damaged, LinkError::Damaged { .. }), "{damaged:?}");
     // From then on it is not here, and its user sends it instead of being told that it is.
     within(async {
@@ -235,7 +332,9 @@ async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_fr
     })
     .await;
     ann.put_bytes(SECRET).await.unwrap();
-    link::content::get(&worker.connection, &cache, blob).await.unwrap();
+    link::content::get(&worker.connection, &cache, blob)
+        .await
+        .unwrap();
 }
 
 fn little_room(config: &mut Config) {
@@ -249,14 +348,24 @@ async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() 
     let bob = user(&master, "bob").await;
     let first = ann.put_bytes(&[1; 60]).await.unwrap();
     let refused = ann.put_bytes(&[2; 60]).await.err().unwrap();
-    let LinkError::Refused(refusal) = &refused else { panic!("{refused:?}") };
-    assert!(refusal.message.contains("no job needs") && refusal.hint.contains("submit the jobs"), "{refusal:?}");
+    let LinkError::Refused(refusal) = &refused else {
+        panic!("{refused:?}")
+    };
+    assert!(
+        refusal.message.contains("no job needs") && refusal.hint.contains("submit the jobs"),
+        "{refusal:?}"
+    );
     audited(&master, "ann", "put", false, "no job needs").await;
     bob.put_bytes(&[2; 60]).await.unwrap();
     // What a job needs does not count; once that is forgotten it does again.
     let (job, _) = submit(&ann, 1, &reads(first)).await.unwrap();
     let second = ann.put_bytes(&[3; 60]).await.unwrap();
-    ann.ask(&Request::Cancel { jobs: one(job), tasks: None }).await.unwrap();
+    ann.ask(&Request::Cancel {
+        jobs: one(job),
+        tasks: None,
+    })
+    .await
+    .unwrap();
     ann.ask(&Request::Forget { jobs: one(job) }).await.unwrap();
     submit(&ann, 2, &reads(second)).await.unwrap();
     assert!(ann.put_bytes(&[4; 60]).await.is_err());
@@ -267,8 +376,12 @@ async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() 
     assert_eq!(reply, PutReply::Resume(0));
     broken.tx.raw().write_all(&[5; 39]).await.unwrap();
     let incoming = master.dir.path().join("master/content/incoming");
-    let parts =
-        || std::fs::read_dir(&incoming).unwrap().map(|part| part.unwrap().metadata().unwrap().len()).sum::<u64>();
+    let parts = || {
+        std::fs::read_dir(&incoming)
+            .unwrap()
+            .map(|part| part.unwrap().metadata().unwrap().len())
+            .sum::<u64>()
+    };
     within(async {
         while parts() < 39 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -337,33 +450,90 @@ async fn who_has_a_job_only_shared_looks_at_it_and_a_stranger_not_even_that() {
     let eve = user(&master, "eve").await;
     let admin = master.admin().await;
     let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
-    ann.ask(&Request::Share { jobs: one(job), user: "bob".into(), on: true }).await.unwrap();
-    let attempt = AttemptId { task: common::TaskId::new(job, 1), number: 1, incarnation: common::Incarnation(1) };
+    ann.ask(&Request::Share {
+        jobs: one(job),
+        user: "bob".into(),
+        on: true,
+    })
+    .await
+    .unwrap();
+    let attempt = AttemptId {
+        task: common::TaskId::new(job, 1),
+        number: 1,
+        incarnation: common::Incarnation(1),
+    };
     let requests = [
-        Request::Jobs { jobs: one(job), states: Vec::new() },
-        Request::Watch { jobs: one(job), quiet: true, timeout: Some(Span::from_millis(1)) },
-        Request::Tasks { job, tasks: Selector::All, states: Vec::new() },
-        Request::Outputs { job, tasks: Selector::All },
+        Request::Jobs {
+            jobs: one(job),
+            states: Vec::new(),
+        },
+        Request::Watch {
+            jobs: one(job),
+            quiet: true,
+            timeout: Some(Span::from_millis(1)),
+        },
+        Request::Tasks {
+            job,
+            tasks: Selector::All,
+            states: Vec::new(),
+        },
+        Request::Outputs {
+            job,
+            tasks: Selector::All,
+        },
         Request::Undecided { job },
         Request::Explain { job },
-        Request::Judge { attempt, agrees: Vec::new() },
-        Request::Share { jobs: one(job), user: "bob".into(), on: true },
-        Request::RequestTasks { job, tasks: Selector::All },
+        Request::Judge {
+            attempt,
+            agrees: Vec::new(),
+        },
+        Request::Share {
+            jobs: one(job),
+            user: "bob".into(),
+            on: true,
+        },
+        Request::RequestTasks {
+            job,
+            tasks: Selector::All,
+        },
         Request::CancelUnrequested { jobs: one(job) },
-        Request::Retry { job, tasks: Selector::All, only_failed: false },
-        Request::Recompute { job, tasks: Selector::All },
-        Request::Cancel { jobs: one(job), tasks: None },
+        Request::Retry {
+            job,
+            tasks: Selector::All,
+            only_failed: false,
+        },
+        Request::Recompute {
+            job,
+            tasks: Selector::All,
+        },
+        Request::Cancel {
+            jobs: one(job),
+            tasks: None,
+        },
         Request::Forget { jobs: one(job) },
     ];
     for request in &requests {
-        let refused = async |client: &Client| within(client.ask(request)).await.err().map(|error| code(&error));
-        assert_eq!(refused(&eve).await, Some(RefusalCode::NotFound), "{request:?} of a stranger");
+        let refused = async |client: &Client| {
+            within(client.ask(request))
+                .await
+                .err()
+                .map(|error| code(&error))
+        };
+        assert_eq!(
+            refused(&eve).await,
+            Some(RefusalCode::NotFound),
+            "{request:?} of a stranger"
+        );
         let expected = match kind(request) {
             Kind::Looks => None,
             Kind::Changes => Some(RefusalCode::NotAuthorised),
             Kind::Other => panic!("{request:?} is about no job"),
         };
-        assert_eq!(refused(&bob).await, expected, "{request:?} of one with whom it is shared");
+        assert_eq!(
+            refused(&bob).await,
+            expected,
+            "{request:?} of one with whom it is shared"
+        );
         for (who, client) in [("its owner", &ann), ("an admin", &admin)] {
             let answer = refused(client).await;
             // The last of them forgets it: then it is not there for the second.
@@ -378,7 +548,9 @@ async fn who_has_a_job_only_shared_looks_at_it_and_a_stranger_not_even_that() {
 async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_believed() {
     let master = Master::start().await;
     let ann = user(&master, "ann").await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     submit(&ann, 1, &noops(2)).await.unwrap();
     for wild in [1 << 62, u64::MAX] {
         let attempt = worker.assignments(1).await.remove(0).attempt;
@@ -392,10 +564,25 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
             stderr: Stream::default(),
             outputs: Vec::new(),
         };
-        worker.control.tx.send(&ToMaster::Delivered(vec![Delivery { completion, ago: Span::ZERO }])).await.unwrap();
+        worker
+            .control
+            .tx
+            .send(&ToMaster::Delivered(vec![Delivery {
+                completion,
+                ago: Span::ZERO,
+            }]))
+            .await
+            .unwrap();
         worker.acknowledged(attempt).await;
     }
-    let Reply::Accounts(accounts) = ann.ask(&Request::Account { user: None, jobs: false }).await.unwrap().remove(0)
+    let Reply::Accounts(accounts) = ann
+        .ask(&Request::Account {
+            user: None,
+            jobs: false,
+        })
+        .await
+        .unwrap()
+        .remove(0)
     else {
         panic!("no account")
     };
@@ -407,9 +594,26 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tolerance_of_nonsense_is_refused_in_words() {
     let master = Master::start().await;
-    let nan: Tolerance = postcard::from_bytes(&postcard::to_stdvec(&f64::NAN.to_bits()).unwrap()).unwrap();
-    let quorum = Quorum { size: 2, adaptive: false, compare: Compare::Floats(nan) };
-    let spec = JobSpec { rules: Rules { quorum, ..Rules::default() }, ..noops(1) };
-    let refused = submit(&user(&master, "ann").await, 1, &spec).await.err().unwrap();
-    assert!(code(&refused) == RefusalCode::Invalid && refused.to_string().contains("within NaN"), "{refused}");
+    let nan: Tolerance =
+        postcard::from_bytes(&postcard::to_stdvec(&f64::NAN.to_bits()).unwrap()).unwrap();
+    let quorum = Quorum {
+        size: 2,
+        adaptive: false,
+        compare: Compare::Floats(nan),
+    };
+    let spec = JobSpec {
+        rules: Rules {
+            quorum,
+            ..Rules::default()
+        },
+        ..noops(1)
+    };
+    let refused = submit(&user(&master, "ann").await, 1, &spec)
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        code(&refused) == RefusalCode::Invalid && refused.to_string().contains("within NaN"),
+        "{refused}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Tokens, certificates and users against a real master: who is let in, what is refused in which words, and that the audit
-//! log has it.
+//! Tokens, certificates and users against a real master: who is let in, what is refused in which
+//! words, and that the audit log has it.
 
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::wire::enrol::{Enrol, EnrolReply, Wanted};
@@ -25,16 +25,32 @@ fn towards(master: &Master, identity: &Identity) -> Identity {
 }
 
 async fn audit(master: &Master) -> Vec<AuditView> {
-    let replies = within(master.admin().await.ask(&Request::Audit { most: 1_000 })).await.unwrap();
-    let entries = |reply| if let Reply::Audit(some) = reply { some } else { panic!("{reply:?}") };
+    let replies = within(master.admin().await.ask(&Request::Audit { most: 1_000 }))
+        .await
+        .unwrap();
+    let entries = |reply| {
+        if let Reply::Audit(some) = reply {
+            some
+        } else {
+            panic!("{reply:?}")
+        }
+    };
     replies.into_iter().flat_map(entries).collect()
 }
 
 /// Waits until the audit log has an entry whose words are these.
-pub(super) async fn audited(master: &Master, who: &str, what: &str, allowed: bool, why: &str) -> AuditView {
+pub(super) async fn audited(
+    master: &Master,
+    who: &str,
+    what: &str,
+    allowed: bool,
+    why: &str,
+) -> AuditView {
     within(async {
         loop {
-            let fits = |e: &AuditView| e.who == who && e.what == what && e.allowed == allowed && e.why.contains(why);
+            let fits = |e: &AuditView| {
+                e.who == who && e.what == what && e.allowed == allowed && e.why.contains(why)
+            };
             if let Some(found) = audit(master).await.into_iter().find(fits) {
                 return found;
             }
@@ -45,14 +61,20 @@ pub(super) async fn audited(master: &Master, who: &str, what: &str, allowed: boo
 }
 
 async fn identities(master: &Master, request: Request) -> Vec<IdentityView> {
-    match within(master.admin().await.ask(&request)).await.unwrap().remove(0) {
+    match within(master.admin().await.ask(&request))
+        .await
+        .unwrap()
+        .remove(0)
+    {
         Reply::Identities(views) => views,
         other => panic!("{other:?}"),
     }
 }
 
 async fn revoke(master: &Master, name: &str) -> IdentityView {
-    identities(master, Request::Revoke { name: name.into() }).await.remove(0)
+    identities(master, Request::Revoke { name: name.into() })
+        .await
+        .remove(0)
 }
 
 /// Why a connection with this identity is not kept.
@@ -64,7 +86,10 @@ async fn turned_away(identity: &Identity, purpose: Purpose) -> LinkError {
 }
 
 fn says(error: &LinkError, words: &str) {
-    assert!(matches!(error, LinkError::NotAccepted(_)) && error.to_string().contains(words), "{error:?}");
+    assert!(
+        matches!(error, LinkError::NotAccepted(_)) && error.to_string().contains(words),
+        "{error:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,23 +99,46 @@ async fn a_revoked_host_is_put_out_and_what_it_held_runs_elsewhere() {
     let mut worker = master.worker(&pc, Vec::new()).await;
     let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let first = worker.assignments(1).await.remove(0).attempt;
-    let mut other = master.worker(&master.enrol(Role::Worker, "other").await, Vec::new()).await;
+    let mut other = master
+        .worker(&master.enrol(Role::Worker, "other").await, Vec::new())
+        .await;
     assert_eq!(revoke(&master, "pc").await.state, IdentityState::Revoked);
     says(&within(worker.connection.closed()).await, "revoked");
     let second = other.assignments(1).await.remove(0).attempt;
     assert_eq!((second.task, second.number), (first.task, 2));
     says(&turned_away(&pc, Purpose::Worker).await, "revoked");
     let view = task(&master.admin().await, job).await;
-    assert!(view.attempts[0].reason.as_ref().is_some_and(|why| why.contains("its host was revoked")), "{view:?}");
+    assert!(
+        view.attempts[0]
+            .reason
+            .as_ref()
+            .is_some_and(|why| why.contains("its host was revoked")),
+        "{view:?}"
+    );
     audited(&master, "admin", "revoke", true, "").await;
     audited(&master, "pc", "connect", false, "revoked").await;
     // Also after a restart.
     master.stop().await;
     master.again().await;
-    says(&turned_away(&towards(&master, &pc), Purpose::Worker).await, "revoked");
-    let hosts = master.admin().await.ask(&Request::Hosts { names: vec!["pc".into()] }).await.unwrap();
-    let [Reply::Hosts(hosts)] = &hosts[..] else { panic!("{hosts:?}") };
-    assert_eq!((hosts[0].state, hosts[0].reason.as_deref()), (HostState::Lost, Some("its identity was revoked")));
+    says(
+        &turned_away(&towards(&master, &pc), Purpose::Worker).await,
+        "revoked",
+    );
+    let hosts = master
+        .admin()
+        .await
+        .ask(&Request::Hosts {
+            names: vec!["pc".into()],
+        })
+        .await
+        .unwrap();
+    let [Reply::Hosts(hosts)] = &hosts[..] else {
+        panic!("{hosts:?}")
+    };
+    assert_eq!(
+        (hosts[0].state, hosts[0].reason.as_deref()),
+        (HostState::Lost, Some("its identity was revoked"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,17 +148,41 @@ async fn a_revoked_user_is_put_out_of_every_connection_and_its_name_is_not_given
     let one = Client::connect(&ann).await.unwrap();
     let two = Client::connect(&ann).await.unwrap();
     submit(&one, 1, &noops(1)).await.unwrap();
-    assert_eq!(identities(&master, Request::Identities { names: vec!["ann".into()] }).await[0].connections, 2);
+    assert_eq!(
+        identities(
+            &master,
+            Request::Identities {
+                names: vec!["ann".into()]
+            }
+        )
+        .await[0]
+            .connections,
+        2
+    );
     assert_eq!(revoke(&master, "ann").await.state, IdentityState::Revoked);
     for client in [one, two] {
         says(&within(client.connection().closed()).await, "revoked");
     }
     says(&Client::connect(&ann).await.err().unwrap(), "revoked");
-    assert_eq!(master.enrol(Role::Client, "ann").await.link.name, "ann-2", "who could see the jobs of the first");
+    assert_eq!(
+        master.enrol(Role::Client, "ann").await.link.name,
+        "ann-2",
+        "who could see the jobs of the first"
+    );
     let admin = master.admin().await;
-    let nobody = admin.ask(&Request::Revoke { name: "zoe".into() }).await.err().unwrap();
+    let nobody = admin
+        .ask(&Request::Revoke { name: "zoe".into() })
+        .await
+        .err()
+        .unwrap();
     assert_eq!(code(&nobody), RefusalCode::NotFound);
-    let self_harm = admin.ask(&Request::Revoke { name: "admin".into() }).await.err().unwrap();
+    let self_harm = admin
+        .ask(&Request::Revoke {
+            name: "admin".into(),
+        })
+        .await
+        .err()
+        .unwrap();
     assert_eq!(code(&self_harm), RefusalCode::Conflict);
 }
 
@@ -130,18 +202,32 @@ async fn a_certificate_is_renewed_with_a_new_key_and_the_old_one_works_until_the
         let error = turned_away(old, Purpose::Worker).await;
         assert!(matches!(error, LinkError::NotAccepted(_)), "{error:?}");
     }
-    // Two copies of one identity: the one that did not renew is noticed, and cannot push out the one that did.
+    // Two copies of one identity: the one that did not renew is noticed, and cannot push out the
+    // one that did.
     let mut worker = master.worker(&renewed, Vec::new()).await;
     for _ in 0..6 {
-        says(&turned_away(&pc, Purpose::Worker).await, "renewed elsewhere");
+        says(
+            &turned_away(&pc, Purpose::Worker).await,
+            "renewed elsewhere",
+        );
     }
-    worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held: vec![] }).await.unwrap();
+    worker
+        .control
+        .tx
+        .send(&ToMaster::Heartbeat {
+            status: OwnerState::Away.into(),
+            held: vec![],
+        })
+        .await
+        .unwrap();
     assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
     audited(&master, "pc", "connect", false, "renewed elsewhere").await;
     audited(&master, "pc", "renew", true, "").await;
     let clients = master.enrol(Role::Client, "ann").await;
     let connection = link::connect(&clients, Purpose::Client).await.unwrap();
-    Client::connect(&renew(&connection, &clients).await.unwrap()).await.unwrap();
+    Client::connect(&renew(&connection, &clients).await.unwrap())
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,7 +238,10 @@ async fn renewals_of_one_identity_are_bounded() {
     for _ in 0..10 {
         renew(&connection, &ann).await.unwrap();
     }
-    assert_eq!(code(&renew(&connection, &ann).await.err().unwrap()), RefusalCode::Unavailable);
+    assert_eq!(
+        code(&renew(&connection, &ann).await.err().unwrap()),
+        RefusalCode::Unavailable
+    );
     audited(&master, "ann", "renew", false, "too often").await;
 }
 
@@ -203,17 +292,23 @@ async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_use
     master.stop().await;
     master.again().await;
     revoke(&master, "gone").await;
-    for (identity, purpose, why) in
-        [(&gone, Purpose::Worker, "revoked"), (&ann, Purpose::Client, "by the master's clock")]
-    {
+    for (identity, purpose, why) in [
+        (&gone, Purpose::Worker, "revoked"),
+        (&ann, Purpose::Client, "by the master's clock"),
+    ] {
         let home = tempfile::tempdir().unwrap();
         towards(&master, identity).save(home.path()).unwrap();
-        let error = within(renewal::fresh(home.path(), purpose)).await.err().unwrap();
+        let error = within(renewal::fresh(home.path(), purpose))
+            .await
+            .err()
+            .unwrap();
         says(&error, why);
     }
     let home = tempfile::tempdir().unwrap();
     towards(&master, &pc).save(home.path()).unwrap();
-    let fresh = within(renewal::fresh(home.path(), Purpose::Worker)).await.unwrap();
+    let fresh = within(renewal::fresh(home.path(), Purpose::Worker))
+        .await
+        .unwrap();
     master.worker(&fresh, Vec::new()).await;
 }
 
@@ -235,7 +330,9 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
         let _ = control.tx.send(&hello(Vec::new())).await;
     }
     says(&within(connection.closed()).await, "only a renewal");
-    let fresh = within(renewal::fresh(home.path(), Purpose::Worker)).await.unwrap();
+    let fresh = within(renewal::fresh(home.path(), Purpose::Worker))
+        .await
+        .unwrap();
     master.worker(&fresh, Vec::new()).await;
     assert_eq!(Identity::load(home.path()).unwrap().key, fresh.key);
     // Without the grace it is not.
@@ -247,7 +344,10 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
     let late = towards(&master, &late);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let error = Client::connect(&late).await.err().unwrap();
-    assert!(matches!(&error, LinkError::NotAccepted(why) if why.contains("expired")), "{error:?}");
+    assert!(
+        matches!(&error, LinkError::NotAccepted(why) if why.contains("expired")),
+        "{error:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -261,18 +361,36 @@ async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
         name: String::new(),
         approval: true,
     };
-    let Reply::Token(token, ..) = admin.ask(&request).await.unwrap().remove(0) else { panic!("no token") };
+    let Reply::Token(token, ..) = admin.ask(&request).await.unwrap().remove(0) else {
+        panic!("no token")
+    };
     let pc = link::enrol(&master.address(), &token, "pc").await.unwrap();
     let waits = turned_away(&pc, Purpose::Worker).await;
-    assert!(waits.passing() && waits.to_string().contains("waits for an admin"), "{waits:?}");
+    assert!(
+        waits.passing() && waits.to_string().contains("waits for an admin"),
+        "{waits:?}"
+    );
     let all = identities(&master, Request::Identities { names: Vec::new() }).await;
-    let states: Vec<_> = all.iter().map(|view| (view.name.as_str(), view.role, view.state)).collect();
-    assert_eq!(states, [("admin", Role::Admin, IdentityState::Active), ("pc", Role::Worker, IdentityState::Waiting)]);
-    let approved = identities(&master, Request::Approve { name: "pc".into() }).await.remove(0);
+    let states: Vec<_> = all
+        .iter()
+        .map(|view| (view.name.as_str(), view.role, view.state))
+        .collect();
+    assert_eq!(
+        states,
+        [
+            ("admin", Role::Admin, IdentityState::Active),
+            ("pc", Role::Worker, IdentityState::Waiting)
+        ]
+    );
+    let approved = identities(&master, Request::Approve { name: "pc".into() })
+        .await
+        .remove(0);
     assert_eq!(approved.state, IdentityState::Active);
     master.worker(&pc, Vec::new()).await;
     audited(&master, "admin", "approve", true, "").await;
-    let later = link::enrol(&master.address(), &token, "later").await.unwrap();
+    let later = link::enrol(&master.address(), &token, "later")
+        .await
+        .unwrap();
     revoke(&master, "later").await;
     says(&turned_away(&later, Purpose::Worker).await, "revoked");
 }
@@ -283,26 +401,48 @@ async fn wrong_tokens_from_one_address_are_counted_and_then_not_even_looked_at()
     let token = master.token(Role::Worker, 1).await;
     let mut codes = Vec::new();
     for guess in 0..8 {
-        let guessed = JoinToken { secret: [guess; 16], ..token.clone() };
-        codes.push(code(&link::enrol(&master.address(), &guessed, "pc").await.err().unwrap()));
+        let guessed = JoinToken {
+            secret: [guess; 16],
+            ..token.clone()
+        };
+        codes.push(code(
+            &link::enrol(&master.address(), &guessed, "pc")
+                .await
+                .err()
+                .unwrap(),
+        ));
     }
     assert_eq!(codes[..5], [RefusalCode::NotAuthorised; 5]);
     assert_eq!(codes[5..], [RefusalCode::Unavailable; 3]);
     // Nor is the right one, for a while.
-    assert!(link::enrol(&master.address(), &token, "pc").await.err().unwrap().passing());
+    assert!(
+        link::enrol(&master.address(), &token, "pc")
+            .await
+            .err()
+            .unwrap()
+            .passing()
+    );
     audited(&master, "127.0.0.1", "enrol", false, "no such join token").await;
     audited(&master, "127.0.0.1", "enrol", false, "too many wrong").await;
 }
 
 /// A joiner that asks with one key as often as it is told to, and hears the answer or not.
 async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> Option<EnrolReply> {
-    let nobody = Identity { ..master.enrol(Role::Client, "someone").await };
+    let nobody = Identity {
+        ..master.enrol(Role::Client, "someone").await
+    };
     let connection = link::connect(&nobody, Purpose::Enrol).await.unwrap();
     let mut channel = connection.open_bare().await.unwrap();
     let csr = csr.to_vec();
     let name = "pc".to_owned();
-    let request =
-        Enrol { versions: Versions::ours(), token: token.id, secret: token.secret, csr, name, wanted: Wanted::Any };
+    let request = Enrol {
+        versions: Versions::ours(),
+        token: token.id,
+        secret: token.secret,
+        csr,
+        name,
+        wanted: Wanted::Any,
+    };
     channel.tx.send(&request).await.unwrap();
     channel.tx.finish();
     if !hears {
@@ -318,18 +458,38 @@ async fn a_joiner_whose_answer_was_lost_asks_again_with_its_key_and_no_other_key
     let mut master = Master::start().await;
     let token = master.token(Role::Worker, 1).await;
     let key = rcgen::KeyPair::generate().unwrap();
-    let csr = |key| rcgen::CertificateParams::default().serialize_request(key).unwrap().der().to_vec();
+    let csr = |key| {
+        rcgen::CertificateParams::default()
+            .serialize_request(key)
+            .unwrap()
+            .der()
+            .to_vec()
+    };
     assert!(redeem(&master, &token, &csr(&key), false).await.is_none());
     audited(&master, "pc", "enrol", true, "").await;
     master.stop().await;
     master.again().await;
     let again = redeem(&master, &token, &csr(&key), true).await.unwrap();
-    assert!(matches!(&again, EnrolReply::Enrolled { name, .. } if name == "pc"), "{again:?}");
+    assert!(
+        matches!(&again, EnrolReply::Enrolled { name, .. } if name == "pc"),
+        "{again:?}"
+    );
     let other = rcgen::KeyPair::generate().unwrap();
     let refused = redeem(&master, &token, &csr(&other), true).await.unwrap();
-    assert!(matches!(&refused, EnrolReply::Refused(r) if r.message.contains("used up")), "{refused:?}");
-    let hosts = master.admin().await.ask(&Request::Hosts { names: Vec::new() }).await.unwrap();
-    assert!(matches!(&hosts[..], [Reply::Hosts(hosts)] if hosts.len() == 1), "{hosts:?}");
+    assert!(
+        matches!(&refused, EnrolReply::Refused(r) if r.message.contains("used up")),
+        "{refused:?}"
+    );
+    let hosts = master
+        .admin()
+        .await
+        .ask(&Request::Hosts { names: Vec::new() })
+        .await
+        .unwrap();
+    assert!(
+        matches!(&hosts[..], [Reply::Hosts(hosts)] if hosts.len() == 1),
+        "{hosts:?}"
+    );
 }
 
 pub(super) fn one(job: JobId) -> Selector {
@@ -339,76 +499,169 @@ pub(super) fn one(job: JobId) -> Selector {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_look_at() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
-    let bob = Client::connect(&master.enrol(Role::Client, "bob").await).await.unwrap();
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
+    let bob = Client::connect(&master.enrol(Role::Client, "bob").await)
+        .await
+        .unwrap();
     let (job, _) = submit(&ann, 1, &noops(1)).await.unwrap();
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     let attempt = worker.assignments(1).await.remove(0).attempt;
     let result = link::content::hash_bytes(&[7; 9_000]);
-    link::content::put_bytes(&worker.connection, &[7; 9_000], result).await.unwrap();
+    link::content::put_bytes(&worker.connection, &[7; 9_000], result)
+        .await
+        .unwrap();
     worker.stdout = Content::Blob(result);
 
     let look = |job| {
         let states = Vec::new();
         [
-            Request::Jobs { jobs: one(job), states: Vec::new() },
-            Request::Tasks { job, tasks: Selector::All, states },
-            Request::Outputs { job, tasks: Selector::All },
+            Request::Jobs {
+                jobs: one(job),
+                states: Vec::new(),
+            },
+            Request::Tasks {
+                job,
+                tasks: Selector::All,
+                states,
+            },
+            Request::Outputs {
+                job,
+                tasks: Selector::All,
+            },
             Request::Explain { job },
-            Request::Watch { jobs: one(job), quiet: true, timeout: Some(Span::from_millis(1)) },
+            Request::Watch {
+                jobs: one(job),
+                quiet: true,
+                timeout: Some(Span::from_millis(1)),
+            },
         ]
     };
     let touch = |job| {
         [
-            Request::Cancel { jobs: one(job), tasks: None },
-            Request::Retry { job, tasks: Selector::All, only_failed: false },
+            Request::Cancel {
+                jobs: one(job),
+                tasks: None,
+            },
+            Request::Retry {
+                job,
+                tasks: Selector::All,
+                only_failed: false,
+            },
             Request::Forget { jobs: one(job) },
-            Request::Share { jobs: one(job), user: "bob".into(), on: true },
+            Request::Share {
+                jobs: one(job),
+                user: "bob".into(),
+                on: true,
+            },
         ]
     };
     for request in look(job).into_iter().chain(touch(job)) {
-        assert_eq!(code(&bob.ask(&request).await.err().unwrap()), RefusalCode::NotFound, "{request:?}");
+        assert_eq!(
+            code(&bob.ask(&request).await.err().unwrap()),
+            RefusalCode::NotFound,
+            "{request:?}"
+        );
     }
     audited(&master, "bob", "job", false, "another user's").await;
-    // Nor in lists, of jobs or of what hosts hold; `all` and `last` are bob's own; the request id tells nothing.
+    // Nor in lists, of jobs or of what hosts hold; `all` and `last` are bob's own; the request id
+    // tells nothing.
     for jobs in [Selector::All, Selector::Ids(IdSet::new())] {
-        let listed = bob.ask(&Request::Jobs { jobs, states: Vec::new() }).await.unwrap();
-        assert!(matches!(&listed[..], [Reply::Jobs(views)] if views.is_empty()), "{listed:?}");
+        let listed = bob
+            .ask(&Request::Jobs {
+                jobs,
+                states: Vec::new(),
+            })
+            .await
+            .unwrap();
+        assert!(
+            matches!(&listed[..], [Reply::Jobs(views)] if views.is_empty()),
+            "{listed:?}"
+        );
     }
-    let cancelled = bob.ask(&Request::Cancel { jobs: Selector::All, tasks: None }).await.unwrap();
-    assert!(matches!(&cancelled[..], [Reply::Changed(none)] if none.is_empty()), "{cancelled:?}");
+    let cancelled = bob
+        .ask(&Request::Cancel {
+            jobs: Selector::All,
+            tasks: None,
+        })
+        .await
+        .unwrap();
+    assert!(
+        matches!(&cancelled[..], [Reply::Changed(none)] if none.is_empty()),
+        "{cancelled:?}"
+    );
     let held = async |client: &Client| {
-        let hosts = client.ask(&Request::Hosts { names: Vec::new() }).await.unwrap();
-        let [Reply::Hosts(hosts)] = &hosts[..] else { panic!("{hosts:?}") };
+        let hosts = client
+            .ask(&Request::Hosts { names: Vec::new() })
+            .await
+            .unwrap();
+        let [Reply::Hosts(hosts)] = &hosts[..] else {
+            panic!("{hosts:?}")
+        };
         hosts[0].attempts.clone()
     };
-    assert_eq!((held(&bob).await, held(&ann).await), (vec![], vec![attempt]));
+    assert_eq!(
+        (held(&bob).await, held(&ann).await),
+        (vec![], vec![attempt])
+    );
     for spec in [noops(1), noops(2)] {
         let clash = submit(&bob, 1, &spec).await.err().unwrap();
-        assert!(code(&clash) == RefusalCode::Conflict && !clash.to_string().contains(&format!("job {job}")), "{clash}");
+        assert!(
+            code(&clash) == RefusalCode::Conflict
+                && !clash.to_string().contains(&format!("job {job}")),
+            "{clash}"
+        );
     }
     worker.deliver(attempt).await;
     worker.acknowledged(attempt).await;
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("stolen");
-    assert_eq!(code(&bob.fetch(result, &target).await.err().unwrap()), RefusalCode::NotFound);
+    assert_eq!(
+        code(&bob.fetch(result, &target).await.err().unwrap()),
+        RefusalCode::NotFound
+    );
     audited(&master, "bob", "read", false, "").await;
 
-    let share = |on| Request::Share { jobs: one(job), user: "bob".into(), on };
-    assert!(matches!(&ann.ask(&share(true)).await.unwrap()[..], [Reply::Changed(c)] if *c == [(job, 1)]));
+    let share = |on| Request::Share {
+        jobs: one(job),
+        user: "bob".into(),
+        on,
+    };
+    assert!(
+        matches!(&ann.ask(&share(true)).await.unwrap()[..], [Reply::Changed(c)] if *c == [(job, 1)])
+    );
     for request in look(job) {
         bob.ask(&request).await.unwrap();
     }
     for request in touch(job) {
-        assert_eq!(code(&bob.ask(&request).await.err().unwrap()), RefusalCode::NotAuthorised, "{request:?}");
+        assert_eq!(
+            code(&bob.ask(&request).await.err().unwrap()),
+            RefusalCode::NotAuthorised,
+            "{request:?}"
+        );
     }
     bob.fetch(result, &target).await.unwrap();
     ann.ask(&share(false)).await.unwrap();
     for request in look(job) {
-        assert_eq!(code(&bob.ask(&request).await.err().unwrap()), RefusalCode::NotFound, "{request:?}");
+        assert_eq!(
+            code(&bob.ask(&request).await.err().unwrap()),
+            RefusalCode::NotFound,
+            "{request:?}"
+        );
     }
-    let stranger = Request::Share { jobs: one(job), user: "pc".into(), on: true };
-    assert_eq!(code(&ann.ask(&stranger).await.err().unwrap()), RefusalCode::NotFound, "a host is no user");
+    let stranger = Request::Share {
+        jobs: one(job),
+        user: "pc".into(),
+        on: true,
+    };
+    assert_eq!(
+        code(&ann.ask(&stranger).await.err().unwrap()),
+        RefusalCode::NotFound,
+        "a host is no user"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -418,21 +671,38 @@ async fn a_run_of_a_worker_that_comes_back_after_another_took_its_place_is_sent_
     let run = |n| ToMaster::Instance(uuid::Uuid::from_u128(n));
     // A heartbeat is answered once what came before it was looked at.
     let settle = async |worker: &mut Worker| {
-        worker.control.tx.send(&ToMaster::Heartbeat { status: OwnerState::Away.into(), held: vec![] }).await.unwrap();
+        worker
+            .control
+            .tx
+            .send(&ToMaster::Heartbeat {
+                status: OwnerState::Away.into(),
+                held: vec![],
+            })
+            .await
+            .unwrap();
         worker.next().await
     };
     for n in [1, 1, 2, 3] {
         let mut worker = master.worker(&pc, Vec::new()).await;
         worker.control.tx.send(&run(n)).await.unwrap();
-        assert!(matches!(settle(&mut worker).await, ToWorker::Beat { .. }), "run {n}: a restart is no copy");
+        assert!(
+            matches!(settle(&mut worker).await, ToWorker::Beat { .. }),
+            "run {n}: a restart is no copy"
+        );
     }
     let mut copy = master.worker(&pc, Vec::new()).await;
     copy.control.tx.send(&run(2)).await.unwrap();
     let answer = settle(&mut copy).await;
-    assert!(matches!(&answer, ToWorker::Refused(r) if r.message.contains("another worker")), "{answer:?}");
+    assert!(
+        matches!(&answer, ToWorker::Refused(r) if r.message.contains("another worker")),
+        "{answer:?}"
+    );
     let mut kept = master.worker(&pc, Vec::new()).await;
     kept.control.tx.send(&run(3)).await.unwrap();
-    assert!(matches!(settle(&mut kept).await, ToWorker::Beat { .. }), "one of the two goes on");
+    assert!(
+        matches!(settle(&mut kept).await, ToWorker::Beat { .. }),
+        "one of the two goes on"
+    );
     audited(&master, "pc", "clone", false, "another worker").await;
 }
 
@@ -444,17 +714,24 @@ async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_i
     let home = tempfile::tempdir().unwrap();
     master.stop().await;
     master::rotate_ca(master.dir.path(), Duration::from_secs(3_600)).unwrap();
-    let twice = master::rotate_ca(master.dir.path(), Duration::from_secs(3_600)).err().unwrap();
+    let twice = master::rotate_ca(master.dir.path(), Duration::from_secs(3_600))
+        .err()
+        .unwrap();
     assert!(twice.to_string().contains("trusted until"), "{twice}");
     master.again().await;
-    // The admin of this machine has the new one at once; the others by renewal; who joins, the one of the token.
+    // The admin of this machine has the new one at once; the others by renewal; who joins, the one
+    // of the token.
     let admin = Identity::load(&master.dir.path().join("client")).unwrap();
     assert_ne!(admin.ca, old.ca);
     let worker = master.worker(&old, Vec::new()).await;
-    let renewed = renew(&worker.connection, &towards(&master, &old)).await.unwrap();
+    let renewed = renew(&worker.connection, &towards(&master, &old))
+        .await
+        .unwrap();
     assert_eq!(renewed.ca, admin.ca);
     master.worker(&renewed, Vec::new()).await;
-    let by_old_token = link::enrol(&master.address(), &old_token, "late").await.unwrap();
+    let by_old_token = link::enrol(&master.address(), &old_token, "late")
+        .await
+        .unwrap();
     assert_eq!(by_old_token.ca, old.ca);
     master.worker(&by_old_token, Vec::new()).await;
     let by_new_token = master.enrol(Role::Worker, "new").await;
@@ -467,10 +744,16 @@ async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_i
     master.stop().await;
     let generations = master.dir.path().join("master/ca.toml");
     let text = std::fs::read_to_string(&generations).unwrap();
-    let until = text.lines().find(|line| line.starts_with("until_s")).unwrap();
+    let until = text
+        .lines()
+        .find(|line| line.starts_with("until_s"))
+        .unwrap();
     std::fs::write(&generations, text.replace(until, "until_s = 1")).unwrap();
     master.again().await;
-    assert!(!master.dir.path().join("master/ca.key.der").exists(), "nobody signs with it any more");
+    assert!(
+        !master.dir.path().join("master/ca.key.der").exists(),
+        "nobody signs with it any more"
+    );
     master.worker(&renewed, Vec::new()).await;
     let error = turned_away(&towards(&master, &forgotten), Purpose::Worker).await;
     assert!(matches!(error, LinkError::WrongMaster { .. }), "{error:?}");
@@ -485,7 +768,20 @@ async fn an_admin_of_the_masters_own_machine_whose_certificate_ran_out_is_let_in
     let before = Identity::load(&client).unwrap();
     expired(&before).await;
     master.restart_with(|_| ()).await;
-    assert_eq!((master.admin().await.user(), before.link.name.as_str()), ("admin-2", "admin-2"));
+    assert_eq!(
+        (master.admin().await.user(), before.link.name.as_str()),
+        ("admin-2", "admin-2")
+    );
     assert_ne!(Identity::load(&client).unwrap().key, before.key);
-    assert_eq!(identities(&master, Request::Identities { names: vec![before.link.name.clone()] }).await.len(), 1);
+    assert_eq!(
+        identities(
+            &master,
+            Request::Identities {
+                names: vec![before.link.name.clone()]
+            }
+        )
+        .await
+        .len(),
+        1
+    );
 }

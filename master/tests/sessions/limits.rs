@@ -11,23 +11,49 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
         submit(&client, id, &noops(1)).await.unwrap();
     }
     let fourth = submit(&client, 4, &noops(1)).await.err().unwrap();
-    assert!(code(&fourth) == RefusalCode::Conflict && fourth.to_string().contains("3 jobs"), "{fourth}");
-    assert!(submit(&client, 1, &noops(1)).await.unwrap().1, "the same request is the same job");
-    submit(&Client::connect(&master.enrol(Role::Client, "bob").await).await.unwrap(), 5, &noops(1)).await.unwrap();
+    assert!(
+        code(&fourth) == RefusalCode::Conflict && fourth.to_string().contains("3 jobs"),
+        "{fourth}"
+    );
+    assert!(
+        submit(&client, 1, &noops(1)).await.unwrap().1,
+        "the same request is the same job"
+    );
+    submit(
+        &Client::connect(&master.enrol(Role::Client, "bob").await)
+            .await
+            .unwrap(),
+        5,
+        &noops(1),
+    )
+    .await
+    .unwrap();
     // Also after a restart; and what is settled does not count.
     master.stop().await;
     master.again().await;
     let mut ann = ann;
     ann.link.master = master.address();
     let client = Client::connect(&ann).await.unwrap();
-    assert_eq!(code(&submit(&client, 4, &noops(1)).await.err().unwrap()), RefusalCode::Conflict);
+    assert_eq!(
+        code(&submit(&client, 4, &noops(1)).await.err().unwrap()),
+        RefusalCode::Conflict
+    );
     let first = Selector::Ids(IdSet::from_range(1, 1));
-    client.ask(&Request::Cancel { jobs: first, tasks: None }).await.unwrap();
+    client
+        .ask(&Request::Cancel {
+            jobs: first,
+            tasks: None,
+        })
+        .await
+        .unwrap();
     submit(&client, 4, &noops(1)).await.unwrap();
 }
 
 fn wordy(bytes: usize) -> JobSpec {
-    JobSpec { name: "x".repeat(bytes), ..noops(1) }
+    JobSpec {
+        name: "x".repeat(bytes),
+        ..noops(1)
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,34 +64,58 @@ async fn descriptions_of_jobs_are_bounded_one_by_one_and_together() {
     })
     .await;
     let client = master.admin().await;
-    let large = client.put_bytes(&postcard::to_stdvec(&wordy(5_000)).unwrap()).await.unwrap();
+    let large = client
+        .put_bytes(&postcard::to_stdvec(&wordy(5_000)).unwrap())
+        .await
+        .unwrap();
     let id = RequestId(uuid::Uuid::from_u128(9));
-    let request = Request::Submit { id, spec: Submission::Blob(large), disclosed: false, dry_run: false };
+    let request = Request::Submit {
+        id,
+        spec: Submission::Blob(large),
+        disclosed: false,
+        dry_run: false,
+    };
     let refused = client.ask(&request).await.err().unwrap();
-    assert!(code(&refused) == RefusalCode::Invalid && refused.to_string().contains("takes 4000"), "{refused}");
+    assert!(
+        code(&refused) == RefusalCode::Invalid && refused.to_string().contains("takes 4000"),
+        "{refused}"
+    );
     let mut taken = 0;
     while submit(&client, taken + 1, &wordy(60)).await.is_ok() {
         taken += 1;
     }
-    assert!((1..=4).contains(&taken), "{taken} jobs of more than sixty bytes in three hundred");
+    assert!(
+        (1..=4).contains(&taken),
+        "{taken} jobs of more than sixty bytes in three hundred"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
     let master = Master::with(|config| config.limits.connections_per_user = 2).await;
     let ann = master.enrol(Role::Client, "ann").await;
-    let kept = [Client::connect(&ann).await.unwrap(), Client::connect(&ann).await.unwrap()];
+    let kept = [
+        Client::connect(&ann).await.unwrap(),
+        Client::connect(&ann).await.unwrap(),
+    ];
     submit(&kept[1], 1, &noops(1)).await.unwrap();
     // Both are asked something: neither makes room.
     let mut watched = Vec::new();
     for client in &kept {
-        let watch = Request::Watch { jobs: Selector::All, quiet: true, timeout: None };
+        let watch = Request::Watch {
+            jobs: Selector::All,
+            quiet: true,
+            timeout: None,
+        };
         let mut replies = client.stream(&watch).await.unwrap();
         within(replies.next()).await.unwrap();
         watched.push(replies);
     }
     let third = Client::connect(&ann).await.err().unwrap();
-    assert!(third.passing() && third.to_string().contains("2 connections already"), "{third:?}");
+    assert!(
+        third.passing() && third.to_string().contains("2 connections already"),
+        "{third:?}"
+    );
     let [one, two] = kept;
     one.close().await;
     within(async {
@@ -89,9 +139,15 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_too_many_waits_for_another_to_end() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
     let mut silent = Vec::new();
-    while let Ok(opened) = tokio::time::timeout(Duration::from_millis(500), ann.connection().open(&Open::Request)).await
+    while let Ok(opened) = tokio::time::timeout(
+        Duration::from_millis(500),
+        ann.connection().open(&Open::Request),
+    )
+    .await
     {
         silent.push(opened.unwrap());
         assert!(silent.len() <= 16, "more streams than are allowed");
@@ -105,10 +161,15 @@ async fn a_stream_too_many_waits_for_another_to_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else() {
     let master = Master::start().await;
-    let mut loud = master.worker(&master.enrol(Role::Worker, "loud").await, Vec::new()).await;
+    let mut loud = master
+        .worker(&master.enrol(Role::Worker, "loud").await, Vec::new())
+        .await;
     let flood = tokio::spawn(async move {
         // Each heartbeat wants an answer, and none is read.
-        let beat = ToMaster::Heartbeat { status: OwnerState::Away.into(), held: Vec::new() };
+        let beat = ToMaster::Heartbeat {
+            status: OwnerState::Away.into(),
+            held: Vec::new(),
+        };
         loop {
             for _ in 0..200 {
                 loud.control.tx.push(&beat).unwrap();
@@ -118,11 +179,16 @@ async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else(
             }
         }
     });
-    let mut quiet = master.worker(&master.enrol(Role::Worker, "quiet").await, Vec::new()).await;
+    let mut quiet = master
+        .worker(&master.enrol(Role::Worker, "quiet").await, Vec::new())
+        .await;
     submit(&master.admin().await, 1, &noops(2)).await.unwrap();
     within(async {
         for _ in 0..20 {
-            let beat = ToMaster::Heartbeat { status: OwnerState::Away.into(), held: Vec::new() };
+            let beat = ToMaster::Heartbeat {
+                status: OwnerState::Away.into(),
+                held: Vec::new(),
+            };
             quiet.control.tx.send(&beat).await.unwrap();
             while !matches!(quiet.next().await, ToWorker::Beat { .. }) {}
         }
@@ -140,13 +206,24 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     let token = master.token(Role::Worker, CROWD).await;
     let mut identities = Vec::new();
     for n in 0..CROWD {
-        identities.push(link::enrol(&master.address(), &token, &format!("pc{n}")).await.unwrap());
+        identities.push(
+            link::enrol(&master.address(), &token, &format!("pc{n}"))
+                .await
+                .unwrap(),
+        );
     }
-    let (job, _) = submit(&master.admin().await, 1, &noops(2 * CROWD)).await.unwrap();
+    let (job, _) = submit(&master.admin().await, 1, &noops(2 * CROWD))
+        .await
+        .unwrap();
     let mut holders = Vec::new();
     for identity in identities {
         let mut worker = master.worker(&identity, Vec::new()).await;
-        let held: Vec<AttemptId> = worker.assignments(2).await.iter().map(|a| a.attempt).collect();
+        let held: Vec<AttemptId> = worker
+            .assignments(2)
+            .await
+            .iter()
+            .map(|a| a.attempt)
+            .collect();
         holders.push((identity, held));
     }
     master.stop().await;
@@ -156,7 +233,9 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     let back = holders.iter().map(|(identity, attempts)| async move {
         let held: Vec<Held> = attempts.iter().map(|attempt| held(*attempt)).collect();
         let mut worker = comes_back(master, identity, held).await;
-        let ToWorker::Welcome { abandon, .. } = &worker.welcome else { panic!("{:?}", worker.welcome) };
+        let ToWorker::Welcome { abandon, .. } = &worker.welcome else {
+            panic!("{:?}", worker.welcome)
+        };
         assert!(abandon.is_empty());
         for attempt in attempts {
             worker.deliver(*attempt).await;
@@ -166,13 +245,33 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     let mut all: Vec<_> = back.map(Box::pin).collect();
     let everybody = std::future::poll_fn(|cx| {
         all.retain_mut(|one| one.as_mut().poll(cx).is_pending());
-        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if all.is_empty() {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     });
-    tokio::time::timeout(Duration::from_secs(120), everybody).await.expect("everybody is back");
+    tokio::time::timeout(Duration::from_secs(120), everybody)
+        .await
+        .expect("everybody is back");
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    let listed = master.admin().await.ask(&Request::Jobs { jobs, states: Vec::new() }).await.unwrap();
-    let [Reply::Jobs(views)] = &listed[..] else { panic!("{listed:?}") };
-    assert_eq!((views[0].state, views[0].attempts), (JobState::Finished, u64::from(2 * CROWD)), "no attempt was lost");
+    let listed = master
+        .admin()
+        .await
+        .ask(&Request::Jobs {
+            jobs,
+            states: Vec::new(),
+        })
+        .await
+        .unwrap();
+    let [Reply::Jobs(views)] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(
+        (views[0].state, views[0].attempts),
+        (JobState::Finished, u64::from(2 * CROWD)),
+        "no attempt was lost"
+    );
 }
 
 /// A worker that tries until it is welcome.
@@ -192,7 +291,13 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<Held>) -> Wo
             let mut control = connection.open(&Open::Control).await?;
             control.tx.send(&hello(held.clone())).await?;
             let welcome = control.rx.expect::<ToWorker>().await?;
-            Ok::<_, LinkError>(Worker { connection, control, welcome, waiting: Vec::new(), stdout: Content::default() })
+            Ok::<_, LinkError>(Worker {
+                connection,
+                control,
+                welcome,
+                waiting: Vec::new(),
+                stdout: Content::default(),
+            })
         };
         match attempt.await {
             Ok(worker) => return worker,

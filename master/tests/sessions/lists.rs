@@ -5,45 +5,86 @@ use super::*;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_list_of_jobs_comes_whole_and_in_order() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
     for request in 1..=230 {
         submit(&ann, request, &noops(1)).await.unwrap();
     }
     let settled = IdSet::from_range(20, 140);
-    let cancel = Request::Cancel { jobs: Selector::Ids(settled.clone()), tasks: None };
-    assert_eq!(ann.ask(&cancel).await.unwrap(), [Reply::Changed(settled.iter().map(|id| (JobId(id), 1)).collect())]);
+    let cancel = Request::Cancel {
+        jobs: Selector::Ids(settled.clone()),
+        tasks: None,
+    };
+    assert_eq!(
+        ann.ask(&cancel).await.unwrap(),
+        [Reply::Changed(
+            settled.iter().map(|id| (JobId(id), 1)).collect()
+        )]
+    );
     let list = async |jobs, states| -> Vec<(u32, bool)> {
         let replies = ann.ask(&Request::Jobs { jobs, states }).await.unwrap();
         let views = replies.iter().flat_map(|reply| match reply {
             Reply::Jobs(views) => views,
             other => panic!("{other:?}"),
         });
-        views.map(|view| (view.job.0, view.state.settled())).collect()
+        views
+            .map(|view| (view.job.0, view.state.settled()))
+            .collect()
     };
     let all: Vec<_> = (1..=230).map(|id| (id, settled.contains(id))).collect();
-    let of = |wanted: bool| all.iter().copied().filter(|(_, settled)| *settled == wanted).collect::<Vec<_>>();
+    let of = |wanted: bool| {
+        all.iter()
+            .copied()
+            .filter(|(_, settled)| *settled == wanted)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(list(Selector::All, Vec::new()).await, all);
-    assert_eq!(list(Selector::All, vec![JobState::Cancelled]).await, of(true));
-    assert_eq!(list(Selector::Ids(IdSet::new()), Vec::new()).await, of(false));
+    assert_eq!(
+        list(Selector::All, vec![JobState::Cancelled]).await,
+        of(true)
+    );
+    assert_eq!(
+        list(Selector::Ids(IdSet::new()), Vec::new()).await,
+        of(false)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_none_is() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
     for request in 1..=3 {
         submit(&ann, request, &noops(1)).await.unwrap();
     }
     let cancel = async |id| {
         let jobs = Selector::Ids(IdSet::from_range(id, id));
-        ann.ask(&Request::Cancel { jobs, tasks: None }).await.unwrap();
+        ann.ask(&Request::Cancel { jobs, tasks: None })
+            .await
+            .unwrap();
     };
     cancel(1).await;
-    let mut watched = ann.stream(&Request::Watch { jobs: Selector::All, quiet: false, timeout: None }).await.unwrap();
+    let mut watched = ann
+        .stream(&Request::Watch {
+            jobs: Selector::All,
+            quiet: false,
+            timeout: None,
+        })
+        .await
+        .unwrap();
     let mut told = Vec::new();
     while let Some(reply) = watched.next().await.unwrap() {
-        let Reply::Jobs(views) = reply else { panic!("{reply:?}") };
-        told.push(views.iter().map(|view| (view.job.0, view.state.settled())).collect::<Vec<_>>());
+        let Reply::Jobs(views) = reply else {
+            panic!("{reply:?}")
+        };
+        told.push(
+            views
+                .iter()
+                .map(|view| (view.job.0, view.state.settled()))
+                .collect::<Vec<_>>(),
+        );
         match told.last().unwrap()[..] {
             [(1, true), (2, false), (3, false)] => cancel(3).await,
             [(2, false), (3, true)] => cancel(2).await,
@@ -51,31 +92,60 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
         }
     }
     told.dedup();
-    let [first, .., last] = &told[..] else { panic!("{told:?}") };
+    let [first, .., last] = &told[..] else {
+        panic!("{told:?}")
+    };
     assert_eq!(first[..], [(1, true), (2, false), (3, false)]);
-    assert!(told[1..].iter().all(|round| round.iter().all(|(id, _)| *id != 1)), "{told:?}");
-    assert!(last.contains(&(2, true)) && last.iter().all(|(_, settled)| *settled), "{told:?}");
+    assert!(
+        told[1..]
+            .iter()
+            .all(|round| round.iter().all(|(id, _)| *id != 1)),
+        "{told:?}"
+    );
+    assert!(
+        last.contains(&(2, true)) && last.iter().all(|(_, settled)| *settled),
+        "{told:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_waiting_job_of_a_list_says_when_it_should_start() {
     let master = Master::start().await;
-    let ann = Client::connect(&master.enrol(Role::Client, "ann").await).await.unwrap();
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let ann = Client::connect(&master.enrol(Role::Client, "ann").await)
+        .await
+        .unwrap();
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     for request in 1..=120 {
         submit(&ann, request, &noops(2)).await.unwrap();
     }
     worker.assignments(2).await;
-    let replies = ann.ask(&Request::Jobs { jobs: Selector::Ids(IdSet::new()), states: Vec::new() }).await.unwrap();
+    let replies = ann
+        .ask(&Request::Jobs {
+            jobs: Selector::Ids(IdSet::new()),
+            states: Vec::new(),
+        })
+        .await
+        .unwrap();
     let views = replies.iter().flat_map(|reply| match reply {
         Reply::Jobs(views) => views,
         other => panic!("{other:?}"),
     });
     let mut last = common::Time::default();
     for view in views.filter(|view| view.state == JobState::Waiting) {
-        let starts = view.starts.unwrap_or_else(|| panic!("job {} waits", view.job));
-        assert!(starts.low <= starts.start && starts.start <= starts.high, "{starts:?}");
-        assert!(last <= starts.start || view.job.0 % 100 == 1, "job {} before who is ahead", view.job);
+        let starts = view
+            .starts
+            .unwrap_or_else(|| panic!("job {} waits", view.job));
+        assert!(
+            starts.low <= starts.start && starts.start <= starts.high,
+            "{starts:?}"
+        );
+        assert!(
+            last <= starts.start || view.job.0 % 100 == 1,
+            "job {} before who is ahead",
+            view.job
+        );
         last = starts.start;
     }
     assert!(last > common::Time::default(), "somebody waits");

@@ -17,7 +17,14 @@ impl User {
     }
 
     async fn billed_s(&self) -> f64 {
-        match within(self.client.ask(&Request::Account { user: None, jobs: false })).await.unwrap().remove(0) {
+        match within(self.client.ask(&Request::Account {
+            user: None,
+            jobs: false,
+        }))
+        .await
+        .unwrap()
+        .remove(0)
+        {
             Reply::Accounts(accounts) => accounts[0].billed_s,
             other => panic!("{other:?}"),
         }
@@ -33,21 +40,51 @@ async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_
     let job = ann.disclose(3).await;
     worker.executes(1, 6).await;
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-    assert_eq!(ann.changed(&Request::CancelUnrequested { jobs }).await.unwrap(), 2);
+    assert_eq!(
+        ann.changed(&Request::CancelUnrequested { jobs })
+            .await
+            .unwrap(),
+        2
+    );
     let refused = ann.request(job, "2-3").await.err().unwrap();
-    assert!(code(&refused) == RefusalCode::Conflict && refused.to_string().contains("cancelled"), "{refused}");
-    let LinkError::Refused(Refusal { hint, .. }) = refused else { unreachable!() };
-    assert!(hint.contains(&format!("job retry {job} --tasks 2-3")), "{hint}");
+    assert!(
+        code(&refused) == RefusalCode::Conflict && refused.to_string().contains("cancelled"),
+        "{refused}"
+    );
+    let LinkError::Refused(Refusal { hint, .. }) = refused else {
+        unreachable!()
+    };
+    assert!(
+        hint.contains(&format!("job retry {job} --tasks 2-3")),
+        "{hint}"
+    );
     assert_eq!(ann.request(job, "all").await.unwrap(), 1, "the first one");
     let billed_s = ann.billed_s().await;
-    assert_eq!(ann.request(job, "1-2").await.unwrap(), 0, "the first one was requested before");
+    assert_eq!(
+        ann.request(job, "1-2").await.unwrap(),
+        0,
+        "the first one was requested before"
+    );
     let tasks = "2".parse().unwrap();
-    assert_eq!(ann.changed(&Request::Retry { job, tasks, only_failed: false }).await.unwrap(), 1);
-    assert_eq!((ann.request(job, "2-3").await.unwrap(), ann.billed_s().await), (1, billed_s));
+    assert_eq!(
+        ann.changed(&Request::Retry {
+            job,
+            tasks,
+            only_failed: false
+        })
+        .await
+        .unwrap(),
+        1
+    );
+    assert_eq!(
+        (ann.request(job, "2-3").await.unwrap(), ann.billed_s().await),
+        (1, billed_s)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the_rest_of_others_is_needed() {
+async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the_rest_of_others_is_needed()
+ {
     let mut master = Master::start().await;
     master.record = Some(master.dir.path().join("record"));
     master.restart_with(|_| ()).await;
@@ -62,20 +99,29 @@ async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
     for _ in 0..2 {
         assert_eq!(
-            ann.changed(&Request::CancelUnrequested { jobs: jobs.clone() }).await.unwrap(),
+            ann.changed(&Request::CancelUnrequested { jobs: jobs.clone() })
+                .await
+                .unwrap(),
             0,
             "all is executed"
         );
     }
     master.stop().await;
     let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
-    let steps = scheduler::record::read(&bytes).unwrap().pop().unwrap().steps;
+    let steps = scheduler::record::read(&bytes)
+        .unwrap()
+        .pop()
+        .unwrap()
+        .steps;
     let decided = steps.into_iter().filter_map(|step| match step.event {
         Event::RestDecided { user, dropped } => Some((user, dropped)),
         _ => None,
     });
     let of_ann = |dropped| ("ann".to_owned(), dropped);
-    assert_eq!(decided.collect::<Vec<_>>(), [None, Some(false), Some(true)].map(of_ann));
+    assert_eq!(
+        decided.collect::<Vec<_>>(),
+        [None, Some(false), Some(true)].map(of_ann)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,28 +133,60 @@ async fn who_names_a_task_that_is_not_there_is_told_which_and_nothing_is_done() 
     let of = |tasks: &str| -> [Request; 3] {
         let tasks: Selector = tasks.parse().unwrap();
         [
-            Request::RequestTasks { job, tasks: tasks.clone() },
-            Request::Retry { job, tasks: tasks.clone(), only_failed: false },
-            Request::Cancel { jobs: jobs.clone(), tasks: Some(tasks) },
+            Request::RequestTasks {
+                job,
+                tasks: tasks.clone(),
+            },
+            Request::Retry {
+                job,
+                tasks: tasks.clone(),
+                only_failed: false,
+            },
+            Request::Cancel {
+                jobs: jobs.clone(),
+                tasks: Some(tasks),
+            },
         ]
     };
     for (given, missing) in [("7", 7), ("2-900", 4), ("1,3,9,20", 9)] {
         for request in of(given) {
             let refused = ann.changed(&request).await.err().unwrap();
             assert_eq!(code(&refused), RefusalCode::NotFound);
-            assert!(refused.to_string().contains(&format!("job {job} has no task {missing}")), "{refused}");
+            assert!(
+                refused
+                    .to_string()
+                    .contains(&format!("job {job} has no task {missing}")),
+                "{refused}"
+            );
         }
     }
     let [request, _, cancel] = of("2-3");
-    assert_eq!(ann.changed(&request).await.unwrap(), 2, "none had been requested");
-    assert_eq!(ann.changed(&cancel).await.unwrap(), 2, "none had been cancelled");
+    assert_eq!(
+        ann.changed(&request).await.unwrap(),
+        2,
+        "none had been requested"
+    );
+    assert_eq!(
+        ann.changed(&cancel).await.unwrap(),
+        2,
+        "none had been cancelled"
+    );
     // Of a settled job as well; but of all jobs those are meant that have such tasks.
     let other = ann.disclose(1).await;
-    let all = Request::Cancel { jobs: Selector::All, tasks: Some("1".parse().unwrap()) };
+    let all = Request::Cancel {
+        jobs: Selector::All,
+        tasks: Some("1".parse().unwrap()),
+    };
     let cancelled = within(ann.client.ask(&all)).await.unwrap();
     assert_eq!(cancelled, [Reply::Changed(vec![(job, 1), (other, 1)])]);
     let [.., cancel] = of("7");
-    assert_eq!(code(&ann.changed(&cancel).await.err().unwrap()), RefusalCode::NotFound);
-    let more = Request::Cancel { jobs: Selector::All, tasks: Some("3".parse().unwrap()) };
+    assert_eq!(
+        code(&ann.changed(&cancel).await.err().unwrap()),
+        RefusalCode::NotFound
+    );
+    let more = Request::Cancel {
+        jobs: Selector::All,
+        tasks: Some("3".parse().unwrap()),
+    };
     ann.changed(&more).await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! What is kept of what nobody has requested: whose share is full, who is told so, and whom it does not concern.
+//! What is kept of what nobody has requested: whose share is full, who is told so, and whom it does
+//! not concern.
 
 use common::job::SPECULATIVE_POLICY;
 
@@ -12,16 +13,38 @@ pub(super) struct User {
 
 impl User {
     pub(super) async fn of(master: &Master, name: &str, number: u128) -> Self {
-        let client = Client::connect(&master.enrol(Role::Client, name).await).await.unwrap();
-        Self { client, next: number * 1_000 }
+        let client = Client::connect(&master.enrol(Role::Client, name).await)
+            .await
+            .unwrap();
+        Self {
+            client,
+            next: number * 1_000,
+        }
     }
 
     pub(super) async fn disclose(&mut self, count: u32) -> JobId {
         self.next += 1;
-        let rules = Rules { policy: SPECULATIVE_POLICY.to_owned(), ..Rules::default() };
-        let spec = Submission::from(JobSpec { rules, ..noops(count) });
+        let rules = Rules {
+            policy: SPECULATIVE_POLICY.to_owned(),
+            ..Rules::default()
+        };
+        let spec = Submission::from(JobSpec {
+            rules,
+            ..noops(count)
+        });
         let id = RequestId(uuid::Uuid::from_u128(self.next));
-        match self.client.ask(&Request::Submit { id, spec, disclosed: true, dry_run: false }).await.unwrap().remove(0) {
+        match self
+            .client
+            .ask(&Request::Submit {
+                id,
+                spec,
+                disclosed: true,
+                dry_run: false,
+            })
+            .await
+            .unwrap()
+            .remove(0)
+        {
             Reply::Submitted { job: Some(job), .. } => job,
             other => panic!("{other:?}"),
         }
@@ -29,14 +52,28 @@ impl User {
 
     async fn job(&self, job: JobId) -> common::view::JobView {
         let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
-        match within(self.client.ask(&Request::Jobs { jobs, states: Vec::new() })).await.unwrap().remove(0) {
+        match within(self.client.ask(&Request::Jobs {
+            jobs,
+            states: Vec::new(),
+        }))
+        .await
+        .unwrap()
+        .remove(0)
+        {
             Reply::Jobs(mut views) => views.remove(0),
             other => panic!("{other:?}"),
         }
     }
 
     async fn kept(&self) -> u64 {
-        match within(self.client.ask(&Request::Account { user: None, jobs: false })).await.unwrap().remove(0) {
+        match within(self.client.ask(&Request::Account {
+            user: None,
+            jobs: false,
+        }))
+        .await
+        .unwrap()
+        .remove(0)
+        {
             Reply::Accounts(accounts) => accounts[0].kept_bytes,
             other => panic!("{other:?}"),
         }
@@ -44,8 +81,15 @@ impl User {
 
     /// Whether tasks of a job wait since too much is kept of this user's.
     async fn is_held_back(&self, job: JobId) -> bool {
-        match within(self.client.ask(&Request::Explain { job })).await.unwrap().remove(0) {
-            Reply::Explained(view) => view.waiting.iter().any(|(why, _)| why.contains("as much is kept")),
+        match within(self.client.ask(&Request::Explain { job }))
+            .await
+            .unwrap()
+            .remove(0)
+        {
+            Reply::Explained(view) => view
+                .waiting
+                .iter()
+                .any(|(why, _)| why.contains("as much is kept")),
             other => panic!("{other:?}"),
         }
     }
@@ -71,7 +115,11 @@ fn six_thousand(config: &mut Config) {
 /// How often the scheduler was told that somebody's share is full, or is not.
 fn told(master: &Master) -> Vec<(String, bool)> {
     let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
-    let steps = scheduler::record::read(&bytes).unwrap().pop().unwrap().steps;
+    let steps = scheduler::record::read(&bytes)
+        .unwrap()
+        .pop()
+        .unwrap()
+        .steps;
     let shares = steps.into_iter().filter_map(|step| match step.event {
         Event::ShareFull { user, full } => Some((user, full)),
         _ => None,
@@ -91,7 +139,9 @@ async fn whose_output_had_to_go_for_anothers_goes_on() {
     let mut master = recorded(six_thousand).await;
     let mut ann = User::of(&master, "ann", 1).await;
     let mut bob = User::of(&master, "bob", 2).await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     ann.disclose(2).await;
     worker.executes(2, 999).await;
     bob.disclose(3).await;
@@ -99,12 +149,18 @@ async fn whose_output_had_to_go_for_anothers_goes_on() {
     assert_eq!((ann.kept().await, bob.kept().await), (0, 6_000));
     let small = ann.disclose(9).await;
     worker.executes(9, 6).await;
-    assert_eq!((ann.job(small).await.state, ann.kept().await), (JobState::Finished, 54));
+    assert_eq!(
+        (ann.job(small).await.state, ann.kept().await),
+        (JobState::Finished, 54)
+    );
     // Of the other one's something had to go, so that there is room again.
     let more = bob.disclose(1).await;
     assert!(!bob.is_held_back(more).await);
     master.stop().await;
-    assert_eq!(told(&master), [("bob".to_owned(), true), ("bob".to_owned(), false)]);
+    assert_eq!(
+        told(&master),
+        [("bob".to_owned(), true), ("bob".to_owned(), false)]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +168,9 @@ async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
     let mut master = recorded(six_thousand).await;
     let mut bob = User::of(&master, "bob", 2).await;
     let mut cyd = User::of(&master, "cyd", 3).await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     cyd.disclose(3).await;
     worker.executes(3, 2_000).await;
     let held = cyd.disclose(6).await;
@@ -124,7 +182,10 @@ async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
     worker.executes(6, 1).await;
     assert_eq!(cyd.job(held).await.state, JobState::Finished);
     master.stop().await;
-    assert_eq!(told(&master), [("cyd".to_owned(), true), ("cyd".to_owned(), false)]);
+    assert_eq!(
+        told(&master),
+        [("cyd".to_owned(), true), ("cyd".to_owned(), false)]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,15 +197,23 @@ async fn who_fills_alone_what_there_is_for_all_is_held_back_and_others_are_not()
     let master = master.await;
     let mut ann = User::of(&master, "ann", 1).await;
     let mut bob = User::of(&master, "bob", 2).await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     let much = ann.disclose(9).await;
     // The fourth has been started when the third one is kept.
     worker.executes(4, 2_000).await;
     assert!(ann.is_held_back(much).await && worker.waiting.is_empty());
-    assert_eq!((ann.job(much).await.tasks.finished, ann.kept().await), (4, 6_000));
+    assert_eq!(
+        (ann.job(much).await.tasks.finished, ann.kept().await),
+        (4, 6_000)
+    );
     let small = bob.disclose(2).await;
     worker.executes(2, 6).await;
-    assert_eq!((bob.job(small).await.state, bob.kept().await), (JobState::Finished, 12));
+    assert_eq!(
+        (bob.job(small).await.state, bob.kept().await),
+        (JobState::Finished, 12)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,14 +224,22 @@ async fn who_overflows_ones_own_share_is_held_back_until_something_is_requested_
     });
     let master = master.await;
     let mut ann = User::of(&master, "ann", 1).await;
-    let mut worker = master.worker(&master.enrol(Role::Worker, "pc").await, Vec::new()).await;
+    let mut worker = master
+        .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
+        .await;
     // Two fit, and are less than nine tenths.
     let job = ann.disclose(9).await;
     worker.executes(4, 2_600).await;
     assert!(ann.is_held_back(job).await && worker.waiting.is_empty());
-    assert_eq!((ann.job(job).await.tasks.finished, ann.kept().await), (4, 5_200));
+    assert_eq!(
+        (ann.job(job).await.tasks.finished, ann.kept().await),
+        (4, 5_200)
+    );
     let last = Selector::Ids(IdSet::from_range(4, 4));
-    ann.client.ask(&Request::RequestTasks { job, tasks: last }).await.unwrap();
+    ann.client
+        .ask(&Request::RequestTasks { job, tasks: last })
+        .await
+        .unwrap();
     worker.executes(1, 6).await;
     assert_eq!(ann.kept().await, 2_606);
 }

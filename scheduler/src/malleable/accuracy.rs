@@ -1,5 +1,5 @@
-//! How good predictions of waits were, and what follows for the next ones: their bias on a logarithmic scale, and how far
-//! from them the truth is. What is not here: the predictors.
+//! How good predictions of waits were, and what follows for the next ones: their bias on a
+//! logarithmic scale, and how far from them the truth is. What is not here: the predictors.
 
 use std::collections::VecDeque;
 
@@ -12,8 +12,8 @@ const PRIOR: f64 = 20.0;
 /// The least slope of a correction: a longer prediction stays a longer one.
 const FLATTEST: f64 = 0.05;
 
-/// What predictions were, beside what came: a line through the logarithms of both (section 5.4), faded, and drawn to the
-/// identity while little is known.
+/// What predictions were, beside what came: a line through the logarithms of both (section 5.4),
+/// faded, and drawn to the identity while little is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Bias {
     count: f64,
@@ -32,7 +32,13 @@ impl Bias {
         if !(x.is_finite() && y.is_finite()) {
             return;
         }
-        for sum in [&mut self.count, &mut self.x, &mut self.r, &mut self.xx, &mut self.xr] {
+        for sum in [
+            &mut self.count,
+            &mut self.x,
+            &mut self.r,
+            &mut self.xx,
+            &mut self.xr,
+        ] {
             *sum *= 1.0 - FADING;
         }
         let r = y - x;
@@ -56,7 +62,11 @@ impl Bias {
 
 /// A prediction corrected by a line, in seconds; what is immediate stays so.
 pub(crate) fn corrected_s((intercept, slope): (f64, f64), predicted_s: f64) -> f64 {
-    if predicted_s <= 0.0 { 0.0 } else { (intercept + slope * predicted_s.ln()).exp() }
+    if predicted_s <= 0.0 {
+        0.0
+    } else {
+        (intercept + slope * predicted_s.ln()).exp()
+    }
 }
 
 /// Predictions of one job that holds out, until they can be compared with what came.
@@ -67,8 +77,8 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// So many hosts were predicted to be free in so many seconds. Only the first word on each number of hosts counts.
-    /// Whether it was the first.
+    /// So many hosts were predicted to be free in so many seconds. Only the first word on each
+    /// number of hosts counts. Whether it was the first.
     pub fn told(&mut self, hosts: u32, predicted_s: f64, now_s: f64) -> bool {
         let first = self.told.iter().all(|(known, ..)| *known != hosts);
         if first {
@@ -80,15 +90,19 @@ impl Pending {
     /// So many hosts are free now: which predictions can be judged, each with what came.
     pub fn came(&mut self, free: u32, now_s: f64) -> Vec<(f64, f64)> {
         let judged = |(hosts, ..): &(u32, f64, f64)| *hosts <= free;
-        let came =
-            self.told.iter().filter(|told| judged(told)).map(|(_, predicted_s, then_s)| (*predicted_s, now_s - then_s));
+        let came = self
+            .told
+            .iter()
+            .filter(|told| judged(told))
+            .map(|(_, predicted_s, then_s)| (*predicted_s, now_s - then_s));
         let came = came.collect();
         self.told.retain(|told| !judged(told));
         came
     }
 }
 
-/// So many errors are remembered of each kind of prediction, and as many must be known before they count.
+/// So many errors are remembered of each kind of prediction, and as many must be known before they
+/// count.
 const REMEMBERED: usize = 400;
 const FEWEST: usize = 20;
 /// Where kinds of predictions begin, in seconds.
@@ -106,7 +120,11 @@ impl Margin {
     /// A wait was predicted, and came; in seconds.
     pub fn observe(&mut self, predicted_s: f64, came_s: f64) {
         let error = ln_1p(came_s) - ln_1p(predicted_s);
-        if let Some(kind) = self.kinds.get_mut(kind(predicted_s)).filter(|_| error.is_finite()) {
+        if let Some(kind) = self
+            .kinds
+            .get_mut(kind(predicted_s))
+            .filter(|_| error.is_finite())
+        {
             if kind.len() == REMEMBERED {
                 kind.pop_front();
             }
@@ -114,9 +132,16 @@ impl Margin {
         }
     }
 
-    /// Where waits lie of which this was predicted: the one that a part `part` does not exceed, in seconds.
+    /// Where waits lie of which this was predicted: the one that a part `part` does not exceed, in
+    /// seconds.
     pub fn quantile_s(&self, predicted_s: f64, part: f64) -> f64 {
-        let mut errors: Vec<f32> = self.kinds.get(kind(predicted_s)).into_iter().flatten().copied().collect();
+        let mut errors: Vec<f32> = self
+            .kinds
+            .get(kind(predicted_s))
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect();
         if errors.len() < FEWEST {
             errors = self.kinds.iter().flatten().copied().collect();
         }
@@ -125,7 +150,8 @@ impl Margin {
             UNKNOWN.0 + part * (UNKNOWN.1 - UNKNOWN.0)
         } else {
             // As likely as not the next one falls between any two.
-            let place = (part * (errors.len() + 1) as f64 - 1.0).clamp(0.0, (errors.len() - 1) as f64);
+            let place =
+                (part * (errors.len() + 1) as f64 - 1.0).clamp(0.0, (errors.len() - 1) as f64);
             let low = place as usize;
             let rest = place - place.floor();
             let a = f64::from(errors[low]);
@@ -146,16 +172,19 @@ fn ln_1p(seconds: f64) -> f64 {
 }
 
 fn kind(predicted_s: f64) -> usize {
-    KINDS_S.partition_point(|from| *from <= predicted_s.max(0.0)).saturating_sub(1)
+    KINDS_S
+        .partition_point(|from| *from <= predicted_s.max(0.0))
+        .saturating_sub(1)
 }
 
-/// How good predictions were: of those that are not immediate, on a logarithmic scale as in the paper's Figure 5; and of all of
-/// them the error in seconds.
+/// How good predictions were: of those that are not immediate, on a logarithmic scale as in the
+/// paper's Figure 5; and of all of them the error in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
     /// How many there are.
     pub count: usize,
-    /// The trend: ln came = intercept + slope ln predicted (least squares). A perfect predictor has 0 and 1.
+    /// The trend: ln came = intercept + slope ln predicted (least squares). A perfect predictor has
+    /// 0 and 1.
     pub intercept: f64,
     /// See `intercept`.
     pub slope: f64,
@@ -170,7 +199,10 @@ pub struct Accuracy {
 impl Accuracy {
     /// Of these pairs of what was predicted and what came, in seconds. None of no pairs.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
-        let mut errors: Vec<f64> = pairs.iter().map(|(predicted, came)| (came - predicted).abs()).collect();
+        let mut errors: Vec<f64> = pairs
+            .iter()
+            .map(|(predicted, came)| (came - predicted).abs())
+            .collect();
         errors.sort_by(f64::total_cmp);
         let median_error_s = median(&errors)?;
         let logs: Vec<(f64, f64)> = pairs
@@ -181,7 +213,9 @@ impl Accuracy {
         let mut ratios: Vec<f64> = logs.iter().map(|(x, y)| y - x).collect();
         ratios.sort_by(f64::total_cmp);
         let count = logs.len() as f64;
-        let (mx, my) = logs.iter().fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x / count, sum.1 + y / count));
+        let (mx, my) = logs.iter().fold((0.0, 0.0), |sum, (x, y)| {
+            (sum.0 + x / count, sum.1 + y / count)
+        });
         let mut xx = 0.0;
         let mut yy = 0.0;
         let mut xy = 0.0;
@@ -221,7 +255,10 @@ mod tests {
             bias.observe(predicted, truth(predicted).max(1.0));
         }
         let (intercept, slope) = bias.line();
-        assert!((intercept - 1.7).abs() < 0.15 && (slope - 0.6).abs() < 0.03, "{intercept} {slope}");
+        assert!(
+            (intercept - 1.7).abs() < 0.15 && (slope - 0.6).abs() < 0.03,
+            "{intercept} {slope}"
+        );
         assert_eq!(corrected_s((1.7, 0.6), 0.0), 0.0);
     }
 
@@ -247,7 +284,10 @@ mod tests {
         let found = Accuracy::of(&pairs).unwrap();
         assert!((found.slope - 1.0).abs() < 1e-12 && found.intercept.abs() < 1e-12);
         assert!((found.correlation - 1.0).abs() < 1e-12);
-        assert_eq!((found.count, found.median_error_s, found.median_ratio), (49, 0.0, 1.0));
+        assert_eq!(
+            (found.count, found.median_error_s, found.median_ratio),
+            (49, 0.0, 1.0)
+        );
         assert_eq!(Accuracy::of(&[]), None);
     }
 }

@@ -1,10 +1,12 @@
-//! Laws of how long things last, asked by age. What is not here: laws learned from what was seen (`lives`).
+//! Laws of how long things last, asked by age. What is not here: laws learned from what was seen
+//! (`lives`).
 
 use crate::reservation::Run;
 
 /// How long something lasts that has already lasted for some time.
 pub trait Lifetime {
-    /// The probability that what is `age_s` old ends within `more_s`: from 0 to 1, and never falling with `more_s`.
+    /// The probability that what is `age_s` old ends within `more_s`: from 0 to 1, and never
+    /// falling with `more_s`.
     fn ended(&self, age_s: f64, more_s: f64) -> f64;
 
     /// For how many seconds at most something of this age goes on, or something beyond.
@@ -19,9 +21,12 @@ pub struct UniformLog {
 }
 
 impl UniformLog {
-    /// The law that predictions fall back on: from e^2 to e^14 seconds (7 s to two weeks). Its tail is longer than that of
-    /// most work, which keeps jobs from waiting in vain.
-    pub const PATIENT: UniformLog = UniformLog { b0: -2.0 / 12.0, b1: 1.0 / 12.0 };
+    /// The law that predictions fall back on: from e^2 to e^14 seconds (7 s to two weeks). Its tail
+    /// is longer than that of most work, which keeps jobs from waiting in vain.
+    pub const PATIENT: UniformLog = UniformLog {
+        b0: -2.0 / 12.0,
+        b1: 1.0 / 12.0,
+    };
 
     /// The law with this intercept and this slope; none where it does not rise.
     pub fn new(b0: f64, b1: f64) -> Option<Self> {
@@ -34,24 +39,37 @@ impl UniformLog {
         Self::new(-ln_least * b1, b1)
     }
 
-    /// The law whose line is nearest to these runs (least squares over the product-limit estimate); none of fewer than two
-    /// different run times.
+    /// The law whose line is nearest to these runs (least squares over the product-limit estimate);
+    /// none of fewer than two different run times.
     pub fn fitted(runs: &[Run]) -> Option<Self> {
         let curve = super::lives::Survival::of(runs)?;
-        let points = || curve.points().filter(|(time, _)| *time > 0.0).map(|(time, alive)| (time.ln(), 1.0 - alive));
+        let points = || {
+            curve
+                .points()
+                .filter(|(time, _)| *time > 0.0)
+                .map(|(time, alive)| (time.ln(), 1.0 - alive))
+        };
         let count = points().count() as f64;
         let (x, y) = points().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
         let x = x / count;
         let y = y / count;
-        let (over, below) = points()
-            .fold((0.0, 0.0), |sum, point| (sum.0 + (point.0 - x) * (point.1 - y), sum.1 + (point.0 - x).powi(2)));
+        let (over, below) = points().fold((0.0, 0.0), |sum, point| {
+            (
+                sum.0 + (point.0 - x) * (point.1 - y),
+                sum.1 + (point.0 - x).powi(2),
+            )
+        });
         let b1 = over / below;
         Self::new(y - b1 * x, b1)
     }
 
     /// The probability of a lifetime of at most `time_s`.
     pub fn cdf(&self, time_s: f64) -> f64 {
-        if time_s <= 0.0 { 0.0 } else { (self.b0 + self.b1 * time_s.ln()).clamp(0.0, 1.0) }
+        if time_s <= 0.0 {
+            0.0
+        } else {
+            (self.b0 + self.b1 * time_s.ln()).clamp(0.0, 1.0)
+        }
     }
 
     /// No lifetime is longer than this, in seconds.
@@ -63,7 +81,11 @@ impl UniformLog {
 impl Lifetime for UniformLog {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
         let alive = 1.0 - self.cdf(age_s);
-        if alive <= 0.0 { 1.0 } else { 1.0 - (1.0 - self.cdf(age_s + more_s)) / alive }
+        if alive <= 0.0 {
+            1.0
+        } else {
+            1.0 - (1.0 - self.cdf(age_s + more_s)) / alive
+        }
     }
 
     fn longest_s(&self, age_s: f64) -> f64 {
@@ -82,7 +104,11 @@ pub struct Within<'a> {
 
 impl Lifetime for Within<'_> {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
-        if age_s + more_s >= self.limit_s && more_s > 0.0 { 1.0 } else { self.law.ended(age_s, more_s) }
+        if age_s + more_s >= self.limit_s && more_s > 0.0 {
+            1.0
+        } else {
+            self.law.ended(age_s, more_s)
+        }
     }
 
     fn longest_s(&self, age_s: f64) -> f64 {

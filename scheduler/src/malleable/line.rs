@@ -1,5 +1,6 @@
-//! When each job of a queue starts that nobody passes: the mean predictor (section 3.2), where jobs ahead take hosts before they
-//! free them again. What is not here: queues in which some pass others.
+//! When each job of a queue starts that nobody passes: the mean predictor (section 3.2), where jobs
+//! ahead take hosts before they free them again. What is not here: queues in which some pass
+//! others.
 
 use super::lifetime::Lifetime;
 use super::solve::reached_s;
@@ -14,11 +15,16 @@ pub struct Waiting<'a> {
     pub law: &'a dyn Lifetime,
 }
 
-/// In how many seconds each job of this queue starts, first come, first served: none where it never does. So many hosts are
-/// free, and others are held by `running`.
+/// In how many seconds each job of this queue starts, first come, first served: none where it never
+/// does. So many hosts are free, and others are held by `running`.
 pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<Option<f64>> {
-    let all = running.iter().fold(free, |sum, unit| sum.saturating_add(unit.hosts));
-    let longest_s = running.iter().map(|unit| unit.law.longest_s(unit.age_s)).fold(0.0, f64::max);
+    let all = running
+        .iter()
+        .fold(free, |sum, unit| sum.saturating_add(unit.hosts));
+    let longest_s = running
+        .iter()
+        .map(|unit| unit.law.longest_s(unit.age_s))
+        .fold(0.0, f64::max);
     let mut placed: Vec<(f64, Waiting<'_>)> = Vec::with_capacity(queue.len());
     let mut taken = 0_u32;
     let mut last_s = 0.0;
@@ -33,13 +39,20 @@ pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<O
         let start_s = if need <= free {
             0.0
         } else if placed.is_empty() {
-            Machine::new(free, running.to_vec()).wait(need).used_s.unwrap_or(longest_s)
+            Machine::new(free, running.to_vec())
+                .wait(need)
+                .used_s
+                .unwrap_or(longest_s)
         } else {
             let freed = |at_s: f64| {
-                let by_running: f64 = running.iter().map(|u| f64::from(u.hosts) * u.law.ended(u.age_s, at_s)).sum();
+                let by_running: f64 = running
+                    .iter()
+                    .map(|u| f64::from(u.hosts) * u.law.ended(u.age_s, at_s))
+                    .sum();
                 let begun = placed.iter().filter(|(start_s, _)| *start_s < at_s);
-                let by_placed: f64 =
-                    begun.map(|(start_s, w)| f64::from(w.hosts) * w.law.ended(0.0, at_s - start_s)).sum();
+                let by_placed: f64 = begun
+                    .map(|(start_s, w)| f64::from(w.hosts) * w.law.ended(0.0, at_s - start_s))
+                    .sum();
                 f64::from(free) + by_running + by_placed
             };
             reached_s(freed, f64::from(need) * (1.0 - 1e-12), last_s, end_s)
@@ -62,12 +75,19 @@ mod tests {
     fn who_waits_behind_others_waits_for_them_too() {
         // Everything takes just about 100 s.
         let law = UniformLog::between(99.9_f64.ln(), 100.1_f64.ln()).unwrap();
-        let running = [Unit { hosts: 6, age_s: 40.0, law: &law }];
+        let running = [Unit {
+            hosts: 6,
+            age_s: 40.0,
+            law: &law,
+        }];
         let waiting = |hosts| Waiting { hosts, law: &law };
         let queue = [waiting(4), waiting(6), waiting(10), waiting(11), waiting(1)];
         let starts = starts_s(4, &running, &queue);
         let near = |at: usize, second: f64| starts[at].is_some_and(|s| (s - second).abs() < 1.0);
         assert_eq!((starts[0], starts[3]), (Some(0.0), None));
-        assert!(near(1, 60.0) && near(2, 160.0) && near(4, 260.0), "{starts:?}");
+        assert!(
+            near(1, 60.0) && near(2, 160.0) && near(4, 260.0),
+            "{starts:?}"
+        );
     }
 }

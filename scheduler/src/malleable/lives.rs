@@ -1,6 +1,6 @@
-//! Laws of lifetimes learned from what was seen: per program, over what is done and what still runs (Kaplan and Meier); where
-//! too little is known of a program, from all programs together, and beyond that from a uniform-log law. What is not here:
-//! who observes.
+//! Laws of lifetimes learned from what was seen: per program, over what is done and what still runs
+//! (Kaplan and Meier); where too little is known of a program, from all programs together, and
+//! beyond that from a uniform-log law. What is not here: who observes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,10 @@ pub(super) struct Survival {
 impl Survival {
     /// The curve of these runs; none of no runs, or where none took any time.
     pub(super) fn of(runs: &[Run]) -> Option<Self> {
-        let points = product_limit(runs)?.into_iter().map(|(time, upto)| (time, 1.0 - upto)).collect();
+        let points = product_limit(runs)?
+            .into_iter()
+            .map(|(time, upto)| (time, 1.0 - upto))
+            .collect();
         let mut seen: Vec<f64> = runs.iter().map(|run| run.time).collect();
         seen.sort_by(f64::total_cmp);
         Some(Self { points, seen })
@@ -46,10 +49,13 @@ impl Survival {
         self.points.iter().copied()
     }
 
-    /// The part that goes on at this age: straight over the logarithm of time between the ages at which runs ended.
+    /// The part that goes on at this age: straight over the logarithm of time between the ages at
+    /// which runs ended.
     fn alive(&self, age_s: f64) -> f64 {
         let after = self.points.partition_point(|point| point.0 <= age_s);
-        let Some(next) = self.points.get(after) else { return self.points.last().map_or(1.0, |point| point.1) };
+        let Some(next) = self.points.get(after) else {
+            return self.points.last().map_or(1.0, |point| point.1);
+        };
         let before = match after.checked_sub(1) {
             Some(at) => self.points[at],
             None => (next.0 / SHORTER, 1.0),
@@ -71,8 +77,8 @@ impl Survival {
         self.seen.last().copied().unwrap_or(0.0)
     }
 
-    /// What this curve makes of the probability that something ends within `more_s`, where `otherwise` says the same for any
-    /// age without it.
+    /// What this curve makes of the probability that something ends within `more_s`, where
+    /// `otherwise` says the same for any age without it.
     fn ended(&self, age_s: f64, more_s: f64, otherwise: &dyn Fn(f64, f64) -> f64) -> f64 {
         let watched = self.watched(age_s);
         let alive = self.alive(age_s);
@@ -113,8 +119,13 @@ impl Seen {
 
     /// Its runs, and those that are still going on.
     fn runs(&self, running_s: &[f64]) -> Vec<Run> {
-        let known = self.latest.iter().map(|(time, done)| Run { time: f64::from(*time), done: *done });
-        known.chain(running_s.iter().map(|age_s| Run::cut(*age_s))).collect()
+        let known = self.latest.iter().map(|(time, done)| Run {
+            time: f64::from(*time),
+            done: *done,
+        });
+        known
+            .chain(running_s.iter().map(|age_s| Run::cut(*age_s)))
+            .collect()
     }
 }
 
@@ -125,7 +136,8 @@ impl Lives {
             return;
         }
         self.all.note(run, POOLED);
-        self.programs.hear(program, PROGRAMS, |seen| seen.note(run, REMEMBERED));
+        self.programs
+            .hear(program, PROGRAMS, |seen| seen.note(run, REMEMBERED));
     }
 
     /// How many runs were seen, of all programs.
@@ -133,10 +145,17 @@ impl Lives {
         self.programs.observed()
     }
 
-    /// The law of a program of which runs of these ages (in seconds) are going on, where `pooled` is that of all.
+    /// The law of a program of which runs of these ages (in seconds) are going on, where `pooled`
+    /// is that of all.
     pub fn law(&self, pooled: &Learned, program: &str, running_s: &[f64]) -> Learned {
-        let own = self.programs.get(program).and_then(|seen| Survival::of(&seen.runs(running_s)));
-        Learned { own, ..pooled.clone() }
+        let own = self
+            .programs
+            .get(program)
+            .and_then(|seen| Survival::of(&seen.runs(running_s)));
+        Learned {
+            own,
+            ..pooled.clone()
+        }
     }
 
     /// The law of a program of which nothing is known.
@@ -144,7 +163,11 @@ impl Lives {
         let runs = self.all.runs(&[]);
         let fitted = UniformLog::fitted(&runs).filter(|_| runs.len() >= ENOUGH);
         let beyond = fitted.unwrap_or(UniformLog::PATIENT);
-        Learned { own: None, pooled: Survival::of(&runs).map(Arc::new), beyond }
+        Learned {
+            own: None,
+            pooled: Survival::of(&runs).map(Arc::new),
+            beyond,
+        }
     }
 }
 
@@ -156,9 +179,14 @@ pub struct Learned {
     beyond: UniformLog,
 }
 
-/// What is older than every law knows goes on for about as long again, in the median, and ends before so many times its age.
+/// What is older than every law knows goes on for about as long again, in the median, and ends
+/// before so many times its age.
 fn as_long_again(age_s: f64, more_s: f64) -> f64 {
-    if more_s <= 0.0 { 0.0 } else { ((1.0 + 1.0 / AGES) * more_s / (age_s + more_s)).min(1.0) }
+    if more_s <= 0.0 {
+        0.0
+    } else {
+        ((1.0 + 1.0 / AGES) * more_s / (age_s + more_s)).min(1.0)
+    }
 }
 
 impl Learned {
@@ -173,20 +201,31 @@ impl Learned {
 
     fn pooled(&self, age_s: f64, more_s: f64) -> f64 {
         let beyond = |age_s: f64, more_s: f64| self.beyond(age_s, more_s);
-        self.pooled.as_ref().map_or_else(|| beyond(age_s, more_s), |curve| curve.ended(age_s, more_s, &beyond))
+        self.pooled.as_ref().map_or_else(
+            || beyond(age_s, more_s),
+            |curve| curve.ended(age_s, more_s, &beyond),
+        )
     }
 }
 
 impl Lifetime for Learned {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
         let pooled = |age_s: f64, more_s: f64| self.pooled(age_s, more_s);
-        let ended = self.own.as_ref().map_or_else(|| pooled(age_s, more_s), |own| own.ended(age_s, more_s, &pooled));
+        let ended = self.own.as_ref().map_or_else(
+            || pooled(age_s, more_s),
+            |own| own.ended(age_s, more_s, &pooled),
+        );
         ended.clamp(0.0, 1.0)
     }
 
     fn longest_s(&self, age_s: f64) -> f64 {
         let own = self.own.as_ref().map_or(0.0, Survival::last_s);
-        let known = self.pooled.as_deref().map_or(own, Survival::last_s).max(own).max(age_s);
+        let known = self
+            .pooled
+            .as_deref()
+            .map_or(own, Survival::last_s)
+            .max(own)
+            .max(age_s);
         ((AGES + 1.0) * known).max(self.beyond.most_s())
     }
 }

@@ -5,9 +5,9 @@ const NEAR: f64 = 1e-13;
 /// More steps than any bracket needs.
 const STEPS: u32 = 200;
 
-/// The time (seconds, between these two) at which `function`, which does not fall, reaches `target`: the end of the bracket
-/// if it does so only there. False position on a logarithmic scale of time, where lifetimes are nearly straight, with
-/// halvings between, so that no shape keeps it.
+/// The time (seconds, between these two) at which `function`, which does not fall, reaches
+/// `target`: the end of the bracket if it does so only there. False position on a logarithmic scale
+/// of time, where lifetimes are nearly straight, with halvings between, so that no shape keeps it.
 pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64, to_s: f64) -> f64 {
     let scale_s = 1.0;
     let place = |time_s: f64| (time_s + scale_s).ln();
@@ -28,7 +28,11 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
         }
         let a = place(low_s);
         let b = place(high_s);
-        let part = if step % 3 == 2 { 0.5 } else { (-low / (high - low)).clamp(1e-6, 1.0 - 1e-6) };
+        let part = if step % 3 == 2 {
+            0.5
+        } else {
+            (-low / (high - low)).clamp(1e-6, 1.0 - 1e-6)
+        };
         let middle_s = ((a + part * (b - a)).exp() - scale_s).clamp(low_s, high_s);
         let value = function(middle_s) - target;
         if value.abs() < 1e-14 {
@@ -37,7 +41,8 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
         if value < 0.0 {
             low_s = middle_s;
             low = value;
-            // The other end stayed: it counts for less, so that the next step goes beyond the root (Illinois).
+            // The other end stayed: it counts for less, so that the next step goes beyond the root
+            // (Illinois).
             if last_low == Some(true) {
                 high *= 0.5;
             }

@@ -1,5 +1,6 @@
-//! How much faster a job is on several hosts: Downey's two families of speedup curves, by average parallelism and its
-//! variance (section 2.1). What is not here: how their numbers are learned (`fit`).
+//! How much faster a job is on several hosts: Downey's two families of speedup curves, by average
+//! parallelism and its variance (section 2.1). What is not here: how their numbers are learned
+//! (`fit`).
 
 /// A speedup curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,10 +10,11 @@ pub struct Speedup {
 }
 
 impl Speedup {
-    /// The curve of this average parallelism (at least 1) and variance `sigma` (0 for none; about the square of the
-    /// coefficient of variation). None if either makes no sense.
+    /// The curve of this average parallelism (at least 1) and variance `sigma` (0 for none; about
+    /// the square of the coefficient of variation). None if either makes no sense.
     pub fn new(parallelism: f64, sigma: f64) -> Option<Self> {
-        let fine = parallelism.is_finite() && parallelism >= 1.0 && sigma.is_finite() && sigma >= 0.0;
+        let fine =
+            parallelism.is_finite() && parallelism >= 1.0 && sigma.is_finite() && sigma >= 0.0;
         fine.then_some(Self { parallelism, sigma })
     }
 

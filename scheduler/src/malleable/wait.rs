@@ -1,5 +1,5 @@
-//! When so many hosts will be free together: Downey's predictors (section 3), with hosts that come and go, and the whole law of
-//! the wait. What is not here: who waits, and what for.
+//! When so many hosts will be free together: Downey's predictors (section 3), with hosts that come
+//! and go, and the whole law of the wait. What is not here: who waits, and what for.
 
 use super::lifetime::Lifetime;
 use super::solve::reached_s;
@@ -39,7 +39,8 @@ pub struct Wait {
     pub benefactors: u32,
     /// The median of the time until the first benefactor ends (predictor A); none without one.
     pub median_s: Option<f64>,
-    /// When as many hosts as are needed are free on average (predictor B); none if that never comes.
+    /// When as many hosts as are needed are free on average (predictor B); none if that never
+    /// comes.
     pub mean_s: Option<f64>,
     /// The one that is used: A if there are two or more benefactors, else B.
     pub used_s: Option<f64>,
@@ -50,7 +51,11 @@ impl<'a> Machine<'a> {
     pub fn new(free: u32, mut units: Vec<Unit<'a>>) -> Self {
         // A stable sort: equals stay as they are given, and it matters to nobody.
         units.sort_by(|a, b| b.hosts.cmp(&a.hosts).then(a.age_s.total_cmp(&b.age_s)));
-        Self { free, units, staying: None }
+        Self {
+            free,
+            units,
+            staying: None,
+        }
     }
 
     /// The same where hosts may leave again: from now on by this law.
@@ -66,20 +71,36 @@ impl<'a> Machine<'a> {
 
     /// All hosts, those included that are away.
     pub fn hosts(&self) -> u32 {
-        self.units.iter().fold(self.free, |sum, unit| sum.saturating_add(unit.hosts))
+        self.units
+            .iter()
+            .fold(self.free, |sum, unit| sum.saturating_add(unit.hosts))
     }
 
     /// When so many hosts should be free together.
     pub fn wait(&self, hosts: u32) -> Wait {
         let need = hosts.saturating_sub(self.free);
         if need == 0 {
-            return Wait { benefactors: 0, median_s: Some(0.0), mean_s: Some(0.0), used_s: Some(0.0) };
+            return Wait {
+                benefactors: 0,
+                median_s: Some(0.0),
+                mean_s: Some(0.0),
+                used_s: Some(0.0),
+            };
         }
         let benefactors = self.benefactors(need);
         let median_s = self.median_s(benefactors);
         let mean_s = self.mean_s(hosts, 0.0);
-        let used_s = if benefactors as u32 >= BENEFACTORS { median_s } else { mean_s };
-        Wait { benefactors: benefactors as u32, median_s, mean_s, used_s }
+        let used_s = if benefactors as u32 >= BENEFACTORS {
+            median_s
+        } else {
+            mean_s
+        };
+        Wait {
+            benefactors: benefactors as u32,
+            median_s,
+            mean_s,
+            used_s,
+        }
     }
 
     /// The used prediction for each number of hosts between these two, in seconds.
@@ -105,8 +126,8 @@ impl<'a> Machine<'a> {
         (least..=most).map(&mut one).collect()
     }
 
-    /// The wait that is not exceeded with this probability: by the law of the number of free hosts itself (equation 8), which
-    /// does not need all outcomes one by one. None if that never comes.
+    /// The wait that is not exceeded with this probability: by the law of the number of free hosts
+    /// itself (equation 8), which does not need all outcomes one by one. None if that never comes.
     pub fn quantile_s(&self, hosts: u32, part: f64) -> Option<f64> {
         if hosts <= self.free {
             return Some(0.0);
@@ -117,14 +138,22 @@ impl<'a> Machine<'a> {
         self.first_s(|time_s| self.enough(hosts, time_s), part, 0.0)
     }
 
-    /// The same of each of these probabilities, which rise, for one host more than are free, for two more, and so on:
-    /// straight between the places of a scale, which is hardly dearer than one of them exactly. For hosts that stay.
+    /// The same of each of these probabilities, which rise, for one host more than are free, for
+    /// two more, and so on: straight between the places of a scale, which is hardly dearer than one
+    /// of them exactly. For hosts that stay.
     pub fn quantiles_s<const N: usize>(&self, parts: [f64; N]) -> Vec<[Option<f64>; N]> {
-        let (Some(least), Some(most)) = (parts.first(), parts.last()) else { return Vec::new() };
-        let Some(from_s) = self.quantile_s(self.free + 1, *least) else { return Vec::new() };
-        let to_s = self.quantile_s(self.hosts(), *most).map_or(NEVER_S, |most_s| most_s * (1.0 + 1e-9));
+        let (Some(least), Some(most)) = (parts.first(), parts.last()) else {
+            return Vec::new();
+        };
+        let Some(from_s) = self.quantile_s(self.free + 1, *least) else {
+            return Vec::new();
+        };
+        let to_s = self
+            .quantile_s(self.hosts(), *most)
+            .map_or(NEVER_S, |most_s| most_s * (1.0 + 1e-9));
         let wider = ((to_s + 1.0) / (from_s + 1.0)).max(1.0);
-        let place_s = |number: u32| (from_s + 1.0) * wider.powf(f64::from(number) / f64::from(PLACES)) - 1.0;
+        let place_s =
+            |number: u32| (from_s + 1.0) * wider.powf(f64::from(number) / f64::from(PLACES)) - 1.0;
         let wanted = (self.hosts() - self.free) as usize;
         let at_least = |time_s: f64| {
             let mut law = self.law(wanted, time_s);
@@ -133,16 +162,23 @@ impl<'a> Machine<'a> {
             }
             (time_s, law)
         };
-        let laws: Vec<(f64, Vec<f64>)> = (0..=PLACES).map(|number| at_least(place_s(number))).collect();
+        let laws: Vec<(f64, Vec<f64>)> = (0..=PLACES)
+            .map(|number| at_least(place_s(number)))
+            .collect();
         let between = |hosts: usize, part: f64| {
             let after = laws.partition_point(|(_, law)| law[hosts] < part);
             let (time_s, law) = laws.get(after)?;
             let Some((before_s, before)) = after.checked_sub(1).map(|before| &laws[before]) else {
                 return Some(*time_s);
             };
-            Some(before_s + (part - before[hosts]) / (law[hosts] - before[hosts]) * (time_s - before_s))
+            Some(
+                before_s
+                    + (part - before[hosts]) / (law[hosts] - before[hosts]) * (time_s - before_s),
+            )
         };
-        (1..=wanted).map(|hosts| parts.map(|part| between(hosts, part))).collect()
+        (1..=wanted)
+            .map(|hosts| parts.map(|part| between(hosts, part)))
+            .collect()
     }
 
     /// The probability that so many hosts are free at that time.
@@ -152,8 +188,8 @@ impl<'a> Machine<'a> {
         self.law(need, time_s)[need]
     }
 
-    /// The probability of each number of hosts that are free at that time, all from `need` on together; beside those that
-    /// are free already, where these stay.
+    /// The probability of each number of hosts that are free at that time, all from `need` on
+    /// together; beside those that are free already, where these stay.
     fn law(&self, need: usize, time_s: f64) -> Vec<f64> {
         let stay = self.stay(time_s);
         let leave = if self.staying.is_none() { 0 } else { self.free };
@@ -163,7 +199,11 @@ impl<'a> Machine<'a> {
             also(&mut law, 1, stay);
         }
         for unit in &self.units {
-            also(&mut law, unit.hosts as usize, stay * unit.law.ended(unit.age_s, time_s));
+            also(
+                &mut law,
+                unit.hosts as usize,
+                stay * unit.law.ended(unit.age_s, time_s),
+            );
         }
         law
     }
@@ -178,10 +218,16 @@ impl<'a> Machine<'a> {
     }
 
     fn median_s(&self, benefactors: usize) -> Option<f64> {
-        let units = self.units.get(..benefactors).filter(|units| !units.is_empty())?;
+        let units = self
+            .units
+            .get(..benefactors)
+            .filter(|units| !units.is_empty())?;
         let one_ended = |time_s: f64| {
             let stay = self.stay(time_s);
-            1.0 - units.iter().map(|unit| 1.0 - stay * unit.law.ended(unit.age_s, time_s)).product::<f64>()
+            1.0 - units
+                .iter()
+                .map(|unit| 1.0 - stay * unit.law.ended(unit.age_s, time_s))
+                .product::<f64>()
         };
         self.first_s(one_ended, 0.5, 0.0)
     }
@@ -191,7 +237,11 @@ impl<'a> Machine<'a> {
             return None;
         }
         let expected = |time_s: f64| {
-            let freed: f64 = self.units.iter().map(|u| f64::from(u.hosts) * u.law.ended(u.age_s, time_s)).sum();
+            let freed: f64 = self
+                .units
+                .iter()
+                .map(|u| f64::from(u.hosts) * u.law.ended(u.age_s, time_s))
+                .sum();
             self.stay(time_s) * (f64::from(self.free) + freed)
         };
         // Sums miss a whole number by a rounding.
@@ -200,13 +250,22 @@ impl<'a> Machine<'a> {
 
     /// When `function` first reaches `target`, not before `earliest_s`.
     fn first_s(&self, function: impl Fn(f64) -> f64, target: f64, earliest_s: f64) -> Option<f64> {
-        let longest_s = self.units.iter().map(|unit| unit.law.longest_s(unit.age_s)).fold(0.0, f64::max);
+        let longest_s = self
+            .units
+            .iter()
+            .map(|unit| unit.law.longest_s(unit.age_s))
+            .fold(0.0, f64::max);
         let longest_s = longest_s.min(NEVER_S);
         if self.staying.is_none() {
             let reaches = function(longest_s) >= target;
             return reaches.then(|| reached_s(function, target, earliest_s, longest_s));
         }
-        let place = |number: u32| longest_s.max(1.0).powf(f64::from(number) / f64::from(PLACES)) - 1.0;
+        let place = |number: u32| {
+            longest_s
+                .max(1.0)
+                .powf(f64::from(number) / f64::from(PLACES))
+                - 1.0
+        };
         let mut before_s = 0.0;
         for number in 0..=PLACES {
             let time_s = place(number);
@@ -219,7 +278,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The law of a number once so many more count with this probability; its last place stands for all beyond.
+/// The law of a number once so many more count with this probability; its last place stands for all
+/// beyond.
 fn also(law: &mut [f64], more: usize, probability: f64) {
     let last = law.len() - 1;
     for at in (0..last).rev() {

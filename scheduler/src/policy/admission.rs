@@ -8,7 +8,8 @@ use crate::event::Bag;
 pub enum Admission {
     /// Every job that makes sense; no deadline is promised.
     AcceptAll,
-    /// Also jobs with a deadline, if the calendar says that it can be kept (Wozniak et al., section 4).
+    /// Also jobs with a deadline, if the calendar says that it can be kept (Wozniak et al., section
+    /// 4).
     Calendar(Reckoning),
 }
 
@@ -47,7 +48,9 @@ impl Admission {
             return Err(Refused::Estimates { tasks, given });
         }
         match self {
-            Admission::AcceptAll if bag.terms.deadline.is_some() => Err(Refused::NoPromises(policy.to_owned())),
+            Admission::AcceptAll if bag.terms.deadline.is_some() => {
+                Err(Refused::NoPromises(policy.to_owned()))
+            }
             Admission::AcceptAll | Admission::Calendar(_) => Ok(()),
         }
     }
@@ -63,11 +66,15 @@ impl Admission {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Admission::AcceptAll => "every job that has tasks; no deadline is promised",
-            Admission::Calendar(Reckoning { calibrated: false, .. }) => {
+            Admission::Calendar(Reckoning {
+                calibrated: false, ..
+            }) => {
                 "a job with a deadline if all its tasks end in time by their estimates, behind everything that was \
                  accepted before; every other job that has tasks"
             }
-            Admission::Calendar(Reckoning { calibrated: true, .. }) => {
+            Admission::Calendar(Reckoning {
+                calibrated: true, ..
+            }) => {
                 "a job with a deadline if all its tasks end in time, behind everything that was accepted before, by \
                  estimates that are corrected by how good its user's were; every other job that has tasks"
             }

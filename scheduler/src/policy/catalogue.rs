@@ -1,4 +1,5 @@
-//! The one table of named policies: `--policy`, `deskgrid policy list`, the docs and the tests are made from it.
+//! The one table of named policies: `--policy`, `deskgrid policy list`, the docs and the tests are
+//! made from it.
 
 use common::Span;
 use common::job::{DEFAULT_POLICY, PROMISING_POLICY, SPECULATIVE_POLICY};
@@ -44,10 +45,21 @@ static CATALOGUE: &[Policy] = &[
         name: "PRI-CR-WAIT",
         source: "Kondo et al. 2004, section 4",
         summary: "PRI-CR, after ten minutes in which hosts are collected, or ten ready hosts for each task.",
-        placement: Placement::PriCrWait(PriCrWait { wait: Span::from_secs(600), ratio: 10.0 }),
+        placement: Placement::PriCrWait(PriCrWait {
+            wait: Span::from_secs(600),
+            ratio: 10.0,
+        }),
         parameters: &[
-            Parameter { name: "wait", default: "600 s", meaning: "longest wait for more ready hosts" },
-            Parameter { name: "ratio", default: "10", meaning: "ready hosts per waiting task that end the wait" },
+            Parameter {
+                name: "wait",
+                default: "600 s",
+                meaning: "longest wait for more ready hosts",
+            },
+            Parameter {
+                name: "ratio",
+                default: "10",
+                meaning: "ready hosts per waiting task that end the wait",
+            },
         ],
         ..BASE
     },
@@ -87,7 +99,11 @@ static CATALOGUE: &[Policy] = &[
                 meaning: "which tasks are copied once hosts are to spare: those `started` from then on, or also the \
                           `running` ones",
             },
-            Parameter { name: "copies_max", default: "inf", meaning: "copies per task that a job may start" },
+            Parameter {
+                name: "copies_max",
+                default: "inf",
+                meaning: "copies per task that a job may start",
+            },
         ],
         ..PRED
     },
@@ -95,11 +111,18 @@ static CATALOGUE: &[Policy] = &[
         name: "EXCL-PRED-TO",
         source: "Kondo et al. 2004, section 6",
         summary: "EXCL-PRED; a task that is not done by the end predicted when it started is copied.",
-        replication: Replication::Timeout(Timeout { chain: true, requeue: Requeue::Any }),
+        replication: Replication::Timeout(Timeout {
+            chain: true,
+            requeue: Requeue::Any,
+        }),
         parameters: &[
             REVERT,
             REQUEUE,
-            Parameter { name: "chain", default: "yes", meaning: "whether copies have a timeout too (`yes` or `no`)" },
+            Parameter {
+                name: "chain",
+                default: "yes",
+                meaning: "whether copies have a timeout too (`yes` or `no`)",
+            },
         ],
         ..PRED
     },
@@ -153,13 +176,31 @@ static CATALOGUE: &[Policy] = &[
             windows: false,
         }),
         replication: Replication::Rescue,
-        limits: Limits::Policed(Policing { rule: Rule::Probabilistic, when: When::Needed }),
+        limits: Limits::Policed(Policing {
+            rule: Rule::Probabilistic,
+            when: When::Needed,
+        }),
         parameters: &[
-            Parameter { default: "probabilistic", ..POLICING },
-            Parameter { default: "needed", ..WHEN },
-            Parameter { default: "yes", ..CALIBRATED },
-            Parameter { default: "yes", ..INFLATED },
-            Parameter { default: "longest-first", ..STACKING },
+            Parameter {
+                default: "probabilistic",
+                ..POLICING
+            },
+            Parameter {
+                default: "needed",
+                ..WHEN
+            },
+            Parameter {
+                default: "yes",
+                ..CALIBRATED
+            },
+            Parameter {
+                default: "yes",
+                ..INFLATED
+            },
+            Parameter {
+                default: "longest-first",
+                ..STACKING
+            },
             LIMITS,
             WINDOWS,
         ],
@@ -175,66 +216,123 @@ static CATALOGUE: &[Policy] = &[
         "SRPTxFCFS",
         "Petrou et al. 2004, section 3.3",
         "What is requested before what is only disclosed, the shortest first; a request takes the place of disclosed work.",
-        Batchactive { requested: Requested::Srpt, disclosed: Disclosed::Fcfs },
+        Batchactive {
+            requested: Requested::Srpt,
+            disclosed: Disclosed::Fcfs,
+        },
     ),
     batchactive(
         "FCFSxFCFS",
         "Petrou et al. 2004, section 3.3",
         "What is requested before what is only disclosed, by time; a request takes the place of disclosed work.",
-        Batchactive { requested: Requested::Fcfs, disclosed: Disclosed::Fcfs },
+        Batchactive {
+            requested: Requested::Fcfs,
+            disclosed: Disclosed::Fcfs,
+        },
     ),
     batchactive(
         "SRPTxNEED",
         "deskgrid: SRPTxFCFS with disclosed tasks by predicted need",
         "As SRPTxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
-        Batchactive { requested: Requested::Srpt, disclosed: NEED },
+        Batchactive {
+            requested: Requested::Srpt,
+            disclosed: NEED,
+        },
     ),
     batchactive(
         SPECULATIVE_POLICY,
         "deskgrid: FCFSxFCFS with disclosed tasks by predicted need",
         "As FCFSxFCFS, but disclosed tasks go by how likely they are needed next: how many come before it in its job, and \
          how often its user used to go on.",
-        Batchactive { requested: Requested::Fcfs, disclosed: NEED },
+        Batchactive {
+            requested: Requested::Fcfs,
+            disclosed: NEED,
+        },
     ),
     batchactive(
         "INTERACTIVE-SRPT",
         "Petrou et al. 2004, section 2",
         "Only what is requested runs, the shortest first.",
-        Batchactive { requested: Requested::Srpt, disclosed: Disclosed::Held },
+        Batchactive {
+            requested: Requested::Srpt,
+            disclosed: Disclosed::Held,
+        },
     ),
     batchactive(
         "INTERACTIVE-FCFS",
         "Petrou et al. 2004, section 2",
         "Only what is requested runs, by time.",
-        Batchactive { requested: Requested::Fcfs, disclosed: Disclosed::Held },
+        Batchactive {
+            requested: Requested::Fcfs,
+            disclosed: Disclosed::Held,
+        },
     ),
     batchactive(
         "BATCH-SRPT",
         "Petrou et al. 2004, section 2",
         "What is disclosed runs as if it were requested, the shortest first.",
-        Batchactive { requested: Requested::Srpt, disclosed: Disclosed::AsRequested },
+        Batchactive {
+            requested: Requested::Srpt,
+            disclosed: Disclosed::AsRequested,
+        },
     ),
     batchactive(
         "BATCH-FCFS",
         "Petrou et al. 2004, section 2",
         "What is disclosed runs as if it were requested, by time.",
-        Batchactive { requested: Requested::Fcfs, disclosed: Disclosed::AsRequested },
+        Batchactive {
+            requested: Requested::Fcfs,
+            disclosed: Disclosed::AsRequested,
+        },
     ),
     policed(
         "CALENDAR-HARD",
         Rule::Hard,
-        &[Parameter { default: "hard", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS, WINDOWS],
+        &[
+            Parameter {
+                default: "hard",
+                ..POLICING
+            },
+            ALWAYS,
+            AS_IS,
+            BARE,
+            GIVEN,
+            LIMITS,
+            WINDOWS,
+        ],
     ),
     policed(
         "CALENDAR-GRACE",
         Rule::Grace(0.5),
-        &[Parameter { default: "grace0.5", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS, WINDOWS],
+        &[
+            Parameter {
+                default: "grace0.5",
+                ..POLICING
+            },
+            ALWAYS,
+            AS_IS,
+            BARE,
+            GIVEN,
+            LIMITS,
+            WINDOWS,
+        ],
     ),
     policed(
         "CALENDAR-PROB",
         Rule::Probabilistic,
-        &[Parameter { default: "probabilistic", ..POLICING }, ALWAYS, AS_IS, BARE, GIVEN, LIMITS, WINDOWS],
+        &[
+            Parameter {
+                default: "probabilistic",
+                ..POLICING
+            },
+            ALWAYS,
+            AS_IS,
+            BARE,
+            GIVEN,
+            LIMITS,
+            WINDOWS,
+        ],
     ),
     Policy {
         name: "AVG",
@@ -255,34 +353,77 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 5.4",
         summary: "PRED; predictions are corrected by how good earlier ones were.",
         width: Width::Soonest(BIASED),
-        parameters: &[Parameter { default: "learned", ..CORRECTION }, UNLOCKED, RISKLESS, FREE, RANKS],
+        parameters: &[
+            Parameter {
+                default: "learned",
+                ..CORRECTION
+            },
+            UNLOCKED,
+            RISKLESS,
+            FREE,
+            RANKS,
+        ],
         ..MALLEABLE
     },
     Policy {
         name: "BIAS-PAPER",
         source: "Downey 1997, section 5.4",
         summary: "PRED; predictions are corrected by the paper's line.",
-        width: Width::Soonest(Soonest { correction: Correction::Paper, ..Soonest::PLAIN }),
-        parameters: &[Parameter { default: "paper", ..CORRECTION }, UNLOCKED, RISKLESS, FREE, RANKS],
+        width: Width::Soonest(Soonest {
+            correction: Correction::Paper,
+            ..Soonest::PLAIN
+        }),
+        parameters: &[
+            Parameter {
+                default: "paper",
+                ..CORRECTION
+            },
+            UNLOCKED,
+            RISKLESS,
+            FREE,
+            RANKS,
+        ],
         ..MALLEABLE
     },
     Policy {
         name: "BIAS-LOCK",
         source: "Downey 1997, section 6.1",
         summary: "BIAS; who held out starts on just as many hosts as it held out for.",
-        width: Width::Soonest(Soonest { lock: true, ..BIASED }),
-        parameters: &[Parameter { default: "learned", ..CORRECTION }, LOCKED, RISKLESS, FREE, RANKS],
+        width: Width::Soonest(Soonest {
+            lock: true,
+            ..BIASED
+        }),
+        parameters: &[
+            Parameter {
+                default: "learned",
+                ..CORRECTION
+            },
+            LOCKED,
+            RISKLESS,
+            FREE,
+            RANKS,
+        ],
         ..MALLEABLE
     },
     Policy {
         name: "BIAS-LOCK-RISK",
         source: "Downey 1997, section 6.1",
         summary: "BIAS-LOCK; only who should save more than a fifth of the run time holds out.",
-        width: Width::Soonest(Soonest { lock: true, risk: 0.2, ..BIASED }),
+        width: Width::Soonest(Soonest {
+            lock: true,
+            risk: 0.2,
+            ..BIASED
+        }),
         parameters: &[
-            Parameter { default: "learned", ..CORRECTION },
+            Parameter {
+                default: "learned",
+                ..CORRECTION
+            },
             LOCKED,
-            Parameter { default: "0.2", ..RISK },
+            Parameter {
+                default: "0.2",
+                ..RISK
+            },
             FREE,
             RANKS,
         ],
@@ -307,13 +448,28 @@ static CATALOGUE: &[Policy] = &[
         name: "PRICED",
         source: "deskgrid: named, but not tried, in Downey 1997, section 6.1",
         summary: "PRED; a job's waiting counts once more for each job that waits behind it.",
-        width: Width::Soonest(Soonest { price: 1.0, ..Soonest::PLAIN }),
-        parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, Parameter { default: "1", ..PRICE }, RANKS],
+        width: Width::Soonest(Soonest {
+            price: 1.0,
+            ..Soonest::PLAIN
+        }),
+        parameters: &[
+            AS_PREDICTED,
+            UNLOCKED,
+            RISKLESS,
+            Parameter {
+                default: "1",
+                ..PRICE
+            },
+            RANKS,
+        ],
         ..MALLEABLE
     },
 ];
 
-const BIASED: Soonest = Soonest { correction: Correction::Learned, ..Soonest::PLAIN };
+const BIASED: Soonest = Soonest {
+    correction: Correction::Learned,
+    ..Soonest::PLAIN
+};
 
 const CORRECTION: Parameter = Parameter {
     name: "correction",
@@ -346,13 +502,29 @@ const RANKS: Parameter = Parameter {
               on as many hosts teach (`learned`)",
 };
 
-const AS_PREDICTED: Parameter = Parameter { default: "none", ..CORRECTION };
-const UNLOCKED: Parameter = Parameter { default: "no", ..LOCK };
-const LOCKED: Parameter = Parameter { default: "yes", ..LOCK };
-const RISKLESS: Parameter = Parameter { default: "0", ..RISK };
-const FREE: Parameter = Parameter { default: "0", ..PRICE };
+const AS_PREDICTED: Parameter = Parameter {
+    default: "none",
+    ..CORRECTION
+};
+const UNLOCKED: Parameter = Parameter {
+    default: "no",
+    ..LOCK
+};
+const LOCKED: Parameter = Parameter {
+    default: "yes",
+    ..LOCK
+};
+const RISKLESS: Parameter = Parameter {
+    default: "0",
+    ..RISK
+};
+const FREE: Parameter = Parameter {
+    default: "0",
+    ..PRICE
+};
 
-/// What the rows for jobs of many ranks have in common. All ranks go at the pace of the slowest host.
+/// What the rows for jobs of many ranks have in common. All ranks go at the pace of the slowest
+/// host.
 const MALLEABLE: Policy = Policy {
     placement: Placement::PriCr,
     width: Width::Soonest(Soonest::PLAIN),
@@ -405,10 +577,22 @@ const WINDOWS: Parameter = Parameter {
               how the host was recorded to be available (`yes` or `no`)",
 };
 
-const ALWAYS: Parameter = Parameter { default: "always", ..WHEN };
-const AS_IS: Parameter = Parameter { default: "no", ..CALIBRATED };
-const BARE: Parameter = Parameter { default: "no", ..INFLATED };
-const GIVEN: Parameter = Parameter { default: "given", ..STACKING };
+const ALWAYS: Parameter = Parameter {
+    default: "always",
+    ..WHEN
+};
+const AS_IS: Parameter = Parameter {
+    default: "no",
+    ..CALIBRATED
+};
+const BARE: Parameter = Parameter {
+    default: "no",
+    ..INFLATED
+};
+const GIVEN: Parameter = Parameter {
+    default: "given",
+    ..STACKING
+};
 
 /// What the rows with a calendar have in common.
 const CALENDAR: Policy = Policy {
@@ -422,8 +606,14 @@ const CALENDAR: Policy = Policy {
     placement: Placement::Calendar,
     limits: Limits::Policed(Policing::OFF),
     parameters: &[
-        Parameter { default: "off", ..POLICING },
-        Parameter { default: "needed", ..WHEN },
+        Parameter {
+            default: "off",
+            ..POLICING
+        },
+        Parameter {
+            default: "needed",
+            ..WHEN
+        },
         AS_IS,
         BARE,
         GIVEN,
@@ -439,7 +629,10 @@ const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter
         source: "Wozniak et al., section 4, equations 2 to 4",
         summary: "Deadlines are promised by estimates as they are given; what exceeds its estimate may be killed whenever \
                   a bag arrives.",
-        limits: Limits::Policed(Policing { rule, when: When::Always }),
+        limits: Limits::Policed(Policing {
+            rule,
+            when: When::Always,
+        }),
         parameters,
         ..CALENDAR
     }
@@ -448,12 +641,28 @@ const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter
 /// A task that is needed after another one has half the weight.
 const NEED: Disclosed = Disclosed::Need { later: 50 };
 
-const fn batchactive(name: &'static str, source: &'static str, summary: &'static str, answer: Batchactive) -> Policy {
+const fn batchactive(
+    name: &'static str,
+    source: &'static str,
+    summary: &'static str,
+    answer: Batchactive,
+) -> Policy {
     let ordering = Ordering::Batchactive(answer);
     let placement = Placement::PriCr;
-    let parameters: &[Parameter] =
-        if matches!(answer.disclosed, Disclosed::Need { .. }) { &[LATER, WITH] } else { &[WITH] };
-    Policy { name, source, summary, ordering, placement, parameters, ..BASE }
+    let parameters: &[Parameter] = if matches!(answer.disclosed, Disclosed::Need { .. }) {
+        &[LATER, WITH]
+    } else {
+        &[WITH]
+    };
+    Policy {
+        name,
+        source,
+        summary,
+        ordering,
+        placement,
+        parameters,
+        ..BASE
+    }
 }
 
 const LATER: Parameter = Parameter {
@@ -496,7 +705,10 @@ const BASE: Policy = Policy {
 };
 
 /// What the rows of the makespan prediction have in common.
-const PRED: Policy = Policy { placement: Placement::ExclPred(ExclPred { revert: 0.0 }), ..BASE };
+const PRED: Policy = Policy {
+    placement: Placement::ExclPred(ExclPred { revert: 0.0 }),
+    ..BASE
+};
 
 const fn excl_s(name: &'static str, sds: f64, default: &'static str) -> Policy {
     Policy {
@@ -505,10 +717,22 @@ const fn excl_s(name: &'static str, sds: f64, default: &'static str) -> Policy {
         summary: "PRI-CR without the hosts that are slow among all hosts.",
         placement: Placement::ExclS(ExclS { sds }),
         parameters: match default.as_bytes() {
-            b"1.5" => &[Parameter { default: "1.5", ..SDS }],
-            b"1" => &[Parameter { default: "1", ..SDS }],
-            b"0.5" => &[Parameter { default: "0.5", ..SDS }],
-            _ => &[Parameter { default: "0.25", ..SDS }],
+            b"1.5" => &[Parameter {
+                default: "1.5",
+                ..SDS
+            }],
+            b"1" => &[Parameter {
+                default: "1",
+                ..SDS
+            }],
+            b"0.5" => &[Parameter {
+                default: "0.5",
+                ..SDS
+            }],
+            _ => &[Parameter {
+                default: "0.25",
+                ..SDS
+            }],
         },
         ..BASE
     }
@@ -525,7 +749,8 @@ pub fn catalogue() -> &'static [Policy] {
     CATALOGUE
 }
 
-/// The policy of this name, with the parameters that it gives; none where that makes no sense (see [`super::parse`]).
+/// The policy of this name, with the parameters that it gives; none where that makes no sense (see
+/// [`super::parse`]).
 pub fn policy(name: &str) -> Option<Policy> {
     super::parse(name).ok()
 }

@@ -12,21 +12,23 @@ use super::policing::Policing;
 pub enum Limits {
     /// The job's own timeout, if it has one; the attempt is killed then and counts as failed.
     Fixed,
-    /// TOptimal (Gainaru et al. 2019): the sequence that costs the least for what the job's runs so far teach. Who is killed
-    /// at a limit is tried again with the next, and has not failed.
+    /// TOptimal (Gainaru et al. 2019): the sequence that costs the least for what the job's runs so
+    /// far teach. Who is killed at a limit is tried again with the next, and has not failed.
     TimeOptimal,
     /// ATOptimal: the same where small work fills what an attempt leaves of its time.
     Adaptive {
         /// Rate of small work, by processor, from 0 to below 1.
         zeta: f64,
     },
-    /// As [`Limits::Fixed`]; and attempts of promised jobs that exceed their estimates may be killed when another bag arrives.
+    /// As [`Limits::Fixed`]; and attempts of promised jobs that exceed their estimates may be
+    /// killed when another bag arrives.
     Policed(Policing),
-    /// The same; and attempts of promised jobs get limits from the sequence that costs the least for what past runs of the
-    /// same user and program teach, at the present rate of small work. Who is killed at a limit has not failed.
+    /// The same; and attempts of promised jobs get limits from the sequence that costs the least
+    /// for what past runs of the same user and program teach, at the present rate of small work.
+    /// Who is killed at a limit has not failed.
     Learned(Policing),
-    /// The sequence that costs the least for what past runs of the same user and program, and the job's own, teach; only on
-    /// hosts of which it is known when their owners come back.
+    /// The sequence that costs the least for what past runs of the same user and program, and the
+    /// job's own, teach; only on hosts of which it is known when their owners come back.
     Windowed {
         /// Whether they are limits, and not only known for the choice of tasks.
         killing: bool,
@@ -37,21 +39,35 @@ pub enum Limits {
 const SHORTEST: Span = Span::from_secs(1);
 
 impl Limits {
-    /// The limit on a host of this speed, of a task that was killed after so much work (in seconds on a host of speed 1)
-    /// before. The job's own timeout holds in any case.
-    pub(crate) fn limit(self, rules: &Rules, lessons: &Lessons, killed_s: f64, speed: Speed) -> Option<Span> {
-        // What keeps its state goes on where it was: it has no run time that a limit could be learned from.
+    /// The limit on a host of this speed, of a task that was killed after so much work (in seconds
+    /// on a host of speed 1) before. The job's own timeout holds in any case.
+    pub(crate) fn limit(
+        self,
+        rules: &Rules,
+        lessons: &Lessons,
+        killed_s: f64,
+        speed: Speed,
+    ) -> Option<Span> {
+        // What keeps its state goes on where it was: it has no run time that a limit could be
+        // learned from.
         if !self.learns() || rules.checkpoint {
             return rules.timeout;
         }
-        let learned =
-            lessons.limit_s(killed_s).map(|work_s| Span::from_secs_f64(work_s / speed.factor()).max(SHORTEST));
+        let learned = lessons
+            .limit_s(killed_s)
+            .map(|work_s| Span::from_secs_f64(work_s / speed.factor()).max(SHORTEST));
         rules.timeout.into_iter().chain(learned).min()
     }
 
     /// Whether limits come from what was learned.
     pub fn learns(self) -> bool {
-        matches!(self, Limits::TimeOptimal | Limits::Adaptive { .. } | Limits::Learned(_) | Limits::Windowed { .. })
+        matches!(
+            self,
+            Limits::TimeOptimal
+                | Limits::Adaptive { .. }
+                | Limits::Learned(_)
+                | Limits::Windowed { .. }
+        )
     }
 
     /// The rate of small work that it reckons with, where this is the present one.
@@ -59,13 +75,19 @@ impl Limits {
         match self {
             Limits::Adaptive { zeta } => zeta,
             Limits::Learned(_) => present,
-            Limits::Fixed | Limits::TimeOptimal | Limits::Policed(_) | Limits::Windowed { .. } => 0.0,
+            Limits::Fixed | Limits::TimeOptimal | Limits::Policed(_) | Limits::Windowed { .. } => {
+                0.0
+            }
         }
     }
 
     /// How estimates are enforced.
     pub(crate) fn policing(self) -> Policing {
-        if let Limits::Policed(policing) | Limits::Learned(policing) = self { policing } else { Policing::OFF }
+        if let Limits::Policed(policing) | Limits::Learned(policing) = self {
+            policing
+        } else {
+            Policing::OFF
+        }
     }
 
     pub(crate) fn describe(self) -> &'static str {

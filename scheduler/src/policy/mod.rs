@@ -1,6 +1,6 @@
-//! A policy is a composition: one answer to each of six questions. The answers are small enums in files of their own,
-//! the named compositions rows of one [`catalogue()`]. Answers see plain values or a read-only view and propose; the
-//! scheduler checks and applies.
+//! A policy is a composition: one answer to each of six questions. The answers are small enums in
+//! files of their own, the named compositions rows of one [`catalogue()`]. Answers see plain values
+//! or a read-only view and propose; the scheduler checks and applies.
 
 use common::Span;
 
@@ -62,7 +62,8 @@ pub struct Parameter {
 }
 
 impl Policy {
-    /// How often a host should report while it holds an attempt of a job with this policy, where that matters.
+    /// How often a host should report while it holds an attempt of a job with this policy, where
+    /// that matters.
     pub fn reports(&self) -> Option<Span> {
         match self.replication {
             Replication::Gain(_) => Some(Span::from_secs(5)),
@@ -70,9 +71,12 @@ impl Policy {
         }
     }
 
-    /// Whether it tells what is needed from what may be: else whoever only discloses would go before those who pay.
+    /// Whether it tells what is needed from what may be: else whoever only discloses would go
+    /// before those who pay.
     pub fn tells_disclosed(&self) -> bool {
-        self.ordering.batchactive().is_some_and(|answer| answer.disclosed != ordering::Disclosed::AsRequested)
+        self.ordering
+            .batchactive()
+            .is_some_and(|answer| answer.disclosed != ordering::Disclosed::AsRequested)
     }
 
     /// The six questions, each with this policy's answer.

@@ -1,5 +1,5 @@
-//! Who is killed to make room for a new bag? (Wozniak, Jiang and Striegel, section 4, equations 2 to 4.) Only attempts
-//! that have run for longer than was estimated, and only when a bag arrives.
+//! Who is killed to make room for a new bag? (Wozniak, Jiang and Striegel, section 4, equations 2
+//! to 4.) Only attempts that have run for longer than was estimated, and only when a bag arrives.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::parse::{one_of, rule};
 
-/// Which attempts beyond their estimate are killed. As text it is the rule, and where it does not say `:always` it is only
-/// when needed: `hard`, `grace0.25:always`.
+/// Which attempts beyond their estimate are killed. As text it is the rule, and where it does not
+/// say `:always` it is only when needed: `hard`, `grace0.25:always`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Policing {
@@ -38,12 +38,14 @@ pub enum Rule {
 pub enum When {
     /// Always, all of those that may be.
     Always,
-    /// Only if it would be refused otherwise, and is not then; and no more than that takes, the farthest beyond first.
+    /// Only if it would be refused otherwise, and is not then; and no more than that takes, the
+    /// farthest beyond first.
     Needed,
 }
 
 impl Rule {
-    /// The probability with which an attempt is killed that was to take `estimate_s` and has run for `elapsed_s`.
+    /// The probability with which an attempt is killed that was to take `estimate_s` and has run
+    /// for `elapsed_s`.
     pub fn chance(self, estimate_s: f64, elapsed_s: f64) -> f64 {
         let sure = |yes: bool| if yes { 1.0 } else { 0.0 };
         match self {
@@ -90,16 +92,34 @@ impl fmt::Display for Policing {
             Rule::Grace(part) => write!(f, "grace{part}")?,
             Rule::Probabilistic => write!(f, "probabilistic")?,
         }
-        write!(f, ":{}", if self.when == When::Always { "always" } else { "needed" })
+        write!(
+            f,
+            ":{}",
+            if self.when == When::Always {
+                "always"
+            } else {
+                "needed"
+            }
+        )
     }
 }
 
 impl Policing {
     /// Nobody is killed.
-    pub const OFF: Policing = Policing { rule: Rule::Off, when: When::Needed };
+    pub const OFF: Policing = Policing {
+        rule: Rule::Off,
+        when: When::Needed,
+    };
 
-    /// Whether the attempt is killed now, if the occasion allows it. The dice are the attempt and the time.
-    pub(crate) fn condemns(self, attempt: AttemptId, now: Time, estimate_s: f64, elapsed_s: f64) -> bool {
+    /// Whether the attempt is killed now, if the occasion allows it. The dice are the attempt and
+    /// the time.
+    pub(crate) fn condemns(
+        self,
+        attempt: AttemptId,
+        now: Time,
+        estimate_s: f64,
+        elapsed_s: f64,
+    ) -> bool {
         let chance = self.rule.chance(estimate_s, elapsed_s);
         chance > 0.0 && uniform(attempt, now) < chance
     }
@@ -107,7 +127,9 @@ impl Policing {
     pub(crate) fn describe(self) -> &'static str {
         match (self.rule, self.when) {
             (Rule::Off, _) => "none: what exceeds its estimate goes on",
-            (Rule::Hard, When::Always) => "whenever a bag arrives, all that exceed their estimate are killed",
+            (Rule::Hard, When::Always) => {
+                "whenever a bag arrives, all that exceed their estimate are killed"
+            }
             (Rule::Grace(_), When::Always) => {
                 "whenever a bag arrives, all that exceed their estimate by more than a grace are killed"
             }
@@ -129,10 +151,16 @@ impl Policing {
     }
 }
 
-/// A number between 0 and 1 that looks random and depends on nothing but these two (the finaliser of SplitMix64).
+/// A number between 0 and 1 that looks random and depends on nothing but these two (the finaliser
+/// of SplitMix64).
 fn uniform(attempt: AttemptId, now: Time) -> f64 {
     let mut mixed = 0_u64;
-    let parts = [u64::from(attempt.task.job.0), u64::from(attempt.task.index), u64::from(attempt.number), now.0];
+    let parts = [
+        u64::from(attempt.task.job.0),
+        u64::from(attempt.task.index),
+        u64::from(attempt.number),
+        now.0,
+    ];
     for part in parts {
         mixed = (mixed ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -150,17 +178,24 @@ mod tests {
     use super::*;
 
     fn attempt(index: u32) -> AttemptId {
-        AttemptId { task: TaskId::new(JobId(7), index), number: 1, incarnation: Incarnation(1) }
+        AttemptId {
+            task: TaskId::new(JobId(7), index),
+            number: 1,
+            incarnation: Incarnation(1),
+        }
     }
 
     #[test]
     fn the_dice_are_fair() {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let drawn: Vec<f64> =
-            (0..20_000).map(|at| uniform(attempt(at % 40), Time(u64::from(at) * 1_000_003))).collect();
+        let drawn: Vec<f64> = (0..20_000)
+            .map(|at| uniform(attempt(at % 40), Time(u64::from(at) * 1_000_003)))
+            .collect();
         let squares: Vec<f64> = drawn.iter().map(|value| value * value).collect();
         assert!((mean(&drawn) - 0.5).abs() < 0.01 && (mean(&squares) - 1.0 / 3.0).abs() < 0.01);
-        let low = (0..1_000).filter(|index| uniform(attempt(*index), Time(5)) < 0.25).count();
+        let low = (0..1_000)
+            .filter(|index| uniform(attempt(*index), Time(5)) < 0.25)
+            .count();
         assert!((200..300).contains(&low), "{low} of 1000");
     }
 
@@ -176,7 +211,11 @@ mod tests {
             assert_eq!(policing, Policing { rule, when });
             assert_eq!(policing.to_string().parse(), Ok(policing));
         }
-        for (text, wanted) in [("soft", "`hard`"), ("gracex", "`grace0.25`"), ("hard:often", "`always` or `needed`")] {
+        for (text, wanted) in [
+            ("soft", "`hard`"),
+            ("gracex", "`grace0.25`"),
+            ("hard:often", "`always` or `needed`"),
+        ] {
             let why = text.parse::<Policing>().unwrap_err();
             assert!(why.contains(text) && why.contains(wanted), "{why}");
         }

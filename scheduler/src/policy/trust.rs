@@ -1,10 +1,11 @@
-//! How far are results believed? A ballot counts which results of a task agree, and a host earns with results that agreed
-//! that most of its results are believed alone; some are audited all the same. After BOINC's adaptive replication (D. P.
-//! Anderson, "BOINC: A Platform for Volunteer Computing", 2019). What is not here: comparing, and what follows.
+//! How far are results believed? A ballot counts which results of a task agree, and a host earns
+//! with results that agreed that most of its results are believed alone; some are audited all the
+//! same. After BOINC's adaptive replication (D. P. Anderson, "BOINC: A Platform for Volunteer
+//! Computing", 2019). What is not here: comparing, and what follows.
 //!
-//! Readings: only results that were compared with others' count; a host with n of them in a row, n at least
-//! [`TRUSTED_FROM`], is audited with a chance of 1/n. Agreeing need not be transitive: the quorum is of results that agree
-//! with one of them.
+//! Readings: only results that were compared with others' count; a host with n of them in a row, n
+//! at least [`TRUSTED_FROM`], is audited with a chance of 1/n. Agreeing need not be transitive: the
+//! quorum is of results that agree with one of them.
 
 use common::{AttemptId, HostId};
 
@@ -40,12 +41,22 @@ impl Ballot {
         &self.votes
     }
 
-    /// Adds a result; it is compared at once where it is the first. One that is there already is not added again.
+    /// Adds a result; it is compared at once where it is the first. One that is there already is
+    /// not added again.
     pub fn add(&mut self, attempt: AttemptId, host: HostId, party: HostId) -> bool {
-        let new = self.votes.iter().all(|vote| vote.attempt.number != attempt.number);
+        let new = self
+            .votes
+            .iter()
+            .all(|vote| vote.attempt.number != attempt.number);
         if new {
             let compared = self.votes.is_empty();
-            self.votes.push(Vote { attempt, host, party, compared, agrees: Vec::new() });
+            self.votes.push(Vote {
+                attempt,
+                host,
+                party,
+                compared,
+                agrees: Vec::new(),
+            });
         }
         new
     }
@@ -54,12 +65,23 @@ impl Ballot {
     pub fn compared(&mut self, number: u32, agrees: &[u32]) {
         let there: Vec<u32> = self.votes.iter().map(|vote| vote.attempt.number).collect();
         let agrees = |other: u32| other != number && agrees.contains(&other);
-        let Some(vote) = self.votes.iter_mut().find(|v| v.attempt.number == number && !v.compared) else { return };
+        let Some(vote) = self
+            .votes
+            .iter_mut()
+            .find(|v| v.attempt.number == number && !v.compared)
+        else {
+            return;
+        };
         vote.compared = true;
-        vote.agrees.extend(there.iter().copied().filter(|other| agrees(*other)));
+        vote.agrees
+            .extend(there.iter().copied().filter(|other| agrees(*other)));
         vote.agrees.sort_unstable();
         vote.agrees.dedup();
-        for other in self.votes.iter_mut().filter(|vote| agrees(vote.attempt.number)) {
+        for other in self
+            .votes
+            .iter_mut()
+            .filter(|vote| agrees(vote.attempt.number))
+        {
             if let Err(at) = other.agrees.binary_search(&number) {
                 other.agrees.insert(at, number);
             }
@@ -73,7 +95,10 @@ impl Ballot {
 
     /// The parties that agree with a result, its own among them.
     fn backing(&self, vote: &Vote) -> usize {
-        let others = vote.agrees.iter().filter_map(|number| self.votes.iter().find(|v| v.attempt.number == *number));
+        let others = vote
+            .agrees
+            .iter()
+            .filter_map(|number| self.votes.iter().find(|v| v.attempt.number == *number));
         let mut parties: Vec<HostId> = others.chain([vote]).map(|vote| vote.party).collect();
         parties.sort_unstable();
         parties.dedup();
@@ -82,14 +107,21 @@ impl Ballot {
 
     /// How many parties agree with the result that most agree with.
     pub fn lead(&self) -> usize {
-        self.votes.iter().filter(|vote| vote.compared).map(|vote| self.backing(vote)).max().unwrap_or(0)
+        self.votes
+            .iter()
+            .filter(|vote| vote.compared)
+            .map(|vote| self.backing(vote))
+            .max()
+            .unwrap_or(0)
     }
 
-    /// The result that counts, with the numbers of those that agree with it (its own among them), once so many parties
-    /// agree; of several such results the one with the most parties, then the earliest attempt.
+    /// The result that counts, with the numbers of those that agree with it (its own among them),
+    /// once so many parties agree; of several such results the one with the most parties, then the
+    /// earliest attempt.
     pub fn winner(&self, size: u32) -> Option<(AttemptId, Vec<u32>)> {
         let compared = self.votes.iter().filter(|vote| vote.compared);
-        let best = compared.max_by_key(|vote| (self.backing(vote), std::cmp::Reverse(vote.attempt.number)))?;
+        let best = compared
+            .max_by_key(|vote| (self.backing(vote), std::cmp::Reverse(vote.attempt.number)))?;
         let agreeing = || {
             let mut numbers = best.agrees.clone();
             numbers.push(best.attempt.number);
@@ -105,16 +137,23 @@ impl Ballot {
     }
 }
 
-/// Whether a result of a host of so many agreeing results in a row is to be compared with others'. The draw depends on
-/// nothing that the host knows: `seed` is the master's secret.
+/// Whether a result of a host of so many agreeing results in a row is to be compared with others'.
+/// The draw depends on nothing that the host knows: `seed` is the master's secret.
 pub fn audited(seed: u64, attempt: AttemptId, valid: u32) -> bool {
     valid < TRUSTED_FROM || draw(seed, attempt).is_multiple_of(u64::from(valid))
 }
 
 /// A number that looks like chance, the same for the same attempt (splitmix64 over its parts).
 fn draw(seed: u64, attempt: AttemptId) -> u64 {
-    let parts = [attempt.task.job.0, attempt.task.index, attempt.number, attempt.incarnation.0];
-    parts.into_iter().fold(seed, |state, part| mix(state ^ u64::from(part)))
+    let parts = [
+        attempt.task.job.0,
+        attempt.task.index,
+        attempt.number,
+        attempt.incarnation.0,
+    ];
+    parts
+        .into_iter()
+        .fold(seed, |state, part| mix(state ^ u64::from(part)))
 }
 
 fn mix(state: u64) -> u64 {
@@ -131,15 +170,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn attempt(index: u32, number: u32) -> AttemptId {
-        AttemptId { task: TaskId::new(JobId(3), index), number, incarnation: Incarnation(2) }
+        AttemptId {
+            task: TaskId::new(JobId(3), index),
+            number,
+            incarnation: Incarnation(2),
+        }
     }
 
     /// A ballot of results that each say `class`, from hosts of these parties.
     fn ballot(results: &[(u32, u32)]) -> Ballot {
         let mut ballot = Ballot::default();
         for (number, (party, class)) in (1..).zip(results) {
-            let agrees: Vec<u32> =
-                (1..number).zip(results).filter(|(_, (_, other))| other == class).map(|(number, _)| number).collect();
+            let agrees: Vec<u32> = (1..number)
+                .zip(results)
+                .filter(|(_, (_, other))| other == class)
+                .map(|(number, _)| number)
+                .collect();
             ballot.add(attempt(1, number), HostId(number), HostId(*party));
             ballot.compared(number, &agrees);
         }

@@ -1,5 +1,5 @@
-//! How many hosts should a job hold out for? Only the job at the head of its queue decides, and nobody passes it. What is not
-//! here: when so many hosts will be free (`malleable`).
+//! How many hosts should a job hold out for? Only the job at the head of its queue decides, and
+//! nobody passes it. What is not here: when so many hosts will be free (`malleable`).
 
 use crate::malleable::{Bias, Malleable, corrected_s};
 
@@ -27,7 +27,8 @@ pub type Waits<'a> = dyn Fn(u32, u32) -> Vec<Option<f64>> + 'a;
 pub struct Soonest {
     /// What becomes of predictions first.
     pub correction: Correction,
-    /// Whether a job that held out starts on just as many hosts as it held out for, even if more are free by then.
+    /// Whether a job that held out starts on just as many hosts as it held out for, even if more
+    /// are free by then.
     pub lock: bool,
     /// Whoever would save less than this part of the run time does not hold out.
     pub risk: f64,
@@ -53,7 +54,12 @@ const SOONEST_S: f64 = 1.0;
 
 impl Soonest {
     /// Predictions as they are, and nothing else.
-    pub const PLAIN: Soonest = Soonest { correction: Correction::None, lock: false, risk: 0.0, price: 0.0 };
+    pub const PLAIN: Soonest = Soonest {
+        correction: Correction::None,
+        lock: false,
+        risk: 0.0,
+        price: 0.0,
+    };
 }
 
 /// What is to be decided.
@@ -137,18 +143,26 @@ impl Question<'_> {
 
     fn way(&self, hosts: u32, predicted_s: f64, line: Option<(f64, f64)>) -> Way {
         let wait_s = line.map_or(predicted_s, |line| corrected_s(line, predicted_s));
-        Way { hosts, wait_s, predicted_s, run_s: self.job.run_s(hosts) }
+        Way {
+            hosts,
+            wait_s,
+            predicted_s,
+            run_s: self.job.run_s(hosts),
+        }
     }
 }
 
 impl Width {
-    /// Decides. `waits` tells for each number of hosts between two in how many seconds they should be free, where that will
-    /// ever be. None where the job can neither start nor ever have enough hosts.
+    /// Decides. `waits` tells for each number of hosts between two in how many seconds they should
+    /// be free, where that will ever be. None where the job can neither start nor ever have enough
+    /// hosts.
     pub fn choose(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Option<Choice> {
         let now = asked.now();
         match (self, now) {
             (Width::Rigid | Width::Average, Some(hosts)) => Some(Choice::Start(hosts)),
-            (_, Some(hosts)) if hosts >= asked.most && !self.locked(asked) => Some(Choice::Start(hosts)),
+            (_, Some(hosts)) if hosts >= asked.most && !self.locked(asked) => {
+                Some(Choice::Start(hosts))
+            }
             (Width::Patient { k }, Some(hosts)) => Some(patient(*k, asked, hosts)),
             (Width::Soonest(way), _) => way.choose(asked, waits),
             (_, None) => Some(Choice::Hold(enough(asked, waits)?)),
@@ -199,9 +213,20 @@ fn patient(k: f64, asked: &Question<'_>, hosts: u32) -> Choice {
 
 impl Question<'_> {
     fn hold(&self, way: &Way) -> Holdout {
-        let Way { hosts, wait_s, predicted_s, .. } = *way;
+        let Way {
+            hosts,
+            wait_s,
+            predicted_s,
+            ..
+        } = *way;
         let until_s = self.now_s + wait_s.max(SOONEST_S);
-        Holdout { hosts, since_s: self.now_s, expected_s: wait_s, predicted_s, until_s }
+        Holdout {
+            hosts,
+            since_s: self.now_s,
+            expected_s: wait_s,
+            predicted_s,
+            until_s,
+        }
     }
 }
 
@@ -216,10 +241,15 @@ impl Soonest {
         }
         let ways = self.ways(asked, waits);
         let best = self.best(asked, &ways)?;
-        Some(if now == Some(best.hosts) { Choice::Start(best.hosts) } else { Choice::Hold(asked.hold(best)) })
+        Some(if now == Some(best.hosts) {
+            Choice::Start(best.hosts)
+        } else {
+            Choice::Hold(asked.hold(best))
+        })
     }
 
-    /// Every way to run that there is, by the number of hosts: first what could start at once, if anything.
+    /// Every way to run that there is, by the number of hosts: first what could start at once, if
+    /// anything.
     pub fn ways(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Vec<Way> {
         let line = match self.correction {
             Correction::None => None,
@@ -228,17 +258,37 @@ impl Soonest {
         };
         let now = asked.now();
         let first = now.map_or(asked.least.max(1), |hosts| hosts + 1);
-        let later = if first > asked.most { Vec::new() } else { waits(first, asked.most) };
-        let later = (first..).zip(later).filter_map(|(hosts, wait)| Some(asked.way(hosts, wait?, line)));
-        now.map(|hosts| asked.way(hosts, 0.0, None)).into_iter().chain(later).collect()
+        let later = if first > asked.most {
+            Vec::new()
+        } else {
+            waits(first, asked.most)
+        };
+        let later = (first..)
+            .zip(later)
+            .filter_map(|(hosts, wait)| Some(asked.way(hosts, wait?, line)));
+        now.map(|hosts| asked.way(hosts, 0.0, None))
+            .into_iter()
+            .chain(later)
+            .collect()
     }
 
-    /// The way that should end the soonest, or cost the least; of equals the one with the fewest hosts.
+    /// The way that should end the soonest, or cost the least; of equals the one with the fewest
+    /// hosts.
     pub fn best<'a>(&self, asked: &Question<'_>, ways: &'a [Way]) -> Option<&'a Way> {
         let dear = 1.0 + self.price * f64::from(asked.behind);
         let cost_s = |way: &Way| dear * way.wait_s + way.run_s;
-        let best = ways.iter().reduce(|best, way| if cost_s(way) < cost_s(best) { way } else { best })?;
+        let best = ways.iter().reduce(|best, way| {
+            if cost_s(way) < cost_s(best) {
+                way
+            } else {
+                best
+            }
+        })?;
         let at_once = ways.first().filter(|way| asked.now() == Some(way.hosts));
-        Some(at_once.filter(|way| way.run_s - cost_s(best) <= self.risk * way.run_s).unwrap_or(best))
+        Some(
+            at_once
+                .filter(|way| way.run_s - cost_s(best) <= self.risk * way.run_s)
+                .unwrap_or(best),
+        )
     }
 }

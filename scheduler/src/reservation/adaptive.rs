@@ -1,24 +1,41 @@
-//! The sequence of limits that costs the least where a stream of small work fills the gaps that limits leave. What is not
-//! here: the plain case (`sequence`), which bounds this one from below.
+//! The sequence of limits that costs the least where a stream of small work fills the gaps that
+//! limits leave. What is not here: the plain case (`sequence`), which bounds this one from below.
 
 use std::collections::BTreeMap;
 
 use super::grid::Grid;
 use super::sequence::{Sequence, costs, time_optimal};
 
-/// ATOptimal (Theorem 2): the sequence of least expected cost where small work arrives at `zeta` times the rate at which the
-/// processors compute, 0 up to but not 1. The programme looks at a state only if a lower bound of its cost leaves a chance.
+/// ATOptimal (Theorem 2): the sequence of least expected cost where small work arrives at `zeta`
+/// times the rate at which the processors compute, 0 up to but not 1. The programme looks at a
+/// state only if a lower bound of its cost leaves a chance.
 pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
     if grid.last() == 0 {
         return time_optimal(grid);
     }
     let zeta = zeta.clamp(0.0, LARGEST);
-    let mut search = Search { grid, zeta, plain: costs(grid).0, known: BTreeMap::new() };
-    let cost = search.least(State { done: 0, failed: 0, sum: 0 });
-    let mut state = State { done: 0, failed: 0, sum: 0 };
+    let mut search = Search {
+        grid,
+        zeta,
+        plain: costs(grid).0,
+        known: BTreeMap::new(),
+    };
+    let cost = search.least(State {
+        done: 0,
+        failed: 0,
+        sum: 0,
+    });
+    let mut state = State {
+        done: 0,
+        failed: 0,
+        sum: 0,
+    };
     let mut points = Vec::new();
     while (state.done as usize) < grid.last() {
-        let next = search.known.get(&state).map_or(grid.last() as u32, |found| found.next);
+        let next = search
+            .known
+            .get(&state)
+            .map_or(grid.last() as u32, |found| found.next);
         state = search.after(state, next);
         points.push(next as usize);
     }
@@ -55,8 +72,16 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn after(&self, state: State, next: u32) -> State {
-        let failed = if self.grid.low() > 0.0 { state.failed + 1 } else { 0 };
-        State { done: next, failed, sum: state.sum.saturating_add(next) }
+        let failed = if self.grid.low() > 0.0 {
+            state.failed + 1
+        } else {
+            0
+        };
+        State {
+            done: next,
+            failed,
+            sum: state.sum.saturating_add(next),
+        }
     }
 
     /// The time that the failed limits took.
@@ -64,8 +89,8 @@ impl Search<'_> {
         f64::from(state.failed) * self.grid.low() + f64::from(state.sum) * self.grid.step()
     }
 
-    /// No sequence costs less from here on: neither less than without small work, nor less than all work that will have
-    /// arrived by the end of the run itself.
+    /// No sequence costs less from here on: neither less than without small work, nor less than all
+    /// work that will have arrived by the end of the run itself.
     fn bound(&self, state: State) -> f64 {
         let at = state.done as usize;
         let work = self.grid.time_after(at) + self.zeta * self.spent(state) * self.grid.after(at);
@@ -91,7 +116,10 @@ impl Search<'_> {
             .collect();
         // The most promising first; of equals the longest.
         chances.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.cmp(&a.2)));
-        let mut best = Found { cost: f64::INFINITY, next: n as u32 };
+        let mut best = Found {
+            cost: f64::INFINITY,
+            next: n as u32,
+        };
         for (bound, stage, next) in chances {
             if bound >= best.cost {
                 break;

@@ -1,5 +1,5 @@
-//! A law of run times on equally spaced points, which is what the dynamic programmes work on, and the expected cost of a
-//! given sequence. What is not here: the search for the best one.
+//! A law of run times on equally spaced points, which is what the dynamic programmes work on, and
+//! the expected cost of a given sequence. What is not here: the search for the best one.
 
 use super::law::RunTimes;
 
@@ -18,11 +18,18 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The law on `n` equal steps (at least one) over its support: each point has what lies in the step up to it.
+    /// The law on `n` equal steps (at least one) over its support: each point has what lies in the
+    /// step up to it.
     pub fn of(law: &impl RunTimes, n: usize) -> Self {
         let ((low, high), n) = (law.support(), n.max(1));
         let step = (high - low) / n as f64;
-        let at = |i: usize| if i == n { 1.0 } else { law.cdf(low + i as f64 * step) };
+        let at = |i: usize| {
+            if i == n {
+                1.0
+            } else {
+                law.cdf(low + i as f64 * step)
+            }
+        };
         let parts = std::iter::once(0.0).chain((1..=n).map(|i| (at(i) - at(i - 1)).max(0.0)));
         Self::new(low, step, parts.collect())
     }
@@ -45,7 +52,14 @@ impl Grid {
         for i in (0..n).rev() {
             after[i] = after[i + 1] + parts[i + 1];
         }
-        Self { low, step, parts, upto, time_upto, after }
+        Self {
+            low,
+            step,
+            parts,
+            upto,
+            time_upto,
+            after,
+        }
     }
 
     /// The number of the last point.
@@ -83,9 +97,10 @@ impl Grid {
         self.time_upto[self.last()] - self.time_upto[i]
     }
 
-    /// What a limit at `next` adds to the expected cost (Theorem 1): the last limit was at `done`, and all before it took
-    /// `spent` together. A run that ends early enough leaves room for the small work that arrived meanwhile, and costs
-    /// the whole limit; one that ends late costs itself and all that work.
+    /// What a limit at `next` adds to the expected cost (Theorem 1): the last limit was at `done`,
+    /// and all before it took `spent` together. A run that ends early enough leaves room for the
+    /// small work that arrived meanwhile, and costs the whole limit; one that ends late costs
+    /// itself and all that work.
     pub(super) fn stage(&self, zeta: f64, done: usize, next: usize, spent: f64) -> f64 {
         let limit = self.time(next);
         let threshold = self.threshold(zeta, done, next, spent);
@@ -107,8 +122,8 @@ impl Grid {
         (point.max(done as f64) as usize).min(next)
     }
 
-    /// The expected cost of limits at these points, in ascending order, the last point among them; `zeta` is the rate of
-    /// small work that fills gaps (0 up to but not 1).
+    /// The expected cost of limits at these points, in ascending order, the last point among them;
+    /// `zeta` is the rate of small work that fills gaps (0 up to but not 1).
     pub fn cost(&self, zeta: f64, points: &[usize]) -> f64 {
         let mut done = 0;
         let mut spent = 0.0;

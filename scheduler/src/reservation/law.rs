@@ -1,4 +1,5 @@
-//! Laws of run times with a name, cut to a support. What is not here: laws learned from runs (`learned`).
+//! Laws of run times with a name, cut to a support. What is not here: laws learned from runs
+//! (`learned`).
 
 use statrs::function::{beta, erf, gamma};
 
@@ -7,7 +8,8 @@ pub trait RunTimes {
     /// No run is shorter than the first number or longer than the second.
     fn support(&self) -> (f64, f64);
 
-    /// The probability of a run no longer than `time`: 0 up to the support's begin, 1 from its end on.
+    /// The probability of a run no longer than `time`: 0 up to the support's begin, 1 from its end
+    /// on.
     fn cdf(&self, time: f64) -> f64;
 
     /// The integral of `t f(t)` over run times between these two.
@@ -33,7 +35,11 @@ pub trait RunTimes {
         let (mut low, mut high) = self.support();
         for _ in 0..64 {
             let middle = low + (high - low) / 2.0;
-            if self.cdf(middle) < share { low = middle } else { high = middle }
+            if self.cdf(middle) < share {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         low + (high - low) / 2.0
     }
@@ -95,7 +101,9 @@ pub enum Family {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BadLaw {
     /// The support is no interval of times.
-    #[error("the support from {low} to {high} is no stretch of time: it must begin at 0 or later and end after that")]
+    #[error(
+        "the support from {low} to {high} is no stretch of time: it must begin at 0 or later and end after that"
+    )]
     Support {
         /// Where it begins.
         low: f64,
@@ -161,7 +169,8 @@ impl Law {
     /// The law of this family on run times between these two.
     ///
     /// # Errors
-    /// If the support is no stretch of time, a parameter makes no sense, or nothing of the law lies in its support.
+    /// If the support is no stretch of time, a parameter makes no sense, or nothing of the law lies
+    /// in its support.
     pub fn new(family: Family, low: f64, high: f64) -> Result<Self, BadLaw> {
         if !(low.is_finite() && high.is_finite() && low >= 0.0 && high > low) {
             return Err(BadLaw::Support { low, high });
@@ -171,7 +180,11 @@ impl Law {
         }
         for (name, value, positive) in family.parameters() {
             if !value.is_finite() || (positive && value <= 0.0) {
-                return Err(BadLaw::Parameter { name, value, positive });
+                return Err(BadLaw::Parameter {
+                    name,
+                    value,
+                    positive,
+                });
             }
         }
         let below = family.uncut(low, low, high);
@@ -180,7 +193,13 @@ impl Law {
         if within.is_nan() || within < LEAST_MASS {
             return Err(BadLaw::Empty { low, high });
         }
-        Ok(Self { family, low, high, below, within })
+        Ok(Self {
+            family,
+            low,
+            high,
+            below,
+            within,
+        })
     }
 
     /// Its family.
@@ -236,7 +255,9 @@ impl Family {
             Family::LogNormal { mu, sigma } => normal((time.ln() - mu) / sigma),
             Family::Weibull { shape, scale } => -(-(time / scale).powf(shape)).exp_m1(),
             Family::Gamma { .. } if time <= 0.0 => 0.0,
-            Family::Gamma { shape, scale } => gamma::checked_gamma_lr(shape, time / scale).unwrap_or(f64::NAN),
+            Family::Gamma { shape, scale } => {
+                gamma::checked_gamma_lr(shape, time / scale).unwrap_or(f64::NAN)
+            }
             Family::Uniform => (time - low) / (high - low),
         }
     }
@@ -247,7 +268,8 @@ fn normal(z: f64) -> f64 {
     0.5 * erf::erfc(-z / std::f64::consts::SQRT_2)
 }
 
-/// The integral of a function over a stretch: Simpson's rule, each half again until both agree to about 12 digits.
+/// The integral of a function over a stretch: Simpson's rule, each half again until both agree to
+/// about 12 digits.
 fn integral(of: &dyn Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     // Some pieces from the start, so that a narrow peak between three looks is not passed over.
     const PIECES: u32 = 16;
@@ -266,7 +288,13 @@ fn simpson(wide: f64, (first, middle, last): (f64, f64, f64)) -> f64 {
     wide / 6.0 * (first + 4.0 * middle + last)
 }
 
-fn halved(of: &dyn Fn(f64) -> f64, (a, b): (f64, f64), ends: (f64, f64, f64), whole: f64, depth: u32) -> f64 {
+fn halved(
+    of: &dyn Fn(f64) -> f64,
+    (a, b): (f64, f64),
+    ends: (f64, f64, f64),
+    whole: f64,
+    depth: u32,
+) -> f64 {
     let middle = (a + b) / 2.0;
     let left = (ends.0, of((a + middle) / 2.0), ends.1);
     let right = (ends.1, of((middle + b) / 2.0), ends.2);

@@ -1,5 +1,5 @@
-//! Laws of run times learned from runs, those that were killed or still run among them (Kaplan and Meier). What is not
-//! here: laws with a name (`law`), and which runs are alike.
+//! Laws of run times learned from runs, those that were killed or still run among them (Kaplan and
+//! Meier). What is not here: laws with a name (`law`), and which runs are alike.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,8 @@ use super::law::RunTimes;
 pub struct Run {
     /// How long it was seen for.
     pub time: f64,
-    /// Whether it was done then. If not, it was killed or is still running: it would have taken longer.
+    /// Whether it was done then. If not, it was killed or is still running: it would have taken
+    /// longer.
     pub done: bool,
 }
 
@@ -41,20 +42,24 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Just what was seen: each run's time has its probability, and what no run tells of lies at the longest time. None
-    /// of no runs, or where all times are 0.
+    /// Just what was seen: each run's time has its probability, and what no run tells of lies at
+    /// the longest time. None of no runs, or where all times are 0.
     pub fn observed(runs: &[Run]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         if let Some(last) = points.last_mut() {
             last.1 = 1.0;
         }
-        Some(Self { points, even: false })
+        Some(Self {
+            points,
+            even: false,
+        })
     }
 
-    /// What the next runs may be like: evenly spread between those that were seen, from somewhat before the shortest one on (an
-    /// average step between runs), and somewhat beyond the longest one where runs are alike (the next of k is longer than all
-    /// of them with a probability of 1 / (k + 1), and the less so the more there are), or where the longest was not done. None
-    /// of no runs, or where all times are 0.
+    /// What the next runs may be like: evenly spread between those that were seen, from somewhat
+    /// before the shortest one on (an average step between runs), and somewhat beyond the longest
+    /// one where runs are alike (the next of k is longer than all of them with a probability of 1 /
+    /// (k + 1), and the less so the more there are), or where the longest was not done. None of no
+    /// runs, or where all times are 0.
     pub fn expected(runs: &[Run]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         let (longest, mut known) = *points.last()?;
@@ -84,10 +89,15 @@ impl RunTimes for Learned {
     }
 
     fn cdf(&self, time: f64) -> f64 {
-        // A grid's points are multiples of its step, and miss the times that they stand for by a rounding.
+        // A grid's points are multiples of its step, and miss the times that they stand for by a
+        // rounding.
         let last = self.support().1;
-        let upto = self.points.partition_point(|point| point.0 <= time + 1e-12 * last);
-        let Some(before) = upto.checked_sub(1).and_then(|at| self.points.get(at)) else { return 0.0 };
+        let upto = self
+            .points
+            .partition_point(|point| point.0 <= time + 1e-12 * last);
+        let Some(before) = upto.checked_sub(1).and_then(|at| self.points.get(at)) else {
+            return 0.0;
+        };
         match self.points.get(upto) {
             Some(next) if self.even => {
                 before.1 + (next.1 - before.1) * (time - before.0).max(0.0) / (next.0 - before.0)
@@ -117,10 +127,14 @@ impl RunTimes for Learned {
     }
 }
 
-/// The product-limit estimate: every time at which a run was done, and the longest time, with the probability of a run no
-/// longer.
+/// The product-limit estimate: every time at which a run was done, and the longest time, with the
+/// probability of a run no longer.
 pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
-    let mut sorted: Vec<Run> = runs.iter().copied().filter(|run| run.time.is_finite() && run.time >= 0.0).collect();
+    let mut sorted: Vec<Run> = runs
+        .iter()
+        .copied()
+        .filter(|run| run.time.is_finite() && run.time >= 0.0)
+        .collect();
     // Of equal times the done ones first: who was cut off then might have gone on.
     sorted.sort_by(|a, b| a.time.total_cmp(&b.time).then(b.done.cmp(&a.done)));
     let longest = sorted.last().filter(|run| run.time > 0.0)?.time;
@@ -128,8 +142,12 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
     let mut alive = 1.0;
     let mut at = 0;
     while let Some(Run { time, .. }) = sorted.get(at).copied() {
-        let alike = sorted[at..].iter().take_while(|run| run.time.total_cmp(&time).is_eq());
-        let (all, done) = alike.fold((0, 0), |(all, done), run| (all + 1, done + usize::from(run.done)));
+        let alike = sorted[at..]
+            .iter()
+            .take_while(|run| run.time.total_cmp(&time).is_eq());
+        let (all, done) = alike.fold((0, 0), |(all, done), run| {
+            (all + 1, done + usize::from(run.done))
+        });
         if done > 0 {
             alive *= 1.0 - done as f64 / (sorted.len() - at) as f64;
             points.push((time, 1.0 - alive));
@@ -145,6 +163,10 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
 fn light(runs: &[Run]) -> bool {
     let count = runs.len() as f64;
     let mean = runs.iter().map(|run| run.time).sum::<f64>() / count;
-    let variance = runs.iter().map(|run| (run.time - mean).powi(2)).sum::<f64>() / count;
+    let variance = runs
+        .iter()
+        .map(|run| (run.time - mean).powi(2))
+        .sum::<f64>()
+        / count;
     variance.sqrt() < LIGHT * mean
 }

@@ -1,4 +1,5 @@
-//! How people write a law: `truncnorm:0,20,8,2`, the support first, then the parameters. What is not here: the laws.
+//! How people write a law: `truncnorm:0,20,8,2`, the support first, then the parameters. What is
+//! not here: the laws.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,23 +23,51 @@ impl FromStr for Law {
 
     fn from_str(text: &str) -> Result<Self, BadLaw> {
         let (asked, numbers) = text.split_once(':').unwrap_or((text, ""));
-        let known = LAWS.iter().find(|(name, _)| name.eq_ignore_ascii_case(asked.trim()));
-        let (name, form) = known.copied().ok_or_else(|| BadLaw::Unknown(asked.trim().to_owned()))?;
-        let number = |part: &str| part.trim().parse::<f64>().map_err(|_| BadLaw::NotANumber(part.trim().to_owned()));
+        let known = LAWS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(asked.trim()));
+        let (name, form) = known
+            .copied()
+            .ok_or_else(|| BadLaw::Unknown(asked.trim().to_owned()))?;
+        let number = |part: &str| {
+            part.trim()
+                .parse::<f64>()
+                .map_err(|_| BadLaw::NotANumber(part.trim().to_owned()))
+        };
         let parts = numbers.split(',').filter(|part| !part.trim().is_empty());
         let numbers = parts.map(number).collect::<Result<Vec<_>, _>>()?;
         let family = match (name, &*numbers) {
-            ("truncnorm", [_, _, mean, sd]) => Family::TruncatedNormal { mean: *mean, sd: *sd },
+            ("truncnorm", [_, _, mean, sd]) => Family::TruncatedNormal {
+                mean: *mean,
+                sd: *sd,
+            },
             ("exponential", [_, _, rate]) => Family::Exponential { rate: *rate },
-            ("beta", [_, _, alpha, beta]) => Family::Beta { alpha: *alpha, beta: *beta },
+            ("beta", [_, _, alpha, beta]) => Family::Beta {
+                alpha: *alpha,
+                beta: *beta,
+            },
             ("pareto", [_, _, alpha]) => Family::BoundedPareto { alpha: *alpha },
-            ("lognormal", [_, _, mu, sigma]) => Family::LogNormal { mu: *mu, sigma: *sigma },
-            ("weibull", [_, _, shape, scale]) => Family::Weibull { shape: *shape, scale: *scale },
-            ("gamma", [_, _, shape, scale]) => Family::Gamma { shape: *shape, scale: *scale },
+            ("lognormal", [_, _, mu, sigma]) => Family::LogNormal {
+                mu: *mu,
+                sigma: *sigma,
+            },
+            ("weibull", [_, _, shape, scale]) => Family::Weibull {
+                shape: *shape,
+                scale: *scale,
+            },
+            ("gamma", [_, _, shape, scale]) => Family::Gamma {
+                shape: *shape,
+                scale: *scale,
+            },
             ("uniform", [_, _]) => Family::Uniform,
             _ => {
                 let wanted = form.matches(',').count() + 1;
-                return Err(BadLaw::Count { name, form, wanted, found: numbers.len() });
+                return Err(BadLaw::Count {
+                    name,
+                    form,
+                    wanted,
+                    found: numbers.len(),
+                });
             }
         };
         Law::new(family, numbers[0], numbers[1])

@@ -1,5 +1,5 @@
-//! The sequence of limits that costs the least where nothing fills gaps, and what a sequence is. What is not here: small
-//! work that fills gaps (`adaptive`).
+//! The sequence of limits that costs the least where nothing fills gaps, and what a sequence is.
+//! What is not here: small work that fills gaps (`adaptive`).
 
 use super::grid::Grid;
 use super::law::RunTimes;
@@ -7,7 +7,8 @@ use super::law::RunTimes;
 /// Limits for one attempt after the other, until one is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sequence {
-    /// The expected cost: the time of all limits up to the one that suffices, with what small work adds.
+    /// The expected cost: the time of all limits up to the one that suffices, with what small work
+    /// adds.
     pub cost: f64,
     /// The grid's points at which the limits are.
     pub points: Vec<usize>,
@@ -20,8 +21,16 @@ pub struct Sequence {
 impl Sequence {
     pub(super) fn new(grid: &Grid, cost: f64, points: Vec<usize>) -> Self {
         let limits = points.iter().map(|point| grid.time(*point)).collect();
-        let done = points.iter().map(|point| 1.0 - grid.after(*point)).collect();
-        Self { cost, points, limits, done }
+        let done = points
+            .iter()
+            .map(|point| 1.0 - grid.after(*point))
+            .collect();
+        Self {
+            cost,
+            points,
+            limits,
+            done,
+        }
     }
 
     /// The limit of an attempt after so many that were killed at theirs (see [`limit_after`]).
@@ -35,8 +44,8 @@ impl Sequence {
     }
 }
 
-/// The expected cost of these limits, with doubled ones after their end, where run times follow this law and nothing fills
-/// gaps.
+/// The expected cost of these limits, with doubled ones after their end, where run times follow
+/// this law and nothing fills gaps.
 pub fn cost_under(limits: &[f64], law: &impl RunTimes) -> f64 {
     let mut cost = 0.0;
     let mut undone = 1.0;
@@ -50,19 +59,22 @@ pub fn cost_under(limits: &[f64], law: &impl RunTimes) -> f64 {
     cost
 }
 
-/// The limit of an attempt after so many that were killed at theirs. After the last one limits double: a law that was learned
-/// may have been wrong about its end. No limit at all where there are none.
+/// The limit of an attempt after so many that were killed at theirs. After the last one limits
+/// double: a law that was learned may have been wrong about its end. No limit at all where there
+/// are none.
 pub fn limit_after(limits: &[f64], killed: u32) -> f64 {
     let last = limits.last().copied().unwrap_or(f64::INFINITY);
     let known = u32::try_from(limits.len()).unwrap_or(u32::MAX);
     match limits.get(killed as usize) {
         Some(limit) => *limit,
-        None => last * 2_f64.powi((killed.saturating_sub(known).saturating_add(1)).min(1_000) as i32),
+        None => {
+            last * 2_f64.powi((killed.saturating_sub(known).saturating_add(1)).min(1_000) as i32)
+        }
     }
 }
 
-/// TOptimal: the sequence of least expected cost where nothing fills gaps, and where several cost the same, one with long
-/// limits. O(n^2).
+/// TOptimal: the sequence of least expected cost where nothing fills gaps, and where several cost
+/// the same, one with long limits. O(n^2).
 pub fn time_optimal(grid: &Grid) -> Sequence {
     let (costs, nexts) = costs(grid);
     let mut points = Vec::new();
@@ -74,7 +86,11 @@ pub fn time_optimal(grid: &Grid) -> Sequence {
     if points.is_empty() {
         points.push(0);
     }
-    let cost = if grid.last() == 0 { grid.time(0) } else { costs[0] };
+    let cost = if grid.last() == 0 {
+        grid.time(0)
+    } else {
+        costs[0]
+    };
     Sequence::new(grid, cost, points)
 }
 

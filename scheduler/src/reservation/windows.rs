@@ -1,5 +1,6 @@
-//! How long a host's idle windows last, learned from its recorded availability: a rate of ends by the window's age, times what
-//! the hour of the week makes of it. What is not here: who records availability, and what is put into a window (`gain`).
+//! How long a host's idle windows last, learned from its recorded availability: a rate of ends by
+//! the window's age, times what the hour of the week makes of it. What is not here: who records
+//! availability, and what is put into a window (`gain`).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +16,8 @@ const PRIOR_RATE: f64 = 2.0 / 28_800.0;
 /// Its weight in each age class, in ends.
 const PRIOR_WEIGHT: f64 = 0.25;
 
-/// The hour of the week at a time in seconds since 1970 in UTC, 0 for midnight on Monday, where local time is so many
-/// seconds ahead.
+/// The hour of the week at a time in seconds since 1970 in UTC, 0 for midnight on Monday, where
+/// local time is so many seconds ahead.
 pub fn hour_of_week(epoch_s: f64, ahead_s: f64) -> usize {
     // 1970 began on a Thursday.
     let hours = ((epoch_s + ahead_s) / HOUR_S).floor() + 72.0;
@@ -42,12 +43,17 @@ pub struct Windows {
 
 impl Default for Windows {
     fn default() -> Self {
-        Self { by_age: LifeTable::prior(PRIOR_RATE, PRIOR_WEIGHT), ends: vec![0.0; HOURS], expected: vec![0.0; HOURS] }
+        Self {
+            by_age: LifeTable::prior(PRIOR_RATE, PRIOR_WEIGHT),
+            ends: vec![0.0; HOURS],
+            expected: vec![0.0; HOURS],
+        }
     }
 }
 
 impl Windows {
-    /// A window lasted from one time to another (seconds since 1970 in local time), and ended then or went out of sight.
+    /// A window lasted from one time to another (seconds since 1970 in local time), and ended then
+    /// or went out of sight.
     pub fn observe(&mut self, from_s: f64, to_s: f64, ended: bool) {
         if from_s.is_nan() || to_s.is_nan() || to_s <= from_s {
             return;
@@ -55,7 +61,8 @@ impl Windows {
         self.by_age.observe(0.0, to_s - from_s, ended);
         let curve = self.by_age.curve();
         for piece in pieces(from_s, 0.0, to_s - from_s) {
-            self.expected[piece.hour] += curve.hazard(piece.to_age_s) - curve.hazard(piece.from_age_s);
+            self.expected[piece.hour] +=
+                curve.hazard(piece.to_age_s) - curve.hazard(piece.from_age_s);
         }
         if ended {
             self.ends[hour_of_week(to_s, 0.0)] += 1.0;
@@ -71,10 +78,16 @@ impl Windows {
         (self.ends[at] / level + PRIOR) / (self.expected[at] + PRIOR)
     }
 
-    /// What may become of a window that has been open for `age_s` at `now_s` (seconds since 1970 in local time).
+    /// What may become of a window that has been open for `age_s` at `now_s` (seconds since 1970 in
+    /// local time).
     pub fn outlook(&self, now_s: f64, age_s: f64) -> Outlook {
         let factors = (0..HOURS).map(|hour| self.factor(hour)).collect();
-        Outlook { curve: self.by_age.curve(), factors, now_s, age_s }
+        Outlook {
+            curve: self.by_age.curve(),
+            factors,
+            now_s,
+            age_s,
+        }
     }
 }
 
@@ -103,9 +116,11 @@ fn pieces(from_s: f64, from_age_s: f64, to_age_s: f64) -> impl Iterator<Item = P
     let first = (from_s / HOUR_S).floor();
     // A year is more than anybody asks for.
     let age_at = move |hour: u32| from_age_s + (first + f64::from(hour)) * HOUR_S - from_s;
-    (0..366 * 24_u32).take_while(move |hour| age_at(*hour) < to_age_s).map(move |hour| Piece {
-        from_age_s: age_at(hour).max(from_age_s),
-        to_age_s: age_at(hour + 1).min(to_age_s),
-        hour: hour_of_week((first + f64::from(hour)) * HOUR_S, 0.0),
-    })
+    (0..366 * 24_u32)
+        .take_while(move |hour| age_at(*hour) < to_age_s)
+        .map(move |hour| Piece {
+            from_age_s: age_at(hour).max(from_age_s),
+            to_age_s: age_at(hour + 1).min(to_age_s),
+            hour: hour_of_week((first + f64::from(hour)) * HOUR_S, 0.0),
+        })
 }

@@ -1,4 +1,5 @@
-//! Hosts that fail what succeeds elsewhere: where retries go, what is charged to a task, and when a host gets nothing.
+//! Hosts that fail what succeeds elsewhere: where retries go, what is charged to a task, and when a
+//! host gets nothing.
 
 use common::attempt::Outcome;
 use common::host::{OwnerState, Status};
@@ -22,9 +23,17 @@ struct Grid {
 
 impl Grid {
     fn new(hosts: &[HostId]) -> Self {
-        let settings = Settings { benching: true, ..Settings::default() };
+        let settings = Settings {
+            benching: true,
+            ..Settings::default()
+        };
         let scheduler = Scheduler::new(settings, Incarnation(1));
-        let mut grid = Self { scheduler, now: Time(1_000_000), live: Vec::new(), started: Vec::new() };
+        let mut grid = Self {
+            scheduler,
+            now: Time(1_000_000),
+            live: Vec::new(),
+            started: Vec::new(),
+        };
         hosts.iter().for_each(|host| grid.joins(*host));
         grid
     }
@@ -34,7 +43,9 @@ impl Grid {
         self.scheduler.step(self.now, event, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Start { host, attempt, why, .. } => {
+                Effect::Start {
+                    host, attempt, why, ..
+                } => {
                     self.live.push((host, attempt, why));
                     self.started.push((host, attempt));
                 }
@@ -47,33 +58,54 @@ impl Grid {
     fn joins(&mut self, host: HostId) {
         let slots = 1;
         let speed = Speed::REFERENCE;
-        self.send(Event::HostJoined { host, slots, speed, status: status(), held: Vec::new() });
+        self.send(Event::HostJoined {
+            host,
+            slots,
+            speed,
+            status: status(),
+            held: Vec::new(),
+        });
     }
 
     fn submit(&mut self, job: u32, tasks: u32, retries: u32) -> JobId {
-        let rules = Rules { retries, ..Rules::default() };
+        let rules = Rules {
+            retries,
+            ..Rules::default()
+        };
         let bag = Box::new(Bag::new(IdSet::from_range(1, tasks), rules));
-        self.send(Event::JobSubmitted { job: JobId(job), bag });
+        self.send(Event::JobSubmitted {
+            job: JobId(job),
+            bag,
+        });
         JobId(job)
     }
 
     fn on(&self, host: HostId) -> Option<AttemptId> {
-        self.live.iter().find(|(on, ..)| *on == host).map(|(_, attempt, _)| *attempt)
+        self.live
+            .iter()
+            .find(|(on, ..)| *on == host)
+            .map(|(_, attempt, _)| *attempt)
     }
 
     /// What runs on this host ends like this, after so long.
     fn ends(&mut self, host: HostId, outcome: Outcome, millis: u64) {
         let attempt = self.on(host).expect("something runs there");
         self.pass(millis);
-        self.send(Event::AttemptEnded { host, attempt, outcome, ran: Span::from_millis(millis) });
+        self.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome,
+            ran: Span::from_millis(millis),
+        });
     }
 
     fn pass(&mut self, millis: u64) {
         self.now = self.now + Span::from_millis(millis);
     }
 
-    /// The bad host fails everything at once, the good one is done with a task each time the other has failed `fast` times
-    /// or has nothing; until all is settled. How many attempts the bad host had.
+    /// The bad host fails everything at once, the good one is done with a task each time the other
+    /// has failed `fast` times or has nothing; until all is settled. How many attempts the bad host
+    /// had.
     fn work_off(&mut self, job: JobId, fast: u32, bad: &Outcome) -> usize {
         for _ in 0..10_000 {
             for _ in 0..fast {
@@ -88,7 +120,10 @@ impl Grid {
                 break;
             }
         }
-        self.started.iter().filter(|(host, attempt)| *host == BAD && attempt.task.job == job).count()
+        self.started
+            .iter()
+            .filter(|(host, attempt)| *host == BAD && attempt.task.job == job)
+            .count()
     }
 
     fn state(&self, job: JobId) -> JobState {
@@ -96,7 +131,10 @@ impl Grid {
     }
 
     fn finished(&self, job: JobId) -> u64 {
-        self.scheduler.job_counts(job).expect("it is there").finished
+        self.scheduler
+            .job_counts(job)
+            .expect("it is there")
+            .finished
     }
 
     fn host_state(&self, host: HostId) -> HostState {
@@ -105,7 +143,12 @@ impl Grid {
 }
 
 fn status() -> Status {
-    Status { owner: OwnerState::Away, cpu: 1.0, up_for: Span::ZERO, owner_for: Span::ZERO }
+    Status {
+        owner: OwnerState::Away,
+        cpu: 1.0,
+        up_for: Span::ZERO,
+        owner_for: Span::ZERO,
+    }
 }
 
 fn unstarted() -> Outcome {
@@ -117,8 +160,14 @@ fn a_host_that_can_start_nothing_does_not_eat_a_bag_without_retries() {
     let mut grid = Grid::new(&[GOOD, BAD]);
     let job = grid.submit(1, 300, 0);
     let tried = grid.work_off(job, 20, &unstarted());
-    assert_eq!((grid.finished(job), grid.state(job)), (300, JobState::Finished));
-    assert!(tried <= 10, "{tried} attempts went to the host that can start nothing");
+    assert_eq!(
+        (grid.finished(job), grid.state(job)),
+        (300, JobState::Finished)
+    );
+    assert!(
+        tried <= 10,
+        "{tried} attempts went to the host that can start nothing"
+    );
 }
 
 #[test]
@@ -147,7 +196,10 @@ fn a_retry_waits_for_a_busy_host_rather_than_going_back_to_the_one_that_failed()
     grid.ends(BAD, Outcome::Exited(1), 10);
     assert_eq!(grid.on(BAD), None, "the other host is to try it");
     let words = grid.scheduler.explain(job).expect("it is there").hosts;
-    let (_, why) = words.iter().find(|(host, _)| *host == BAD).expect("it is there");
+    let (_, why) = words
+        .iter()
+        .find(|(host, _)| *host == BAD)
+        .expect("it is there");
     assert!(why.contains("failed here"), "{why}");
     grid.ends(GOOD, Outcome::Succeeded, 200);
     assert!(grid.on(GOOD).is_some());
@@ -184,7 +236,9 @@ fn a_program_that_is_broken_everywhere_benches_no_host() {
     for job in 1..=20 {
         let job = grid.submit(job, 30, 2);
         for _ in 0..1_000 {
-            let Some((host, ..)) = grid.live.first().cloned() else { break };
+            let Some((host, ..)) = grid.live.first().cloned() else {
+                break;
+            };
             grid.ends(host, Outcome::Exited(1), 10);
         }
         assert_eq!(grid.state(job), JobState::Failed);
@@ -200,13 +254,28 @@ fn tasks_that_fail_now_and_then_everywhere_bar_no_host() {
     let job = grid.submit(1, 2_000, 0);
     let mut seed = 7u64;
     while let Some((host, ..)) = grid.live.first().cloned() {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let fails = (seed >> 33).is_multiple_of(5);
-        grid.ends(host, if fails { Outcome::Exited(1) } else { Outcome::Succeeded }, 10);
+        grid.ends(
+            host,
+            if fails {
+                Outcome::Exited(1)
+            } else {
+                Outcome::Succeeded
+            },
+            10,
+        );
     }
     assert_eq!(grid.state(job), JobState::Failed);
     let on = |host| grid.started.iter().filter(|(on, _)| *on == host).count();
-    assert!(on(GOOD) > 800 && on(BAD) > 800, "{} and {}", on(GOOD), on(BAD));
+    assert!(
+        on(GOOD) > 800 && on(BAD) > 800,
+        "{} and {}",
+        on(GOOD),
+        on(BAD)
+    );
 }
 
 /// A grid whose bad host was blamed by three jobs.
@@ -231,7 +300,11 @@ fn after_several_jobs_a_host_gets_one_task_at_a_time_with_growing_pauses_until_o
         grid.pass(1_000 * (pause - early));
         grid.send(Event::Tick);
         assert_eq!(grid.on(BAD), None, "before {pause} s are over");
-        assert!(grid.scheduler.next_wakeup().is_some_and(|at| at <= grid.now + Span::from_secs(early)));
+        assert!(
+            grid.scheduler
+                .next_wakeup()
+                .is_some_and(|at| at <= grid.now + Span::from_secs(early))
+        );
         grid.pass(1_000 * early);
         grid.joins_again();
         grid.send(Event::Tick);
@@ -256,9 +329,21 @@ fn an_admin_lets_a_benched_host_go_on() {
 fn a_host_without_room_gives_its_task_to_another_and_is_tried_again_later() {
     let mut grid = Grid::new(&[BAD]);
     let job = grid.submit(1, 1, 0);
-    grid.ends(BAD, Outcome::NoRoom("its input cannot be placed".into()), 10);
-    assert_eq!((grid.state(job), grid.host_state(BAD)), (JobState::Running, HostState::Benched));
-    let reason = grid.scheduler.host(BAD).expect("it is there").reason.unwrap_or_default();
+    grid.ends(
+        BAD,
+        Outcome::NoRoom("its input cannot be placed".into()),
+        10,
+    );
+    assert_eq!(
+        (grid.state(job), grid.host_state(BAD)),
+        (JobState::Running, HostState::Benched)
+    );
+    let reason = grid
+        .scheduler
+        .host(BAD)
+        .expect("it is there")
+        .reason
+        .unwrap_or_default();
     assert!(reason.contains("no room"), "{reason}");
     grid.joins(GOOD);
     grid.ends(GOOD, Outcome::Succeeded, 10);
@@ -274,13 +359,28 @@ impl Grid {
     /// Both hosts are heard of, so that neither is lost while time passes.
     fn joins_again(&mut self) {
         for host in [GOOD, BAD] {
-            let held: Vec<_> = self.live.iter().filter(|(on, ..)| *on == host).map(|(_, a, _)| held(*a)).collect();
-            self.send(Event::HostHeard { host, status: status(), held });
+            let held: Vec<_> = self
+                .live
+                .iter()
+                .filter(|(on, ..)| *on == host)
+                .map(|(_, a, _)| held(*a))
+                .collect();
+            self.send(Event::HostHeard {
+                host,
+                status: status(),
+                held,
+            });
         }
     }
 }
 
 fn held(attempt: AttemptId) -> common::attempt::Held {
     let phase = common::attempt::Phase::Running;
-    common::attempt::Held { attempt, phase, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None }
+    common::attempt::Held {
+        attempt,
+        phase,
+        ran: Span::ZERO,
+        frozen_for: Span::ZERO,
+        progress: None,
+    }
 }

@@ -1,5 +1,5 @@
-//! Deadlines: what is promised is kept if everything goes as said, nobody is delayed by who comes later, and nobody is
-//! killed who is within the estimate.
+//! Deadlines: what is promised is kept if everything goes as said, nobody is delayed by who comes
+//! later, and nobody is killed who is within the estimate.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,19 @@ use scheduler::{Effect, Event, Settings};
 use crate::world::{World, ended, s, settled, starts};
 
 fn config(seed: u64) -> ProptestConfig {
-    ProptestConfig { cases: 150, rng_seed: RngSeed::Fixed(seed), ..ProptestConfig::default() }
+    ProptestConfig {
+        cases: 150,
+        rng_seed: RngSeed::Fixed(seed),
+        ..ProptestConfig::default()
+    }
 }
 
 fn world() -> World {
-    World::with(Settings { lease: s(1_000_000), suspect_after: s(1_000_000), ..Settings::default() })
+    World::with(Settings {
+        lease: s(1_000_000),
+        suspect_after: s(1_000_000),
+        ..Settings::default()
+    })
 }
 
 fn offered(effects: &[Effect]) -> Option<Offer> {
@@ -37,8 +45,8 @@ fn refused(effects: &[Effect]) -> Refused {
     }
 }
 
-/// A bag: seconds after the one before, slack of its deadline beyond the earliest one that can be had (may be missing),
-/// and the tasks as (estimate, run time).
+/// A bag: seconds after the one before, slack of its deadline beyond the earliest one that can be
+/// had (may be missing), and the tasks as (estimate, run time).
 type Asked = (u64, i64, Vec<(u64, u64)>);
 
 /// What became of the bags.
@@ -50,7 +58,8 @@ struct Story {
     refused: BTreeMap<JobId, Refused>,
     /// Estimate and run time so far of who was killed, in seconds of work.
     killed: Vec<(AttemptId, f64, f64)>,
-    /// Bags for which somebody was killed, with the earliest deadline that they could have had otherwise.
+    /// Bags for which somebody was killed, with the earliest deadline that they could have had
+    /// otherwise.
     killers: BTreeMap<JobId, Time>,
     deadlines: BTreeMap<JobId, Time>,
 }
@@ -69,9 +78,22 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         until(&mut world, &mut story, &mut running, bags, speeds, at);
         let estimates = tasks.iter().map(|(estimate, _)| s(*estimate)).collect();
         let tasks = IdSet::from_range(1, tasks.len() as u32);
-        let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
-        let terms = Terms { deadline: Some(at), estimates, estimator: Estimator::default() };
-        let mut bag = Bag { tasks, rules, terms, disclosed: false, ranks: None };
+        let rules = Rules {
+            policy: policy.to_owned(),
+            ..Rules::default()
+        };
+        let terms = Terms {
+            deadline: Some(at),
+            estimates,
+            estimator: Estimator::default(),
+        };
+        let mut bag = Bag {
+            tasks,
+            rules,
+            terms,
+            disclosed: false,
+            ranks: None,
+        };
         let earliest = match world.scheduler.offer(&bag, at) {
             Ok(offer) => offer.expect("it has a deadline").finish,
             Err(Refused::TooLate { earliest, .. }) => earliest,
@@ -80,22 +102,44 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         let deadline = Time(earliest.0.saturating_add_signed(*slack * 1_000_000));
         bag.terms.deadline = Some(deadline);
         story.deadlines.insert(JobId(number), deadline);
-        let effects = world.send(Event::JobSubmitted { job: JobId(number), bag: Box::new(bag) });
-        if ended(&effects).iter().any(|(_, why)| matches!(why, EndReason::Policed { .. })) {
+        let effects = world.send(Event::JobSubmitted {
+            job: JobId(number),
+            bag: Box::new(bag),
+        });
+        if ended(&effects)
+            .iter()
+            .any(|(_, why)| matches!(why, EndReason::Policed { .. }))
+        {
             story.killers.insert(JobId(number), earliest);
         }
         note(&world, &mut story, &mut running, bags, speeds, &effects);
     }
-    until(&mut world, &mut story, &mut running, bags, speeds, Time(u64::MAX));
+    until(
+        &mut world,
+        &mut story,
+        &mut running,
+        bags,
+        speeds,
+        Time(u64::MAX),
+    );
     story
 }
 
 type Running = BTreeMap<AttemptId, (Time, HostId)>;
 
 /// Everything that is done before this time.
-fn until(world: &mut World, story: &mut Story, running: &mut Running, bags: &[Asked], speeds: &[f64], at: Time) {
-    while let Some((attempt, (done, host))) =
-        running.iter().map(|(a, b)| (*a, *b)).min_by_key(|(a, (done, _))| (*done, *a))
+fn until(
+    world: &mut World,
+    story: &mut Story,
+    running: &mut Running,
+    bags: &[Asked],
+    speeds: &[f64],
+    at: Time,
+) {
+    while let Some((attempt, (done, host))) = running
+        .iter()
+        .map(|(a, b)| (*a, *b))
+        .min_by_key(|(a, (done, _))| (*done, *a))
         && done < at
     {
         running.remove(&attempt);
@@ -113,20 +157,40 @@ fn takes_s(bags: &[Asked], attempt: AttemptId) -> f64 {
     bags[attempt.task.job.0 as usize - 1].2[attempt.task.index as usize - 1].1 as f64
 }
 
-fn note(world: &World, story: &mut Story, running: &mut Running, bags: &[Asked], speeds: &[f64], effects: &[Effect]) {
+fn note(
+    world: &World,
+    story: &mut Story,
+    running: &mut Running,
+    bags: &[Asked],
+    speeds: &[f64],
+    effects: &[Effect],
+) {
     for effect in effects {
         match effect {
             Effect::Start { host, attempt, .. } => {
-                let ran = Span::from_secs_f64(takes_s(bags, *attempt) / speeds[host.0 as usize - 1]);
+                let ran =
+                    Span::from_secs_f64(takes_s(bags, *attempt) / speeds[host.0 as usize - 1]);
                 running.insert(*attempt, (world.now + ran, *host));
             }
-            Effect::Ended { attempt, why: EndReason::Policed { estimate, elapsed, .. }, .. } => {
+            Effect::Ended {
+                attempt,
+                why:
+                    EndReason::Policed {
+                        estimate, elapsed, ..
+                    },
+                ..
+            } => {
                 running.remove(attempt);
-                story.killed.push((*attempt, estimate.secs(), elapsed.secs()));
+                story
+                    .killed
+                    .push((*attempt, estimate.secs(), elapsed.secs()));
             }
             Effect::Promised { job, offer } => drop(story.offers.insert(*job, *offer)),
             Effect::JobRefused { job, why } => drop(story.refused.insert(*job, why.clone())),
-            Effect::TaskSettled { task, settled: Settled::Finished(_) } => {
+            Effect::TaskSettled {
+                task,
+                settled: Settled::Finished(_),
+            } => {
                 story.finished.insert(task.job, world.now);
             }
             _ => {}
@@ -135,14 +199,21 @@ fn note(world: &World, story: &mut Story, running: &mut Running, bags: &[Asked],
 }
 
 fn bags(exact: bool) -> impl Strategy<Value = Vec<Asked>> {
-    let task =
-        (1..60_u64, 1..60_u64).prop_map(move |(estimate, takes)| (estimate, if exact { estimate } else { takes }));
-    let bag = (0..40_u64, -20..60_i64, proptest::collection::vec(task, 1..8));
+    let task = (1..60_u64, 1..60_u64)
+        .prop_map(move |(estimate, takes)| (estimate, if exact { estimate } else { takes }));
+    let bag = (
+        0..40_u64,
+        -20..60_i64,
+        proptest::collection::vec(task, 1..8),
+    );
     proptest::collection::vec(bag, 1..9)
 }
 
 fn speeds() -> impl Strategy<Value = Vec<f64>> {
-    proptest::collection::vec(prop_oneof![Just(0.5), Just(1.0), Just(1.0), Just(2.0), Just(3.0)], 1..5)
+    proptest::collection::vec(
+        prop_oneof![Just(0.5), Just(1.0), Just(1.0), Just(2.0), Just(3.0)],
+        1..5,
+    )
 }
 
 proptest! {
@@ -175,7 +246,8 @@ proptest! {
             Just(("CALENDAR-HARD:when=needed", 0.0)), Just(("PROMISE:inflated=no", 0.0)),
         ],
     ) {
-        // That kills follow from the arrival of a bag is what the model asserts: see `Model::apply`.
+        // That kills follow from the arrival of a bag is what the model asserts: see
+        // `Model::apply`.
         let all = play(&speeds, policy, &bags, bags.len());
         for (attempt, estimate_s, elapsed_s) in &all.killed {
             prop_assert!(*elapsed_s > estimate_s * (1.0 + grace), "{} ran {} of {}", attempt, elapsed_s, estimate_s);
@@ -240,29 +312,63 @@ fn a_bag_that_cannot_be_done_in_time_is_told_when_and_what_could() {
     let mut world = world();
     world.host(1).joins();
     world.host(2).joins();
-    let (_, first) = world.job(1).policy("CALENDAR").estimates(&[50, 60]).deadline(60).asks();
+    let (_, first) = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[50, 60])
+        .deadline(60)
+        .asks();
     assert_eq!(offered(&first).expect("it fits").finish, world.now + s(60));
-    let (job, second) = world.job(1).policy("CALENDAR").estimates(&[30, 40, 10]).deadline(80).asks();
+    let (job, second) = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[30, 40, 10])
+        .deadline(80)
+        .asks();
     let earliest = world.now + s(100);
-    assert_eq!(refused(&second), Refused::TooLate { earliest, fits: IdSet::from_iter([1, 3]) });
+    assert_eq!(
+        refused(&second),
+        Refused::TooLate {
+            earliest,
+            fits: IdSet::from_iter([1, 3])
+        }
+    );
     assert_eq!(world.scheduler.job_state(job), None);
-    let (_, again) = world.job(1).policy("CALENDAR").estimates(&[30, 40, 10]).deadline(100).asks();
+    let (_, again) = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[30, 40, 10])
+        .deadline(100)
+        .asks();
     assert_eq!(offered(&again).expect("as offered").finish, earliest);
 }
 
 #[test]
 fn without_hosts_estimates_or_a_calendar_nothing_is_promised() {
     let mut world = world();
-    let (_, effects) = world.job(2).policy("CALENDAR").estimate(s(10)).deadline(100).asks();
+    let (_, effects) = world
+        .job(2)
+        .policy("CALENDAR")
+        .estimate(s(10))
+        .deadline(100)
+        .asks();
     assert_eq!(refused(&effects), Refused::NoHost);
     world.host(1).joins();
     let (_, effects) = world.job(2).policy("CALENDAR").deadline(100).asks();
     assert_eq!(refused(&effects), Refused::NoEstimate);
-    let (_, effects) = world.job(2).policy("FCFS").estimate(s(10)).deadline(100).asks();
+    let (_, effects) = world
+        .job(2)
+        .policy("FCFS")
+        .estimate(s(10))
+        .deadline(100)
+        .asks();
     assert_eq!(refused(&effects), Refused::NoPromises("FCFS".into()));
     let mut bag = world.job(3).policy("CALENDAR").bag();
     bag.terms.estimates = vec![s(1)];
-    assert_eq!(world.scheduler.offer(&bag, world.now), Err(Refused::Estimates { tasks: 3, given: 1 }));
+    assert_eq!(
+        world.scheduler.offer(&bag, world.now),
+        Err(Refused::Estimates { tasks: 3, given: 1 })
+    );
     world.job(2).policy("CALENDAR").submit();
 }
 
@@ -270,9 +376,18 @@ fn without_hosts_estimates_or_a_calendar_nothing_is_promised() {
 fn asking_changes_nothing() {
     let mut world = world();
     world.host(1).joins();
-    let bag = world.job(1).policy("CALENDAR-HARD").estimates(&[10]).deadline(50).bag();
+    let bag = world
+        .job(1)
+        .policy("CALENDAR-HARD")
+        .estimates(&[10])
+        .deadline(50)
+        .bag();
     let before = format!("{:?}", world.scheduler);
-    let offer = world.scheduler.offer(&bag, world.now).expect("it fits").expect("it has a deadline");
+    let offer = world
+        .scheduler
+        .offer(&bag, world.now)
+        .expect("it fits")
+        .expect("it has a deadline");
     assert_eq!(offer.finish, world.now + s(10));
     assert_eq!(format!("{:?}", world.scheduler), before);
 }
@@ -282,13 +397,21 @@ fn what_was_promised_goes_before_all_else_whatever_its_priority() {
     let mut world = world();
     let host = world.host(1).joins();
     world.job(5).policy("FCFS").priority(9).submit();
-    let promised = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(200).submit();
+    let promised = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[10, 10])
+        .deadline(200)
+        .submit();
     world.job(5).policy("FCFS").priority(9).submit();
     for index in [1, 2] {
         let attempt = world.attempt_on(host);
         world.now = world.now + s(60);
         let effects = world.succeeds(host, attempt);
-        assert_eq!(starts(&effects)[0].1.task, common::TaskId::new(promised, index));
+        assert_eq!(
+            starts(&effects)[0].1.task,
+            common::TaskId::new(promised, index)
+        );
     }
 }
 
@@ -296,11 +419,25 @@ fn what_was_promised_goes_before_all_else_whatever_its_priority() {
 fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
     let mut world = world();
     let host = world.host(1).joins();
-    let long = world.job(1).policy("CALENDAR-HARD").estimates(&[10]).deadline(10).submit();
+    let long = world
+        .job(1)
+        .policy("CALENDAR-HARD")
+        .estimates(&[10])
+        .deadline(10)
+        .submit();
     let attempt = world.attempt_on(host);
     world.now = world.now + s(30);
-    let (by, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(5).asks();
-    let why = EndReason::Policed { estimate: s(10), elapsed: s(30), by };
+    let (by, effects) = world
+        .job(1)
+        .policy("CALENDAR-HARD")
+        .estimates(&[5])
+        .deadline(5)
+        .asks();
+    let why = EndReason::Policed {
+        estimate: s(10),
+        elapsed: s(30),
+        by,
+    };
     assert_eq!(ended(&effects), [(attempt, why.clone())]);
     assert_eq!(
         why.to_string(),
@@ -323,12 +460,25 @@ fn an_admin_says_who_may_be_killed_whatever_the_policies_of_jobs_say() {
         (None, "hard", 1),
     ] {
         let policing = said.map(|said| said.parse().expect("it makes sense"));
-        let mut world = World::with(Settings { policing, ..Settings::default() });
+        let mut world = World::with(Settings {
+            policing,
+            ..Settings::default()
+        });
         world.host(1).joins();
         let policy = format!("CALENDAR-HARD:policing={own}");
-        world.job(1).policy(&policy).estimates(&[10]).deadline(500).submit();
+        world
+            .job(1)
+            .policy(&policy)
+            .estimates(&[10])
+            .deadline(500)
+            .submit();
         world.now = world.now + s(30);
-        let (_, effects) = world.job(1).policy(&policy).estimates(&[5]).deadline(500).asks();
+        let (_, effects) = world
+            .job(1)
+            .policy(&policy)
+            .estimates(&[5])
+            .deadline(500)
+            .asks();
         assert_eq!(ended(&effects).len(), killed, "{said:?} over {own}");
     }
 }
@@ -343,10 +493,20 @@ fn nobody_is_killed_who_does_not_run_or_only_runs_as_long_as_was_estimated() {
     ] {
         let mut world = world();
         let host = world.host(1).speed(3.0).joins();
-        world.job(1).policy("CALENDAR-HARD").estimates(&[53]).deadline(500).submit();
+        world
+            .job(1)
+            .policy("CALENDAR-HARD")
+            .estimates(&[53])
+            .deadline(500)
+            .submit();
         world.moves(host, phase);
         world.now = world.now + ran;
-        let (_, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(500).asks();
+        let (_, effects) = world
+            .job(1)
+            .policy("CALENDAR-HARD")
+            .estimates(&[5])
+            .deadline(500)
+            .asks();
         assert_eq!(ended(&effects).len(), killed, "{phase:?} for {ran:?}");
     }
 }
@@ -356,17 +516,44 @@ fn a_killed_task_with_retries_is_tried_again_behind_the_bag_it_made_room_for() {
     for (deadline, kept) in [(500, true), (80, false)] {
         let mut world = world();
         let host = world.host(1).joins();
-        let long = world.job(2).policy("CALENDAR-HARD").retries(1).estimates(&[10, 10]).deadline(deadline).submit();
+        let long = world
+            .job(2)
+            .policy("CALENDAR-HARD")
+            .retries(1)
+            .estimates(&[10, 10])
+            .deadline(deadline)
+            .submit();
         world.now = world.now + s(30);
-        let (bag, effects) = world.job(1).policy("CALENDAR-HARD").estimates(&[5]).deadline(40).asks();
-        assert_eq!(offered(&effects).expect("there is time").finish, world.now + s(5));
-        assert_eq!(world.attempt_on(host).task.job, bag, "its slot is not the killed one's again");
+        let (bag, effects) = world
+            .job(1)
+            .policy("CALENDAR-HARD")
+            .estimates(&[5])
+            .deadline(40)
+            .asks();
+        assert_eq!(
+            offered(&effects).expect("there is time").finish,
+            world.now + s(5)
+        );
+        assert_eq!(
+            world.attempt_on(host).task.job,
+            bag,
+            "its slot is not the killed one's again"
+        );
         // It takes longer than it has run: as long again, as far as is known.
         let keeping = world.scheduler.keeping(long, world.now);
-        assert_eq!(keeping.map(|keeping| keeping.expected), kept.then_some(Some(world.now + s(5 + 60 + 10))));
+        assert_eq!(
+            keeping.map(|keeping| keeping.expected),
+            kept.then_some(Some(world.now + s(5 + 60 + 10)))
+        );
         world.now = world.now + s(5);
         world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(5));
-        assert_eq!((world.attempt_on(host).task.job, world.attempt_on(host).number), (long, 2));
+        assert_eq!(
+            (
+                world.attempt_on(host).task.job,
+                world.attempt_on(host).number
+            ),
+            (long, 2)
+        );
     }
 }
 
@@ -375,14 +562,40 @@ fn what_was_killed_says_how_good_its_users_estimates_are() {
     let mut world = world();
     world.host(1).joins();
     for _ in 0..3 {
-        world.job(1).policy("CALENDAR-HARD").user("low").estimates(&[10]).deadline(500).submit();
+        world
+            .job(1)
+            .policy("CALENDAR-HARD")
+            .user("low")
+            .estimates(&[10])
+            .deadline(500)
+            .submit();
         world.now = world.now + s(30);
-        let (bag, _) = world.job(1).policy("CALENDAR-HARD").user("other").estimates(&[5]).deadline(500).asks();
-        world.send(Event::JobCancelled { job: bag, tasks: None });
+        let (bag, _) = world
+            .job(1)
+            .policy("CALENDAR-HARD")
+            .user("other")
+            .estimates(&[5])
+            .deadline(500)
+            .asks();
+        world.send(Event::JobCancelled {
+            job: bag,
+            tasks: None,
+        });
     }
-    let of = Estimator { user: "low".into(), program: String::new() };
-    let quality = world.scheduler.experience().estimates.source(&of).map(scheduler::estimates::Source::quality);
-    assert_eq!(quality.map(|quality| (quality.tasks, quality.ratio)), Some((3, Some((3.0, 3.0, 3.0)))));
+    let of = Estimator {
+        user: "low".into(),
+        program: String::new(),
+    };
+    let quality = world
+        .scheduler
+        .experience()
+        .estimates
+        .source(&of)
+        .map(scheduler::estimates::Source::quality);
+    assert_eq!(
+        quality.map(|quality| (quality.tasks, quality.ratio)),
+        Some((3, Some((3.0, 3.0, 3.0))))
+    );
 }
 
 #[test]
@@ -390,24 +603,58 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
     for alike in [true, false] {
         let mut world = world();
         for id in 1..=3 {
-            world.host(id).speed(if alike { 1.0 } else { 1.0 + f64::from(id) * 1e-6 }).joins();
+            world
+                .host(id)
+                .speed(if alike {
+                    1.0
+                } else {
+                    1.0 + f64::from(id) * 1e-6
+                })
+                .joins();
         }
         let ask = |world: &mut World, tasks: usize, size: u32| {
-            let mut bag = world.job(tasks as u32).policy("CALENDAR").estimates(&vec![10; tasks]).deadline(1_000).bag();
+            let mut bag = world
+                .job(tasks as u32)
+                .policy("CALENDAR")
+                .estimates(&vec![10; tasks])
+                .deadline(1_000)
+                .bag();
             bag.rules.quorum.size = size;
             bag
         };
         let one = ask(&mut world, 1, 1);
         let three = ask(&mut world, 3, 2);
         let finish_s = |world: &World, bag: &Bag| {
-            let offer = world.scheduler.offer(bag, world.now).expect("it is let in").expect("it has a deadline");
+            let offer = world
+                .scheduler
+                .offer(bag, world.now)
+                .expect("it is let in")
+                .expect("it has a deadline");
             offer.finish.since(world.now).secs().round()
         };
-        assert_eq!((finish_s(&world, &one), finish_s(&world, &three)), (10.0, 20.0), "six attempts on three hosts");
-        let effects = world.send(Event::JobSubmitted { job: JobId(1), bag: Box::new(three) });
-        let begun: Vec<u32> = starts(&effects).iter().map(|(_, attempt, _)| attempt.task.index).collect();
-        assert_eq!(begun, [1, 1, 2], "each task at once with all of its attempts");
-        assert_eq!(finish_s(&world, &one), 30.0, "the second one's other result and both of the third's come before");
+        assert_eq!(
+            (finish_s(&world, &one), finish_s(&world, &three)),
+            (10.0, 20.0),
+            "six attempts on three hosts"
+        );
+        let effects = world.send(Event::JobSubmitted {
+            job: JobId(1),
+            bag: Box::new(three),
+        });
+        let begun: Vec<u32> = starts(&effects)
+            .iter()
+            .map(|(_, attempt, _)| attempt.task.index)
+            .collect();
+        assert_eq!(
+            begun,
+            [1, 1, 2],
+            "each task at once with all of its attempts"
+        );
+        assert_eq!(
+            finish_s(&world, &one),
+            30.0,
+            "the second one's other result and both of the third's come before"
+        );
     }
 }
 
@@ -416,23 +663,47 @@ fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first
     for (speeds, frozen) in [([1.0, 1.0], 0), ([1.0, 2.0], 1)] {
         let mut world = world();
         let disclosed = world.job(4).policy("FCFSxNEED").disclosed().submit();
-        let hosts: Vec<HostId> =
-            (1..).zip(speeds).map(|(id, speed)| world.host(id).speed(speed).holds_frozen(frozen).joins()).collect();
+        let hosts: Vec<HostId> = (1..)
+            .zip(speeds)
+            .map(|(id, speed)| world.host(id).speed(speed).holds_frozen(frozen).joins())
+            .collect();
         for host in &hosts {
             world.moves(*host, Phase::Running);
         }
         world.pass(s(20));
-        let (bag, effects) = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(11).asks();
+        let (bag, effects) = world
+            .job(1)
+            .policy("CALENDAR")
+            .estimates(&[10, 10])
+            .deadline(11)
+            .asks();
         assert!(offered(&effects).is_some(), "{effects:?}");
-        assert_eq!(starts(&effects).iter().filter(|(_, attempt, _)| attempt.task.job == bag).count(), 2);
+        assert_eq!(
+            starts(&effects)
+                .iter()
+                .filter(|(_, attempt, _)| attempt.task.job == bag)
+                .count(),
+            2
+        );
         let ordinary = world.job(1).policy("FCFS").submit();
         assert_eq!(
-            world.scheduler.job_counts(ordinary).map(|counts| counts.waiting),
+            world
+                .scheduler
+                .job_counts(ordinary)
+                .map(|counts| counts.waiting),
             Some(1),
             "nothing is left for it"
         );
-        let why = world.scheduler.explain(disclosed).expect("it is there").tasks;
-        assert!(why.iter().any(|(why, _)| why.contains(&format!("made room for task {bag}."))), "{why:?}");
+        let why = world
+            .scheduler
+            .explain(disclosed)
+            .expect("it is there")
+            .tasks;
+        assert!(
+            why.iter()
+                .any(|(why, _)| why.contains(&format!("made room for task {bag}."))),
+            "{why:?}"
+        );
         world.work_off();
         assert_eq!(world.job_state(bag), common::view::JobState::Finished);
     }
@@ -442,11 +713,22 @@ fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first
 fn what_runs_is_as_old_after_a_restart_as_before() {
     let mut world = world();
     let host = world.host(1).joins();
-    world.job(1).policy("CALENDAR").estimates(&[100]).deadline(1_000).submit();
+    world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[100])
+        .deadline(1_000)
+        .submit();
     let attempt = world.attempt_on(host);
     world.now = world.now + s(60);
     world.restart();
-    let held = Held { attempt, phase: Phase::Running, ran: s(60), frozen_for: Span::ZERO, progress: None };
+    let held = Held {
+        attempt,
+        phase: Phase::Running,
+        ran: s(60),
+        frozen_for: Span::ZERO,
+        progress: None,
+    };
     world.send(Event::HostJoined {
         host,
         slots: 1,
@@ -454,8 +736,17 @@ fn what_runs_is_as_old_after_a_restart_as_before() {
         status: common::host::OwnerState::Away.into(),
         held: vec![held],
     });
-    let bag = world.job(1).policy("CALENDAR").estimates(&[5]).deadline(500).bag();
-    let offer = world.scheduler.offer(&bag, world.now).expect("it is let in").expect("it has a deadline");
+    let bag = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[5])
+        .deadline(500)
+        .bag();
+    let offer = world
+        .scheduler
+        .offer(&bag, world.now)
+        .expect("it is let in")
+        .expect("it has a deadline");
     assert_eq!(offer.finish.since(world.now), s(45));
 }
 
@@ -463,9 +754,24 @@ fn what_runs_is_as_old_after_a_restart_as_before() {
 fn a_promised_job_should_start_where_the_calendar_has_it() {
     let mut world = world();
     let host = world.host(1).joins();
-    world.job(1).policy("CALENDAR").estimates(&[100]).deadline(1_000).submit();
-    let second = world.job(1).policy("CALENDAR").estimates(&[40]).deadline(1_000).submit();
-    let third = world.job(1).policy("CALENDAR").estimates(&[7]).deadline(1_000).submit();
+    world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[100])
+        .deadline(1_000)
+        .submit();
+    let second = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[40])
+        .deadline(1_000)
+        .submit();
+    let third = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[7])
+        .deadline(1_000)
+        .submit();
     world.moves(host, Phase::Running);
     let starts = world.scheduler.predict_starts(&[second, third], world.now);
     let at = |job| starts[&job].start.since(world.now);
@@ -477,13 +783,23 @@ fn nobody_waits_for_what_should_be_over_where_another_host_does_it_in_time() {
     for (deadline, waits_s) in [(1_000, 0), (25, 17)] {
         let mut world = world();
         let fast = world.host(1).speed(2.0).joins();
-        world.job(1).policy("CALENDAR").estimates(&[10]).deadline(1_000).submit();
+        world
+            .job(1)
+            .policy("CALENDAR")
+            .estimates(&[10])
+            .deadline(1_000)
+            .submit();
         world.moves(fast, Phase::Running);
         let slow = world.host(2).speed(0.5).joins();
         world.now = world.now + s(6);
-        // Half a minute on the slow host, seven seconds and a half on the fast one, where another one runs that is overdue:
-        // that should run on for as long as it has run.
-        let (bag, _) = world.job(1).policy("CALENDAR").estimates(&[15]).deadline(deadline).asks();
+        // Half a minute on the slow host, seven seconds and a half on the fast one, where another
+        // one runs that is overdue: that should run on for as long as it has run.
+        let (bag, _) = world
+            .job(1)
+            .policy("CALENDAR")
+            .estimates(&[15])
+            .deadline(deadline)
+            .asks();
         let mut waited_s = 0;
         while world.books(slow).is_empty() && waited_s < 100 {
             world.pass(s(1));
@@ -502,13 +818,29 @@ fn nobody_is_killed_for_a_bag_that_is_let_in_anyway_or_refused_all_the_same() {
         let mut world = world();
         // Who exceeds the estimate takes four times as long.
         let host = taught(&mut world, "moody", &[0.5, 0.5, 0.5, 4.0]);
-        world.job(1).policy(POLICY).estimates(&[10]).deadline(1_000).user("moody").submit();
+        world
+            .job(1)
+            .policy(POLICY)
+            .estimates(&[10])
+            .deadline(1_000)
+            .user("moody")
+            .submit();
         let running = world.attempt_on(host);
         world.now = world.now + s(20);
-        let (_, effects) = world.job(1).policy(POLICY).estimates(&[10]).deadline(deadline).user("moody").asks();
+        let (_, effects) = world
+            .job(1)
+            .policy(POLICY)
+            .estimates(&[10])
+            .deadline(deadline)
+            .user("moody")
+            .asks();
         assert_eq!(offered(&effects).is_some(), accepted, "deadline {deadline}");
         assert_eq!(ended(&effects).len(), killed, "deadline {deadline}");
-        assert!(ended(&effects).iter().all(|(attempt, _)| *attempt == running));
+        assert!(
+            ended(&effects)
+                .iter()
+                .all(|(attempt, _)| *attempt == running)
+        );
     }
 }
 
@@ -516,12 +848,30 @@ fn nobody_is_killed_for_a_bag_that_is_let_in_anyway_or_refused_all_the_same() {
 fn tasks_that_are_tried_again_do_not_delay_what_was_accepted_since() {
     let mut world = world();
     let host = world.host(1).joins();
-    let first = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(100).submit();
+    let first = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[10, 10])
+        .deadline(100)
+        .submit();
     let attempt = world.attempt_on(host);
     world.fails(host, attempt);
-    let second = world.job(1).policy("CALENDAR").estimates(&[10]).deadline(30).submit();
-    world.send(Event::JobRetried { job: first, tasks: IdSet::from_range(1, 2) });
-    let third = world.job(1).policy("CALENDAR").estimates(&[10]).deadline(300).submit();
+    let second = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[10])
+        .deadline(30)
+        .submit();
+    world.send(Event::JobRetried {
+        job: first,
+        tasks: IdSet::from_range(1, 2),
+    });
+    let third = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[10])
+        .deadline(300)
+        .submit();
     let mut order = Vec::new();
     for _ in 0..4 {
         let attempt = world.attempt_on(host);
@@ -537,12 +887,22 @@ fn a_promise_outlives_a_restart_of_the_master() {
     let mut world = world();
     let host = world.host(1).joins();
     world.job(4).policy("FCFS").priority(5).submit();
-    let promised = world.job(1).policy("CALENDAR").estimates(&[10, 10]).deadline(900).submit();
+    let promised = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[10, 10])
+        .deadline(900)
+        .submit();
     world.restart();
     world.host(1).joins();
     let attempt = world.attempt_on(host);
     assert_eq!(attempt.task.job, promised);
-    let (_, effects) = world.job(1).policy("CALENDAR").estimates(&[10]).deadline(15).asks();
+    let (_, effects) = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&[10])
+        .deadline(15)
+        .asks();
     assert!(matches!(refused(&effects), Refused::TooLate { .. }));
 }
 
@@ -550,7 +910,12 @@ fn a_promise_outlives_a_restart_of_the_master() {
 fn taught(world: &mut World, user: &str, ratios: &[f64]) -> HostId {
     let host = world.host(1).joins();
     for _ in 0..2 {
-        world.job(200).policy("PROMISE:inflated=no").estimate(s(10)).user(user).submit();
+        world
+            .job(200)
+            .policy("PROMISE:inflated=no")
+            .estimate(s(10))
+            .user(user)
+            .submit();
         for ratio in ratios.iter().cycle().take(200) {
             let attempt = world.attempt_on(host);
             let ran = Span::from_secs_f64(10.0 * ratio);
@@ -566,10 +931,23 @@ fn estimating_too_low_gains_nothing_once_it_is_known() {
     let mut world = world();
     taught(&mut world, "sly", &[4.0]);
     for (user, promised_s) in [("sly", 200.0), ("new", 50.0)] {
-        let bag = world.job(1).policy("PROMISE:inflated=no").estimates(&[10; 5]).deadline(100_000).user(user).bag();
-        let offer = world.scheduler.offer(&bag, world.now).expect("time enough").expect("it has a deadline");
+        let bag = world
+            .job(1)
+            .policy("PROMISE:inflated=no")
+            .estimates(&[10; 5])
+            .deadline(100_000)
+            .user(user)
+            .bag();
+        let offer = world
+            .scheduler
+            .offer(&bag, world.now)
+            .expect("time enough")
+            .expect("it has a deadline");
         let found_s = offer.finish.since(world.now).secs();
-        assert!((found_s / promised_s - 1.0).abs() < 0.1, "{user}: {found_s}");
+        assert!(
+            (found_s / promised_s - 1.0).abs() < 0.1,
+            "{user}: {found_s}"
+        );
     }
 }
 
@@ -577,12 +955,34 @@ fn estimating_too_low_gains_nothing_once_it_is_known() {
 fn without_an_estimate_what_the_users_tasks_took_before_is_taken() {
     let mut world = world();
     taught(&mut world, "anna", &[0.5]);
-    let bag = world.job(10).policy("PROMISE:inflated=no").deadline(60).user("anna").bag();
-    let offer = world.scheduler.offer(&bag, world.now).expect("it is known").expect("it has a deadline");
+    let bag = world
+        .job(10)
+        .policy("PROMISE:inflated=no")
+        .deadline(60)
+        .user("anna")
+        .bag();
+    let offer = world
+        .scheduler
+        .offer(&bag, world.now)
+        .expect("it is known")
+        .expect("it has a deadline");
     assert_eq!(offer.finish, world.now + s(50));
-    let other = world.job(10).policy("PROMISE:inflated=no").deadline(60).user("ben").bag();
-    assert_eq!(world.scheduler.offer(&other, world.now), Err(Refused::NoEstimate));
-    let quality: Vec<_> = world.scheduler.estimates().quality().map(|(of, q)| (of.user.clone(), q.tasks)).collect();
+    let other = world
+        .job(10)
+        .policy("PROMISE:inflated=no")
+        .deadline(60)
+        .user("ben")
+        .bag();
+    assert_eq!(
+        world.scheduler.offer(&other, world.now),
+        Err(Refused::NoEstimate)
+    );
+    let quality: Vec<_> = world
+        .scheduler
+        .estimates()
+        .quality()
+        .map(|(of, q)| (of.user.clone(), q.tasks))
+        .collect();
     assert_eq!(quality, [("anna".to_owned(), 400)]);
 }
 
@@ -592,14 +992,30 @@ fn the_first_bag_of_an_unknown_user_is_taken_on_probation_and_only_that() {
     world.host(1).joins();
     let estimates = [10, 10, 10, 1_000];
     let ask = |world: &mut World| {
-        world.job(1).policy("PROMISE:inflated=no").estimates(&estimates).deadline(60).user("new").asks()
+        world
+            .job(1)
+            .policy("PROMISE:inflated=no")
+            .estimates(&estimates)
+            .deadline(60)
+            .user("new")
+            .asks()
     };
     let (_, first) = ask(&mut world);
     assert!(offered(&first).expect("on probation").probation);
     let (_, second) = ask(&mut world);
     assert!(matches!(refused(&second), Refused::TooLate { .. }));
-    let paper = world.job(1).policy("CALENDAR").estimates(&estimates).deadline(60).user("new").asks().1;
-    assert!(matches!(refused(&paper), Refused::TooLate { .. }), "the paper's calendar knows no probation");
+    let paper = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimates(&estimates)
+        .deadline(60)
+        .user("new")
+        .asks()
+        .1;
+    assert!(
+        matches!(refused(&paper), Refused::TooLate { .. }),
+        "the paper's calendar knows no probation"
+    );
 }
 
 #[test]
@@ -607,8 +1023,17 @@ fn owners_lengthen_what_is_expected() {
     let mut world = world();
     world.host(1).joins();
     let finish = |world: &mut World, policy: &str| {
-        let bag = world.job(1).policy(policy).estimates(&[100; 4]).deadline(10_000).bag();
-        let offer = world.scheduler.offer(&bag, world.now).expect("time enough").expect("it has a deadline");
+        let bag = world
+            .job(1)
+            .policy(policy)
+            .estimates(&[100; 4])
+            .deadline(10_000)
+            .bag();
+        let offer = world
+            .scheduler
+            .offer(&bag, world.now)
+            .expect("time enough")
+            .expect("it has a deadline");
         assert!((0.0..=1.0).contains(&offer.probability));
         offer.finish.since(world.now).secs()
     };
@@ -623,9 +1048,22 @@ fn the_probability_of_a_promise_grows_with_its_slack() {
     let mut world = world();
     world.host(1).joins();
     let probability = |world: &mut World, deadline| {
-        let bag = world.job(1).policy("CALENDAR").estimates(&[100]).deadline(deadline).bag();
-        world.scheduler.offer(&bag, world.now).expect("time enough").expect("it has a deadline").probability
+        let bag = world
+            .job(1)
+            .policy("CALENDAR")
+            .estimates(&[100])
+            .deadline(deadline)
+            .bag();
+        world
+            .scheduler
+            .offer(&bag, world.now)
+            .expect("time enough")
+            .expect("it has a deadline")
+            .probability
     };
     let found = [100, 110, 140, 300].map(|deadline| probability(&mut world, deadline));
-    assert!(found.is_sorted() && found[0] < found[3] && found[3] == 1.0, "{found:?}");
+    assert!(
+        found.is_sorted() && found[0] < found[3] && found[3] == 1.0,
+        "{found:?}"
+    );
 }

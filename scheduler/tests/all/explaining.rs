@@ -9,11 +9,23 @@ use scheduler::{Event, catalogue};
 use crate::world::{World, s, starts};
 
 fn reasons(w: &World, job: JobId) -> Vec<String> {
-    w.scheduler.explain(job).expect("the job is there").tasks.into_iter().map(|(reason, _)| reason).collect()
+    w.scheduler
+        .explain(job)
+        .expect("the job is there")
+        .tasks
+        .into_iter()
+        .map(|(reason, _)| reason)
+        .collect()
 }
 
 fn passed_over(w: &World, job: JobId) -> Vec<String> {
-    w.scheduler.explain(job).expect("the job is there").hosts.into_iter().map(|(_, reason)| reason).collect()
+    w.scheduler
+        .explain(job)
+        .expect("the job is there")
+        .hosts
+        .into_iter()
+        .map(|(_, reason)| reason)
+        .collect()
 }
 
 #[test]
@@ -21,7 +33,10 @@ fn without_hosts_that_is_the_reason() {
     let mut w = World::new();
     let job = w.job(3).submit();
     let explanation = w.scheduler.explain(job).unwrap();
-    assert_eq!(explanation.tasks, [("no host has joined".to_owned(), IdSet::from_range(1, 3))]);
+    assert_eq!(
+        explanation.tasks,
+        [("no host has joined".to_owned(), IdSet::from_range(1, 3))]
+    );
     assert_eq!(explanation.hosts, []);
     assert_eq!(w.scheduler.explain(JobId(9)), None);
 }
@@ -35,18 +50,39 @@ fn busy_hosts_and_jobs_ahead_are_named() {
     w.host(2).joins();
     let job = w.job(2).submit();
     let reasons = reasons(&w, job);
-    assert_eq!(reasons, ["behind 2 jobs of higher priority or earlier arrival", "every slot is taken: 2 hosts busy"]);
-    assert_eq!(passed_over(&w, job), ["busy: 1 slot, 1 attempt held", "busy: 1 slot, 1 attempt held"]);
+    assert_eq!(
+        reasons,
+        [
+            "behind 2 jobs of higher priority or earlier arrival",
+            "every slot is taken: 2 hosts busy"
+        ]
+    );
+    assert_eq!(
+        passed_over(&w, job),
+        [
+            "busy: 1 slot, 1 attempt held",
+            "busy: 1 slot, 1 attempt held"
+        ]
+    );
 }
 
 #[test]
 fn suspended_hosts_are_named_with_their_owners_reasons() {
     let mut w = World::new();
-    w.host(1).owner(OwnerState::Present(YieldReason::InUse)).joins();
-    w.host(2).owner(OwnerState::Present(YieldReason::InUse)).joins();
-    w.host(3).owner(OwnerState::Present(YieldReason::OnBattery)).joins();
+    w.host(1)
+        .owner(OwnerState::Present(YieldReason::InUse))
+        .joins();
+    w.host(2)
+        .owner(OwnerState::Present(YieldReason::InUse))
+        .joins();
+    w.host(3)
+        .owner(OwnerState::Present(YieldReason::OnBattery))
+        .joins();
     let job = w.job(1).submit();
-    assert_eq!(reasons(&w, job), ["all hosts suspended: 2 in-use, 1 on-battery"]);
+    assert_eq!(
+        reasons(&w, job),
+        ["all hosts suspended: 2 in-use, 1 on-battery"]
+    );
     assert_eq!(passed_over(&w, job)[2], "suspended: on-battery");
 }
 
@@ -57,7 +93,10 @@ fn mixed_fleets_are_counted_by_state() {
         w.host(host).joins();
     }
     w.send(Event::HostDrained { host: HostId(1) });
-    w.send(Event::OwnerChanged { host: HostId(2), owner: OwnerState::Present(YieldReason::Busy) });
+    w.send(Event::OwnerChanged {
+        host: HostId(2),
+        owner: OwnerState::Present(YieldReason::Busy),
+    });
     w.send(Event::HostDisconnected { host: HostId(3) });
     w.send(Event::HostLeft { host: HostId(4) });
     let job = w.job(2).submit();
@@ -85,7 +124,11 @@ fn a_job_without_waiting_tasks_has_nothing_to_explain() {
 
 fn held_up(w: &World, job: JobId) -> Vec<String> {
     let explanation = w.scheduler.explain(job).expect("the job is there");
-    explanation.held_up.iter().map(|row| format!("{}: {}", row.tasks, row.words("desk"))).collect()
+    explanation
+        .held_up
+        .iter()
+        .map(|row| format!("{}: {}", row.tasks, row.words("desk")))
+        .collect()
 }
 
 #[test]
@@ -98,8 +141,13 @@ fn a_suspended_task_is_explained_by_its_host_and_its_owner_and_by_no_quorum() {
     w.pass(s(100));
     w.send(Event::Tick);
     assert_eq!(reasons(&w, job), Vec::<String>::new());
-    let [row] = &held_up(&w, job)[..] else { panic!("one reason: {:?}", held_up(&w, job)) };
-    assert!(row.starts_with("1: suspended on desk (in-use) for 1m"), "{row}");
+    let [row] = &held_up(&w, job)[..] else {
+        panic!("one reason: {:?}", held_up(&w, job))
+    };
+    assert!(
+        row.starts_with("1: suspended on desk (in-use) for 1m"),
+        "{row}"
+    );
 }
 
 #[test]
@@ -108,17 +156,25 @@ fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
     let first = w.host(1).joins();
     let second = w.host(2).joins();
     let job = w.job(2).submit();
-    [first, second].into_iter().for_each(|host| drop(w.moves(host, Phase::Running)));
+    [first, second]
+        .into_iter()
+        .for_each(|host| drop(w.moves(host, Phase::Running)));
     w.pass(s(2));
     w.ends(first, w.attempt_on(first), Outcome::Succeeded, s(2));
     let passed = passed_over(&w, job);
-    assert!(passed[0].ends_with("none is overdue; the first one would be copied in 4.0s at the latest"), "{passed:?}");
+    assert!(
+        passed[0].ends_with("none is overdue; the first one would be copied in 4.0s at the latest"),
+        "{passed:?}"
+    );
     w.send(Event::HostDrained { host: first });
     w.pass(s(60));
     w.send(Event::Tick);
-    let [row] = &held_up(&w, job)[..] else { panic!("one reason: {:?}", held_up(&w, job)) };
+    let [row] = &held_up(&w, job)[..] else {
+        panic!("one reason: {:?}", held_up(&w, job))
+    };
     assert!(
-        row.contains("overdue on desk: it has run for ") && row.contains("where the longest of its kind took 2"),
+        row.contains("overdue on desk: it has run for ")
+            && row.contains("where the longest of its kind took 2"),
         "{row}"
     );
 }
@@ -131,10 +187,14 @@ fn of_a_fleet_that_is_paused_nothing_is_predicted() {
     w.moves(host, Phase::Running);
     let waiting = w.job(1).estimate(s(10)).submit();
     assert!(
-        w.scheduler.predict_finish(running, w.now).is_some() && w.scheduler.predict_start(waiting, w.now).is_some()
+        w.scheduler.predict_finish(running, w.now).is_some()
+            && w.scheduler.predict_start(waiting, w.now).is_some()
     );
     let paused = YieldReason::PausedByOwner;
-    w.send(Event::OwnerChanged { host, owner: OwnerState::Present(paused) });
+    w.send(Event::OwnerChanged {
+        host,
+        owner: OwnerState::Present(paused),
+    });
     w.moves(host, Phase::Suspended(paused));
     let foretold = |w: &World| {
         let finishes = [running, waiting].map(|job| w.scheduler.predict_finish(job, w.now));
@@ -142,7 +202,10 @@ fn of_a_fleet_that_is_paused_nothing_is_predicted() {
     };
     assert_eq!(foretold(&w), ([None; 2], None));
     w.host(2).joins();
-    assert!(foretold(&w).0[0].is_some(), "there is a host that can do it");
+    assert!(
+        foretold(&w).0[0].is_some(),
+        "there is a host that can do it"
+    );
 }
 
 #[test]
@@ -151,20 +214,31 @@ fn the_predicted_finish_of_a_stuck_job_moves_as_far_as_it_is_beyond_everything_s
     let first = w.host(1).joins();
     let second = w.host(2).joins();
     let job = w.job(2).policy("FCFS").submit();
-    [first, second].into_iter().for_each(|host| drop(w.moves(host, Phase::Running)));
+    [first, second]
+        .into_iter()
+        .for_each(|host| drop(w.moves(host, Phase::Running)));
     w.pass(s(2));
     w.ends(first, w.attempt_on(first), Outcome::Succeeded, s(2));
     for _ in 0..3 {
         w.pass(s(30));
-        let finish = w.scheduler.predict_finish(job, w.now).expect("it is predicted");
-        assert!(finish.since(w.now).0 + s(2).0 >= w.now.since(Time(1_000_000)).0, "{finish:?}");
+        let finish = w
+            .scheduler
+            .predict_finish(job, w.now)
+            .expect("it is predicted");
+        assert!(
+            finish.since(w.now).0 + s(2).0 >= w.now.since(Time(1_000_000)).0,
+            "{finish:?}"
+        );
     }
 }
 
 /// Predictions add what owners usually take, which is some part of the time.
 fn assert_near(finish: Option<Time>, now: Time, left_s: f64) {
     let found_s = finish.expect("it can be predicted").since(now).secs();
-    assert!((left_s..=1.2 * left_s).contains(&found_s), "{found_s} s, not {left_s} s and a little");
+    assert!(
+        (left_s..=1.2 * left_s).contains(&found_s),
+        "{found_s} s, not {left_s} s and a little"
+    );
 }
 
 #[test]
@@ -172,18 +246,25 @@ fn the_finish_is_predicted_from_the_estimate_and_then_from_what_was_seen() {
     let mut w = World::new();
     let blind = w.job(1).submit();
     assert_eq!(w.scheduler.predict_finish(blind, w.now), None);
-    w.send(Event::JobCancelled { job: blind, tasks: None });
+    w.send(Event::JobCancelled {
+        job: blind,
+        tasks: None,
+    });
     w.host(1).speed(2.0).slots(2).joins();
     let job = w.job(6).estimate(s(60)).submit();
     // Two rounds of 30 s wait, and two tasks of 30 s run.
     assert_near(w.scheduler.predict_finish(job, w.now), w.now, 90.0);
     w.pass(s(60));
     w.succeeds(HostId(1), w.books(HostId(1))[0]);
-    // Far from the estimate: tasks take 60 s here after all; of two that run one is due now, the other has just begun,
-    // and three wait.
+    // Far from the estimate: tasks take 60 s here after all; of two that run one is due now, the
+    // other has just begun, and three wait.
     assert_near(w.scheduler.predict_finish(job, w.now), w.now, 2.0 * 60.0);
     w.work_off();
-    assert_eq!(w.scheduler.predict_finish(job, w.now), None, "it is finished");
+    assert_eq!(
+        w.scheduler.predict_finish(job, w.now),
+        None,
+        "it is finished"
+    );
 }
 
 #[test]
@@ -202,7 +283,14 @@ fn reported_progress_beats_the_mean() {
 
 /// A host that confines so well at most.
 fn offers(w: &mut World, host: u32, confinement: Confinement, network: bool) {
-    w.send(Event::HostOffers { host: HostId(host), offers: Offers { confinement, network, ..Offers::default() } });
+    w.send(Event::HostOffers {
+        host: HostId(host),
+        offers: Offers {
+            confinement,
+            network,
+            ..Offers::default()
+        },
+    });
 }
 
 #[test]
@@ -212,13 +300,31 @@ fn hosts_that_do_not_offer_what_a_job_needs_are_passed_over_with_the_reason() {
     offers(&mut w, 2, Confinement::Landlock, false);
     w.host(1).joins();
     w.host(2).joins();
-    let needs = |confinement, network| Needs { confinement, network };
-    let job = w.job(3).needs(needs(Some(Confinement::Namespace), false)).submit();
-    assert!(reasons(&w, job)[0].starts_with("no host that is known will do; of the first one: it confines at most"));
+    let needs = |confinement, network| Needs {
+        confinement,
+        network,
+    };
+    let job = w
+        .job(3)
+        .needs(needs(Some(Confinement::Namespace), false))
+        .submit();
+    assert!(
+        reasons(&w, job)[0]
+            .starts_with("no host that is known will do; of the first one: it confines at most")
+    );
     let passed = passed_over(&w, job);
-    assert_eq!(passed[0], "passed over: it confines at most at the level `process`, and the job needs `namespace`");
-    assert_eq!(passed[1], "passed over: it confines at most at the level `landlock`, and the job needs `namespace`");
-    let online = w.job(1).needs(needs(Some(Confinement::Landlock), true)).submit();
+    assert_eq!(
+        passed[0],
+        "passed over: it confines at most at the level `process`, and the job needs `namespace`"
+    );
+    assert_eq!(
+        passed[1],
+        "passed over: it confines at most at the level `landlock`, and the job needs `namespace`"
+    );
+    let online = w
+        .job(1)
+        .needs(needs(Some(Confinement::Landlock), true))
+        .submit();
     assert!(passed_over(&w, online)[1].contains("network"));
     // One that needs less goes ahead, and one that offers enough is taken as soon as it comes.
     let (_, effects) = {
@@ -227,7 +333,13 @@ fn hosts_that_do_not_offer_what_a_job_needs_are_passed_over_with_the_reason() {
         w.host(3).slots(4).joins_with()
     };
     assert!(starts(&effects).iter().all(|(host, ..)| *host == HostId(3)));
-    assert_eq!(starts(&effects).iter().filter(|(_, attempt, _)| attempt.task.job == job).count(), 3);
+    assert_eq!(
+        starts(&effects)
+            .iter()
+            .filter(|(_, attempt, _)| attempt.task.job == job)
+            .count(),
+        3
+    );
 }
 
 #[test]
@@ -237,7 +349,10 @@ fn no_policy_ever_starts_an_attempt_where_its_needs_are_not_met() {
         offers(&mut w, 1, Confinement::Process, true);
         offers(&mut w, 3, Confinement::Landlock, true);
         let hosts = [1, 2, 3].map(|host| w.host(host).slots(2).speed(f64::from(host)).joins());
-        let needs = Needs { confinement: Some(Confinement::Namespace), network: false };
+        let needs = Needs {
+            confinement: Some(Confinement::Namespace),
+            network: false,
+        };
         let job = w.job(12).policy(row.name).needs(needs).submit();
         let mut done = 0;
         for _ in 0..2_000 {
@@ -253,6 +368,11 @@ fn no_policy_ever_starts_an_attempt_where_its_needs_are_not_met() {
             }
             w.pass(s(5));
         }
-        assert_eq!(w.job_state(job), common::view::JobState::Finished, "{}: {done} of 12", row.name);
+        assert_eq!(
+            w.job_state(job),
+            common::view::JobState::Finished,
+            "{}: {done} of 12",
+            row.name
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Jobs of ranks over restarts of the master, and beside work that nobody waits for. What is not here: who gets hosts while the
-//! master runs (`together`).
+//! Jobs of ranks over restarts of the master, and beside work that nobody waits for. What is not
+//! here: who gets hosts while the master runs (`together`).
 
 use common::attempt::{Outcome, Phase};
 use common::job::Rules;
@@ -15,7 +15,11 @@ use super::world::s;
 #[test]
 fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
     let mut o = Office::of(0);
-    let attempt = |index, number| AttemptId { task: TaskId::new(JobId(1), index), number, incarnation: Incarnation(1) };
+    let attempt = |index, number| AttemptId {
+        task: TaskId::new(JobId(1), index),
+        number,
+        incarnation: Incarnation(1),
+    };
     let live = |index: u32| Tried {
         task: index,
         attempts: 1,
@@ -26,25 +30,49 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
         ended: Vec::new(),
         outlived: Vec::new(),
     };
-    let rules = Rules { policy: "AVG".into(), ..Rules::default() };
-    let bag = Bag { ranks: Some(Ranks::new(1, Some(3))), ..Bag::new(Ranks::tasks(2), rules) };
-    let progress = Progress { tried: vec![live(0), live(1)], attempts: 2, ..Progress::default() };
+    let rules = Rules {
+        policy: "AVG".into(),
+        ..Rules::default()
+    };
+    let bag = Bag {
+        ranks: Some(Ranks::new(1, Some(3))),
+        ..Bag::new(Ranks::tasks(2), rules)
+    };
+    let progress = Progress {
+        tried: vec![live(0), live(1)],
+        attempts: 2,
+        ..Progress::default()
+    };
     o.jobs = 1;
     o.formed.insert(JobId(1), 2);
-    o.send(Event::JobRestored { job: JobId(1), bag: Box::new(bag.clone()), progress: Box::new(progress) });
+    o.send(Event::JobRestored {
+        job: JobId(1),
+        bag: Box::new(bag.clone()),
+        progress: Box::new(progress),
+    });
     for index in 0..2 {
-        o.held.entry(HostId(index + 1)).or_default().insert(attempt(index, 1), Phase::Running);
+        o.held
+            .entry(HostId(index + 1))
+            .or_default()
+            .insert(attempt(index, 1), Phase::Running);
         o.joins(index + 1);
     }
     o.joins(3);
     assert_eq!(o.places(JobId(1)).len(), 2);
     o.ends(JobId(1), 0, Outcome::Succeeded);
     let other = o.submit(exactly(2), "AVG");
-    assert!(o.places(other).is_empty(), "the host of the rank that is done is still held");
+    assert!(
+        o.places(other).is_empty(),
+        "the host of the rank that is done is still held"
+    );
     o.ends(JobId(1), 1, Outcome::Succeeded);
     assert_eq!(o.places(other).len(), 2);
     let mut fresh = Office::of(2);
-    fresh.send(Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress: Box::default() });
+    fresh.send(Event::JobRestored {
+        job: JobId(1),
+        bag: Box::new(bag),
+        progress: Box::default(),
+    });
     assert_eq!(fresh.places(JobId(1)).len(), 2);
 }
 
@@ -52,7 +80,11 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
 fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
     let rank = TaskId::new(JobId(1), 1);
     let host = HostId(2);
-    let attempt = AttemptId { task: rank, number: 1, incarnation: Incarnation(1) };
+    let attempt = AttemptId {
+        task: rank,
+        number: 1,
+        incarnation: Incarnation(1),
+    };
     let live = Tried {
         task: 1,
         attempts: 1,
@@ -63,8 +95,14 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
         ended: Vec::new(),
         outlived: Vec::new(),
     };
-    let rules = Rules { policy: "AVG".into(), ..Rules::default() };
-    let bag = Bag { ranks: Some(exactly(2)), ..Bag::new(Ranks::tasks(2), rules) };
+    let rules = Rules {
+        policy: "AVG".into(),
+        ..Rules::default()
+    };
+    let bag = Bag {
+        ranks: Some(exactly(2)),
+        ..Bag::new(Ranks::tasks(2), rules)
+    };
     let progress = Progress {
         finished: IdSet::from_range(0, 0),
         tried: vec![live],
@@ -75,41 +113,74 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
     let restored = |progress: &Progress| {
         let mut o = Office::of(0);
         o.jobs = 1;
-        o.send(Event::JobRestored { job: JobId(1), bag: Box::new(bag.clone()), progress: Box::new(progress.clone()) });
-        o.held.entry(host).or_default().insert(attempt, Phase::Running);
+        o.send(Event::JobRestored {
+            job: JobId(1),
+            bag: Box::new(bag.clone()),
+            progress: Box::new(progress.clone()),
+        });
+        o.held
+            .entry(host)
+            .or_default()
+            .insert(attempt, Phase::Running);
         o.joins(host.0);
         o
     };
     let mut o = restored(&progress);
     o.joins(1);
     let other = o.bag(1, |_| ());
-    assert!(o.places(other).is_empty(), "the host of the rank that is done is held");
+    assert!(
+        o.places(other).is_empty(),
+        "the host of the rank that is done is held"
+    );
     o.ends(JobId(1), 1, Outcome::Succeeded);
-    assert_eq!((o.settled[&JobId(1)], o.places(other).len()), (JobState::Finished, 1));
+    assert_eq!(
+        (o.settled[&JobId(1)], o.places(other).len()),
+        (JobState::Finished, 1)
+    );
     // A rank that is lost then goes on there, before anything else.
     let mut o = restored(&progress);
     o.joins(1);
     let other = o.bag(1, |_| ());
     o.loses(host.0);
-    assert_eq!((o.places(JobId(1))[&1].0, o.places(other).len()), (HostId(1), 0));
-    // A host that does not come back is not held for ever, and nothing is held for who has no rank left that runs.
+    assert_eq!(
+        (o.places(JobId(1))[&1].0, o.places(other).len()),
+        (HostId(1), 0)
+    );
+    // A host that does not come back is not held for ever, and nothing is held for who has no rank
+    // left that runs.
     let mut o = restored(&progress);
     o.loses(1);
     o.joins(1);
     let other = o.bag(1, |_| ());
     assert_eq!(o.places(other).len(), 1);
-    let mut o = restored(&Progress { tried: Vec::new(), ..progress });
+    let mut o = restored(&Progress {
+        tried: Vec::new(),
+        ..progress
+    });
     o.held.clear();
     o.joins(1);
-    assert_eq!(o.places(JobId(1)).len(), 1, "it waits for one host as any other");
+    assert_eq!(
+        o.places(JobId(1)).len(),
+        1,
+        "it waits for one host as any other"
+    );
 }
 
 /// A disclosed job of so many tasks.
 fn disclosed(o: &mut Office, tasks: u32) -> JobId {
     o.jobs += 1;
-    let rules = Rules { policy: "FCFSxFCFS".into(), ..Rules::default() };
-    let bag = Bag { disclosed: true, ..Bag::new(IdSet::from_range(1, tasks), rules) };
-    o.send(Event::JobSubmitted { job: JobId(o.jobs), bag: Box::new(bag) });
+    let rules = Rules {
+        policy: "FCFSxFCFS".into(),
+        ..Rules::default()
+    };
+    let bag = Bag {
+        disclosed: true,
+        ..Bag::new(IdSet::from_range(1, tasks), rules)
+    };
+    o.send(Event::JobSubmitted {
+        job: JobId(o.jobs),
+        bag: Box::new(bag),
+    });
     JobId(o.jobs)
 }
 
@@ -120,24 +191,55 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
     assert_eq!(o.places(explored).len(), 3);
     let before = o.scheduler.job_attempts(explored);
     let too_wide = o.submit(exactly(5), "AVG");
-    assert_eq!((o.places(too_wide).len(), o.places(explored).len()), (0, 3), "there are not so many hosts");
-    o.send(Event::JobCancelled { job: too_wide, tasks: None });
+    assert_eq!(
+        (o.places(too_wide).len(), o.places(explored).len()),
+        (0, 3),
+        "there are not so many hosts"
+    );
+    o.send(Event::JobCancelled {
+        job: too_wide,
+        tasks: None,
+    });
     o.jobs += 1;
     let job = JobId(o.jobs);
-    let rules = Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() };
-    let bag = Bag { ranks: Some(exactly(3)), ..Bag::new(Ranks::tasks(3), rules) };
-    let effects = o.send(Event::JobSubmitted { job, bag: Box::new(bag) });
-    assert_eq!((o.places(job).len(), o.places(explored).len()), (3, 1), "one host was free");
+    let rules = Rules {
+        policy: "AVG".into(),
+        max_fails: Some(0),
+        ..Rules::default()
+    };
+    let bag = Bag {
+        ranks: Some(exactly(3)),
+        ..Bag::new(Ranks::tasks(3), rules)
+    };
+    let effects = o.send(Event::JobSubmitted {
+        job,
+        bag: Box::new(bag),
+    });
+    assert_eq!(
+        (o.places(job).len(), o.places(explored).len()),
+        (3, 1),
+        "one host was free"
+    );
     let gone: Vec<TaskId> = effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Ended { why: EndReason::Preempted { by, kept: false }, .. } => Some(*by),
+            Effect::Ended {
+                why: EndReason::Preempted { by, kept: false },
+                ..
+            } => Some(*by),
             _ => None,
         })
         .collect();
-    assert!(gone.len() == 2 && gone.iter().all(|by| by.job == job), "{effects:?}");
+    assert!(
+        gone.len() == 2 && gone.iter().all(|by| by.job == job),
+        "{effects:?}"
+    );
     let why = o.scheduler.explain(explored).unwrap().tasks;
-    assert!(why.iter().any(|(why, _)| why.contains("made room for task")), "{why:?}");
+    assert!(
+        why.iter()
+            .any(|(why, _)| why.contains("made room for task")),
+        "{why:?}"
+    );
     assert_eq!(before.map(|(attempts, _)| attempts), Some(3));
     o.all_ready(job);
     o.all_succeed(job);
@@ -148,8 +250,14 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
 fn what_ranks_freeze_goes_on_when_the_last_of_them_is_done() {
     let mut o = Office::new();
     for host in 1..=2 {
-        let offers = common::host::Offers { frozen: 1, ..common::host::Offers::default() };
-        o.send(Event::HostOffers { host: HostId(host), offers });
+        let offers = common::host::Offers {
+            frozen: 1,
+            ..common::host::Offers::default()
+        };
+        o.send(Event::HostOffers {
+            host: HostId(host),
+            offers,
+        });
         o.joins(host);
     }
     let explored = disclosed(&mut o, 2);
@@ -173,22 +281,40 @@ fn a_rank_that_lost_its_host_waits_for_one_and_needed_work_stays_where_it_is() {
 
 #[test]
 fn a_host_with_a_rank_gets_nothing_ahead_of_its_slots_and_so_no_rank_goes_back_with_that() {
-    let eager = Settings { max_prefetch: 1_000, ..Settings::default() };
-    let mut o = Office { scheduler: Scheduler::new(eager, Incarnation(1)), ..Office::new() };
+    let eager = Settings {
+        max_prefetch: 1_000,
+        ..Settings::default()
+    };
+    let mut o = Office {
+        scheduler: Scheduler::new(eager, Incarnation(1)),
+        ..Office::new()
+    };
     o.joins_with(1, 2);
     o.joins(2);
     let job = o.submit(exactly(2), "AVG");
     let short = o.bag(1_000, |_| ());
     for _ in 0..20 {
         o.now = o.now + Span::from_millis(1);
-        let (host, attempt) = *o.places(short).values().next().expect("one has the slot that is left");
+        let (host, attempt) = *o
+            .places(short)
+            .values()
+            .next()
+            .expect("one has the slot that is left");
         // The office itself demands that no host holds more than its slots.
-        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: Span::from_millis(1) });
+        o.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: Span::from_millis(1),
+        });
     }
     let ranks = o.places(job);
     o.pass(s(60));
     assert_eq!(o.places(job), ranks, "they wait until all are ready");
-    o.send(Event::JobCancelled { job: short, tasks: None });
+    o.send(Event::JobCancelled {
+        job: short,
+        tasks: None,
+    });
     o.all_ready(job);
     o.all_succeed(job);
     assert_eq!(o.settled[&job], JobState::Finished);

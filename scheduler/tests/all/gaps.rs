@@ -1,5 +1,5 @@
-//! Time that is over before a task has to be done: hosts that their owners lend until a given time, and hosts that are kept for
-//! jobs of several ranks.
+//! Time that is over before a task has to be done: hosts that their owners lend until a given time,
+//! and hosts that are kept for jobs of several ranks.
 
 use common::attempt::{Outcome, Phase};
 use common::host::{Loan, Offers};
@@ -27,7 +27,11 @@ fn known(world: &mut World, short: u64, long: u64) -> HostId {
 fn lend(world: &mut World, host: HostId, left: u64, longest: u64) -> Vec<Effect> {
     world.send(Event::HostLent {
         host,
-        loan: Some(Loan { left: s(left), again: s(left + 36_000), longest: s(longest) }),
+        loan: Some(Loan {
+            left: s(left),
+            again: s(left + 36_000),
+            longest: s(longest),
+        }),
     })
 }
 
@@ -44,16 +48,46 @@ fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough(
     let mut world = World::new();
     let host = world.host(1).joins();
     lend(&mut world, host, 600, 36_000);
-    for policy in ["deskgrid", "FCFS", "PRI-CR", "PRI-HISTORY", "EXCL-S1", "WINDOWS"] {
-        let (job, effects) = world.job(1).policy(policy).user(policy).estimate(s(1_000)).asks();
+    for policy in [
+        "deskgrid",
+        "FCFS",
+        "PRI-CR",
+        "PRI-HISTORY",
+        "EXCL-S1",
+        "WINDOWS",
+    ] {
+        let (job, effects) = world
+            .job(1)
+            .policy(policy)
+            .user(policy)
+            .estimate(s(1_000))
+            .asks();
         assert_eq!(starts(&effects), [], "{policy}");
-        let why = world.scheduler.explain(job).expect("it is there").hosts.swap_remove(0).1;
-        assert!(why.contains("lend it for 10m00s") && why.contains("16m40s"), "{policy}: {why}");
+        let why = world
+            .scheduler
+            .explain(job)
+            .expect("it is there")
+            .hosts
+            .swap_remove(0)
+            .1;
+        assert!(
+            why.contains("lend it for 10m00s") && why.contains("16m40s"),
+            "{policy}: {why}"
+        );
         // Another job that is short enough starts there meanwhile.
-        let short = world.job(1).policy(policy).user(policy).estimate(s(500)).submit();
+        let short = world
+            .job(1)
+            .policy(policy)
+            .user(policy)
+            .estimate(s(500))
+            .submit();
         assert_eq!(world.attempt_on(host).task.job, short, "{policy}");
         let attempt = world.attempt_on(host);
-        assert_eq!(starts(&world.ends(host, attempt, Outcome::Succeeded, s(500))), [], "{policy}");
+        assert_eq!(
+            starts(&world.ends(host, attempt, Outcome::Succeeded, s(500))),
+            [],
+            "{policy}"
+        );
         let effects = lend(&mut world, host, 36_000, 36_000);
         assert_eq!(starts(&effects).len(), 1, "{policy}");
         let attempt = world.attempt_on(host);
@@ -64,12 +98,20 @@ fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough(
 }
 
 #[test]
-fn a_loan_keeps_nothing_out_that_keeps_its_state_is_too_long_for_each_or_of_which_nothing_is_known() {
+fn a_loan_keeps_nothing_out_that_keeps_its_state_is_too_long_for_each_or_of_which_nothing_is_known()
+{
     let mut world = World::new();
     let host = world.host(1).joins();
     lend(&mut world, host, 600, 36_000);
     let drafts: [fn(&mut World) -> JobId; 3] = [
-        |world| world.job(1).policy("FCFS").estimate(s(1_000)).keeps_state().submit(),
+        |world| {
+            world
+                .job(1)
+                .policy("FCFS")
+                .estimate(s(1_000))
+                .keeps_state()
+                .submit()
+        },
         |world| world.job(1).policy("FCFS").estimate(s(40_000)).submit(),
         |world| world.job(1).policy("FCFS").submit(),
     ];
@@ -91,17 +133,34 @@ fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() 
     let host = known(&mut world, 100, 1_000);
     lend(&mut world, host, 200, 36_000);
     let (job, effects) = world.job(2).policy("FCFS").asks();
-    let StartReason::Gap(Gap { left, done, kept_for }) = starts(&effects)[0].2 else { panic!("{effects:?}") };
+    let StartReason::Gap(Gap {
+        left,
+        done,
+        kept_for,
+    }) = starts(&effects)[0].2
+    else {
+        panic!("{effects:?}")
+    };
     assert_eq!((left, kept_for), (s(200), None));
-    assert!(done.is_some_and(|done| (60..90).contains(&done)), "{done:?}");
-    assert_eq!(limit(&effects), Some(s(196)), "it ends just before the loan");
+    assert!(
+        done.is_some_and(|done| (60..90).contains(&done)),
+        "{done:?}"
+    );
+    assert_eq!(
+        limit(&effects),
+        Some(s(196)),
+        "it ends just before the loan"
+    );
     let first = world.attempt_on(host);
 
     // It takes longer, and is not tried again in a loan that is hardly longer; the other task is.
     world.now = world.now + s(196);
     lend(&mut world, host, 250, 36_000);
     let effects = world.ends(host, first, Outcome::TimedOut(s(196)), s(196));
-    assert_eq!((settled(&effects), starts(&effects)[0].1.task.index), (vec![], 2));
+    assert_eq!(
+        (settled(&effects), starts(&effects)[0].1.task.index),
+        (vec![], 2)
+    );
     world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(100));
     assert_eq!(world.task_state(job, 1), TaskState::Waiting);
     lend(&mut world, host, 36_000, 36_000);
@@ -133,15 +192,30 @@ fn of_what_waits_a_gap_has_who_makes_the_most_of_it() {
 
 #[test]
 fn a_host_that_was_recorded_to_stay_idle_for_so_long_gets_the_task_that_makes_the_most_of_that() {
-    for (policy, long_s, next) in [("WINDOWS:limits=learned", 1_200.0, 2), ("WINDOWS:limits=learned", 400_000.0, 1)] {
+    for (policy, long_s, next) in [
+        ("WINDOWS:limits=learned", 1_200.0, 2),
+        ("WINDOWS:limits=learned", 400_000.0, 1),
+    ] {
         let mut world = World::new();
         let host = known_of(&mut world, 600, 6_000);
-        world.send(Event::HostWindows { host, windows: windows(long_s) });
+        world.send(Event::HostWindows {
+            host,
+            windows: windows(long_s),
+        });
         let (_, effects) = world.job(2).policy(policy).asks();
         let first = limit(&effects).expect("it has a limit");
         // What is killed at its limit takes long; the other one may be short.
-        let effects = world.ends(host, world.attempt_on(host), Outcome::TimedOut(first), first);
-        assert_eq!(starts(&effects)[0].1.task.index, next, "windows of {long_s} s");
+        let effects = world.ends(
+            host,
+            world.attempt_on(host),
+            Outcome::TimedOut(first),
+            first,
+        );
+        assert_eq!(
+            starts(&effects)[0].1.task.index,
+            next,
+            "windows of {long_s} s"
+        );
     }
     let mut world = World::new();
     known_of(&mut world, 600, 6_000);
@@ -158,25 +232,62 @@ fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on
         Effect::Promised { offer, .. } => offer.finish,
         other => panic!("{other:?}"),
     };
-    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(1_000)).deadline(100_000).asks();
-    assert_eq!((offered(&effects), starts(&effects)), (world.now + s(600 + 36_000 + 1_000), vec![]));
-    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(500)).deadline(100_000).asks();
-    assert_eq!((offered(&effects), starts(&effects).len()), (world.now + s(500), 1), "it fits");
-    let (_, effects) = world.job(1).policy("CALENDAR").estimate(s(1_000)).deadline(20_000).asks();
-    assert!(matches!(&effects[0], Effect::JobRefused { why: Refused::TooLate { .. }, .. }), "{effects:?}");
+    let (_, effects) = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimate(s(1_000))
+        .deadline(100_000)
+        .asks();
+    assert_eq!(
+        (offered(&effects), starts(&effects)),
+        (world.now + s(600 + 36_000 + 1_000), vec![])
+    );
+    let (_, effects) = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimate(s(500))
+        .deadline(100_000)
+        .asks();
+    assert_eq!(
+        (offered(&effects), starts(&effects).len()),
+        (world.now + s(500), 1),
+        "it fits"
+    );
+    let (_, effects) = world
+        .job(1)
+        .policy("CALENDAR")
+        .estimate(s(1_000))
+        .deadline(20_000)
+        .asks();
+    assert!(
+        matches!(
+            &effects[0],
+            Effect::JobRefused {
+                why: Refused::TooLate { .. },
+                ..
+            }
+        ),
+        "{effects:?}"
+    );
     // The next loan has come.
     world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(500));
     assert_eq!(starts(&lend(&mut world, host, 36_000, 36_000)).len(), 1);
 }
 
-/// An office in which two hosts are busy, and runs of a hundred seconds are as frequent as long ones.
+/// An office in which two hosts are busy, and runs of a hundred seconds are as frequent as long
+/// ones.
 fn taught(hosts: u32) -> (Office, JobId) {
     let mut o = Office::of(hosts);
     let teacher = o.bag(60, |_| ());
     for run in 0..58 {
         let (host, attempt) = *o.places(teacher).values().next().expect("some are live");
         let ran = if run % 2 == 0 { s(100) } else { s(5_000) };
-        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran });
+        o.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran,
+        });
     }
     for (host, _) in o.places(teacher).into_values() {
         o.moves(host, teacher, Phase::Running);
@@ -190,14 +301,26 @@ fn taught(hosts: u32) -> (Office, JobId) {
 fn kept() -> (Office, JobId, JobId) {
     let (mut o, teacher) = taught(3);
     let job = o.submit(exactly(3), "AVG");
-    let offer = o.scheduler.together(job, o.now).expect("it waits").offer.expect("it waits");
+    let offer = o
+        .scheduler
+        .together(job, o.now)
+        .expect("it waits")
+        .offer
+        .expect("it waits");
     assert!(matches!(offer.choice, Some(Choice::Hold(_))), "{offer:?}");
     (o, teacher, job)
 }
 
 fn end_all(o: &mut Office, job: JobId) -> Vec<Effect> {
     let live: Vec<(HostId, AttemptId)> = o.places(job).into_values().collect();
-    let end = |(host, attempt)| o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(600) });
+    let end = |(host, attempt)| {
+        o.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: s(600),
+        })
+    };
     live.into_iter().flat_map(end).collect()
 }
 
@@ -207,29 +330,63 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
         let (mut o, teacher, job) = kept();
         let frozen = u32::from(holds);
         (1..=3).for_each(|host| {
-            let offers = Offers { frozen, ..Offers::default() };
-            o.send(Event::HostOffers { host: HostId(host), offers });
+            let offers = Offers {
+                frozen,
+                ..Offers::default()
+            };
+            o.send(Event::HostOffers {
+                host: HostId(host),
+                offers,
+            });
         });
         let bag = o.bag(2, |rules| rules.policy = "FCFS".into());
         let (host, attempt) = o.places(bag)[&1];
-        assert_eq!((o.places(bag).len(), o.places(job).len()), (1, 0), "one host is kept");
+        assert_eq!(
+            (o.places(bag).len(), o.places(job).len()),
+            (1, 0),
+            "one host is kept"
+        );
         o.moves(host, bag, Phase::Running);
         o.pass(s(20));
-        let still = o.scheduler.together(job, o.now).expect("it waits").offer.expect("it waits");
+        let still = o
+            .scheduler
+            .together(job, o.now)
+            .expect("it waits")
+            .offer
+            .expect("it waits");
         assert_eq!(still.free, 1, "it counts as free for them");
         let effects = end_all(&mut o, teacher);
         assert_eq!(o.places(job).len(), 3, "as soon as the others are free");
         let made_room = |effect: &Effect| match effect {
-            Effect::Freeze { attempt: frozen, by, .. } => holds && *frozen == attempt && by.is_some(),
-            Effect::Ended { attempt: ended, why: EndReason::Preempted { by, kept: false }, .. } => {
-                !holds && *ended == attempt && by.job == job
-            }
+            Effect::Freeze {
+                attempt: frozen,
+                by,
+                ..
+            } => holds && *frozen == attempt && by.is_some(),
+            Effect::Ended {
+                attempt: ended,
+                why: EndReason::Preempted { by, kept: false },
+                ..
+            } => !holds && *ended == attempt && by.job == job,
             _ => false,
         };
-        assert_eq!(effects.iter().filter(|effect| made_room(effect)).count(), 1, "{effects:?}");
+        assert_eq!(
+            effects.iter().filter(|effect| made_room(effect)).count(),
+            1,
+            "{effects:?}"
+        );
         let why = o.scheduler.explain(bag).expect("it is there");
-        assert!(why.tasks.iter().any(|(why, _)| why.contains("made room for task")), "{why:?}");
-        assert!(!effects.iter().any(|effect| matches!(effect, Effect::TaskSettled { task, .. } if task.job == bag)));
+        assert!(
+            why.tasks
+                .iter()
+                .any(|(why, _)| why.contains("made room for task")),
+            "{why:?}"
+        );
+        assert!(
+            !effects.iter().any(
+                |effect| matches!(effect, Effect::TaskSettled { task, .. } if task.job == bag)
+            )
+        );
     }
 }
 
@@ -239,15 +396,39 @@ fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_
     o.joins_with(3, 2);
     let job = o.submit(exactly(3), "AVG");
     let bag = o.bag(3, |rules| rules.policy = "FCFS".into());
-    let attempt = o.places(bag).into_values().map(|(_, attempt)| attempt).next().expect("one slot is nobody's");
-    o.send(Event::AttemptEnded { host: HostId(3), attempt, outcome: Outcome::Succeeded, ran: s(5_000) });
-    assert!(o.places(bag).len() == 2 && o.places(bag).into_values().all(|(host, _)| host == HostId(3)));
+    let attempt = o
+        .places(bag)
+        .into_values()
+        .map(|(_, attempt)| attempt)
+        .next()
+        .expect("one slot is nobody's");
+    o.send(Event::AttemptEnded {
+        host: HostId(3),
+        attempt,
+        outcome: Outcome::Succeeded,
+        ran: s(5_000),
+    });
+    assert!(
+        o.places(bag).len() == 2
+            && o.places(bag)
+                .into_values()
+                .all(|(host, _)| host == HostId(3))
+    );
     for _ in 0..2 {
         assert!(o.places(job).is_empty(), "one of three hosts is busy");
         let (host, attempt) = *o.places(teacher).values().next().expect("it runs");
-        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(600) });
+        o.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: s(600),
+        });
     }
-    assert_eq!((o.places(job).len(), o.places(bag).len()), (3, 1), "only one has to go");
+    assert_eq!(
+        (o.places(job).len(), o.places(bag).len()),
+        (3, 1),
+        "only one has to go"
+    );
 }
 
 #[test]
@@ -258,7 +439,11 @@ fn who_is_in_a_gap_goes_on_when_nobody_holds_out_any_more() {
     o.send(Event::JobCancelled { job, tasks: None });
     assert_eq!(o.places(bag)[&1], place);
     let other = o.submit(exactly(1), "AVG");
-    assert_eq!((o.places(bag)[&1], o.places(other).len()), (place, 0), "it is an attempt as any other");
+    assert_eq!(
+        (o.places(bag)[&1], o.places(other).len()),
+        (place, 0),
+        "it is an attempt as any other"
+    );
 }
 
 #[test]
@@ -267,9 +452,16 @@ fn nothing_is_in_a_gap_while_something_waits_that_was_promised() {
     let bag = o.bag(2, |rules| rules.policy = "FCFS".into());
     let (host, _) = o.places(bag)[&1];
     let mut promised = o.promised(1, 100_000);
-    assert_eq!(o.places(promised)[&1].0, host, "the slot is its own at once");
+    assert_eq!(
+        o.places(promised)[&1].0,
+        host,
+        "the slot is its own at once"
+    );
     assert!(o.places(bag).is_empty());
     promised = o.promised(1, 100_000);
     o.send(Event::Tick);
-    assert!(o.places(promised).is_empty() && o.places(bag).is_empty(), "and nobody else is there while it waits");
+    assert!(
+        o.places(promised).is_empty() && o.places(bag).is_empty(),
+        "and nobody else is there while it waits"
+    );
 }

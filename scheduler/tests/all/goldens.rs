@@ -1,5 +1,6 @@
-//! One small scenario, told as it goes under each policy of the catalogue, and kept as text. After a change that is
-//! meant: `UPDATE_GOLDENS=1 cargo test -p scheduler goldens`, then read the difference.
+//! One small scenario, told as it goes under each policy of the catalogue, and kept as text. After
+//! a change that is meant: `UPDATE_GOLDENS=1 cargo test -p scheduler goldens`, then read the
+//! difference.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,7 +22,8 @@ const HOSTS: [(u32, f64); 5] = [(1, 0.5), (2, 1.0), (3, 2.0), (4, 1.0), (5, 1.5)
 struct Story {
     world: World,
     text: String,
-    /// What each live attempt still has to run, in seconds, where it is; frozen ones are those of suspended hosts.
+    /// What each live attempt still has to run, in seconds, where it is; frozen ones are those of
+    /// suspended hosts.
     left_s: BTreeMap<AttemptId, (HostId, f64)>,
     frozen: Option<HostId>,
     silent: Option<HostId>,
@@ -31,8 +33,16 @@ impl Story {
     fn tell(&mut self, effects: &[Effect]) {
         for effect in effects {
             let line = match effect {
-                Effect::Start { host, attempt, why, .. } => {
-                    let speed = self.world.scheduler.host(*host).expect("it is there").speed.factor();
+                Effect::Start {
+                    host, attempt, why, ..
+                } => {
+                    let speed = self
+                        .world
+                        .scheduler
+                        .host(*host)
+                        .expect("it is there")
+                        .speed
+                        .factor();
                     self.left_s.insert(*attempt, (*host, TASK_S / speed));
                     format!("{attempt} starts on {host}: {why}")
                 }
@@ -41,12 +51,17 @@ impl Story {
                     format!("{attempt} ends on {host}: {why}")
                 }
                 Effect::HostChanged { host, state, .. } => format!("{host} is {state}"),
-                Effect::TaskSettled { task, settled: Settled::Finished(by) } => {
+                Effect::TaskSettled {
+                    task,
+                    settled: Settled::Finished(by),
+                } => {
                     format!("task {task} is finished by {by}")
                 }
                 Effect::JobAdmitted { job } => format!("job {job} is let in"),
                 Effect::JobSettled { job, state } => format!("job {job} is {state}"),
-                Effect::Stop { .. } | Effect::Acknowledge { .. } | Effect::Executing { .. } => continue,
+                Effect::Stop { .. } | Effect::Acknowledge { .. } | Effect::Executing { .. } => {
+                    continue;
+                }
                 other => format!("{other:?}"),
             };
             let at = self.world.now.0 / 1_000_000;
@@ -59,8 +74,8 @@ impl Story {
         self.tell(&effects);
     }
 
-    /// One second: attempts run, heartbeats come every 30 s, and what is done is delivered (the first attempt of task 4
-    /// fails).
+    /// One second: attempts run, heartbeats come every 30 s, and what is done is delivered (the
+    /// first attempt of task 4 fails).
     fn second(&mut self) {
         let effects = self.world.pass(s(1));
         self.tell(&effects);
@@ -78,13 +93,29 @@ impl Story {
         for (host, left_s) in self.left_s.values_mut() {
             *left_s -= if self.frozen == Some(*host) { 0.0 } else { 1.0 };
         }
-        let done = |(_, (host, left_s)): &(&AttemptId, &(HostId, f64))| *left_s <= 0.0 && self.silent != Some(*host);
-        let done: Vec<_> = self.left_s.iter().filter(done).map(|(attempt, (host, _))| (*attempt, *host)).collect();
+        let done = |(_, (host, left_s)): &(&AttemptId, &(HostId, f64))| {
+            *left_s <= 0.0 && self.silent != Some(*host)
+        };
+        let done: Vec<_> = self
+            .left_s
+            .iter()
+            .filter(done)
+            .map(|(attempt, (host, _))| (*attempt, *host))
+            .collect();
         for (attempt, host) in done {
             let first_of_4 = (attempt.task.index, attempt.number) == (4, 1);
-            let outcome = if first_of_4 { Outcome::Exited(1) } else { Outcome::Succeeded };
+            let outcome = if first_of_4 {
+                Outcome::Exited(1)
+            } else {
+                Outcome::Succeeded
+            };
             if self.left_s.contains_key(&attempt) {
-                self.send(Event::AttemptEnded { host, attempt, outcome, ran: Span::from_secs_f64(TASK_S) });
+                self.send(Event::AttemptEnded {
+                    host,
+                    attempt,
+                    outcome,
+                    ran: Span::from_secs_f64(TASK_S),
+                });
             }
         }
     }
@@ -97,15 +128,26 @@ impl Story {
 }
 
 fn story(policy: &Policy) -> String {
-    let mut story =
-        Story { world: World::new(), text: String::new(), left_s: BTreeMap::new(), frozen: None, silent: None };
+    let mut story = Story {
+        world: World::new(),
+        text: String::new(),
+        left_s: BTreeMap::new(),
+        frozen: None,
+        silent: None,
+    };
     for (host, speed) in HOSTS {
         let (_, effects) = story.world.host(host).speed(speed).joins_with();
         story.tell(&effects);
         story.second();
     }
     let job = story.world.job(9).policy(policy.name).retries(1).submit();
-    let effects = story.world.history.last().expect("just submitted").2.clone();
+    let effects = story
+        .world
+        .history
+        .last()
+        .expect("just submitted")
+        .2
+        .clone();
     story.tell(&effects);
     story.until(70);
     for host in [HostId(3), HostId(5)] {
@@ -139,15 +181,25 @@ fn every_policy_goes_as_its_golden_tells() {
             std::fs::write(&path, &told).expect("goldens can be written");
         }
         let kept = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(told == kept, "{} went differently from {}:\n{told}", policy.name, path.display());
+        assert!(
+            told == kept,
+            "{} went differently from {}:\n{told}",
+            policy.name,
+            path.display()
+        );
     }
 }
 
 #[test]
 fn every_golden_belongs_to_a_policy() {
-    let directory = golden(&catalogue()[0]).parent().expect("a directory").to_owned();
-    let mut kept: Vec<PathBuf> =
-        std::fs::read_dir(directory).expect("goldens are there").map(|entry| entry.expect("readable").path()).collect();
+    let directory = golden(&catalogue()[0])
+        .parent()
+        .expect("a directory")
+        .to_owned();
+    let mut kept: Vec<PathBuf> = std::fs::read_dir(directory)
+        .expect("goldens are there")
+        .map(|entry| entry.expect("readable").path())
+        .collect();
     kept.sort();
     let mut expected: Vec<PathBuf> = catalogue().iter().map(golden).collect();
     expected.sort();

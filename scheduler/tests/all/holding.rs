@@ -1,5 +1,5 @@
-//! Who makes room is frozen where its host can hold it, and goes on when there is a slot again; and what becomes of disclosed
-//! work when its results are gone, or nobody has room for more of them.
+//! Who makes room is frozen where its host can hold it, and goes on when there is a slot again; and
+//! what becomes of disclosed work when its results are gone, or nobody has room for more of them.
 
 use common::attempt::{Held, Outcome, Phase};
 use common::view::{HostState, TaskState};
@@ -10,7 +10,10 @@ use crate::speculation::{often_drops_the_rest, request, world};
 use crate::world::{World, ended, held, s, starts, stopped};
 
 fn begun(effects: &[Effect]) -> Vec<u32> {
-    starts(effects).iter().map(|(_, attempt, _)| attempt.task.index).collect()
+    starts(effects)
+        .iter()
+        .map(|(_, attempt, _)| attempt.task.index)
+        .collect()
 }
 
 /// The attempts of a host that take its slots.
@@ -18,12 +21,19 @@ fn in_slots(world: &World, host: HostId) -> Vec<u32> {
     let books = world.books(host);
     let live = |attempt: &AttemptId| {
         let all = world.scheduler.task_attempts(attempt.task);
-        all.into_iter().find(|live| live.attempt == *attempt).expect("it is live")
+        all.into_iter()
+            .find(|live| live.attempt == *attempt)
+            .expect("it is live")
     };
-    books.iter().filter(|attempt| live(attempt).phase != Phase::Held).map(|attempt| attempt.task.index).collect()
+    books
+        .iter()
+        .filter(|attempt| live(attempt).phase != Phase::Held)
+        .map(|attempt| attempt.task.index)
+        .collect()
 }
 
-/// A host of one slot that can hold one attempt, and runs the first task of a disclosed job of four.
+/// A host of one slot that can hold one attempt, and runs the first task of a disclosed job of
+/// four.
 fn busy(world: &mut World) -> (JobId, HostId) {
     let job = world.job(4).policy("FCFSxFCFS").disclosed().submit();
     let host = world.host(1).holds_frozen(1).joins();
@@ -38,19 +48,40 @@ fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
     let effects = request(&mut world, job, [3]);
-    assert_eq!(held(&effects), (vec![(host, first, Some(TaskId::new(job, 3)))], vec![]));
-    assert_eq!((begun(&effects), stopped(&effects), ended(&effects)), (vec![3], vec![], vec![]));
-    assert_eq!((world.task_state(job, 1), world.host_state(host)), (TaskState::Suspended, HostState::Busy));
+    assert_eq!(
+        held(&effects),
+        (vec![(host, first, Some(TaskId::new(job, 3)))], vec![])
+    );
+    assert_eq!(
+        (begun(&effects), stopped(&effects), ended(&effects)),
+        (vec![3], vec![], vec![])
+    );
+    assert_eq!(
+        (world.task_state(job, 1), world.host_state(host)),
+        (TaskState::Suspended, HostState::Busy)
+    );
     let why = world.scheduler.explain(job).expect("it is there").tasks;
-    assert!(why.iter().any(|(why, tasks)| why.contains("made room for task 1.3") && tasks.contains(1)), "{why:?}");
+    assert!(
+        why.iter()
+            .any(|(why, tasks)| why.contains("made room for task 1.3") && tasks.contains(1)),
+        "{why:?}"
+    );
     let still = world.scheduler.task_attempts(first.task)[0].ran;
     assert_eq!(still, s(20));
 
     world.pass(s(100));
     world.moves(host, Phase::Running);
-    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let third = world
+        .books(host)
+        .into_iter()
+        .find(|attempt| attempt.task.index == 3)
+        .expect("it runs");
     let effects = world.ends(host, third, Outcome::Succeeded, s(100));
-    assert_eq!(held(&effects).1, [first], "it goes before other disclosed work");
+    assert_eq!(
+        held(&effects).1,
+        [first],
+        "it goes before other disclosed work"
+    );
     assert_eq!((begun(&effects), in_slots(&world, host)), (vec![], vec![1]));
     assert_eq!(world.task_state(job, 1), TaskState::Running);
 }
@@ -58,14 +89,36 @@ fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
 #[test]
 fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
     let mut world = world();
-    let job = world.job(4).policy("FCFSxFCFS").max_losses(0).disclosed().submit();
+    let job = world
+        .job(4)
+        .policy("FCFSxFCFS")
+        .max_losses(0)
+        .disclosed()
+        .submit();
     let host = world.host(1).holds_frozen(1).joins();
     world.moves(host, Phase::Running);
     request(&mut world, job, [3]);
     world.moves(host, Phase::Held);
-    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
-    let phase = |attempt| if attempt == third { Phase::Running } else { Phase::Held };
-    let list = world.held(host).into_iter().map(|held| Held { phase: phase(held.attempt), ..held }).collect();
+    let third = world
+        .books(host)
+        .into_iter()
+        .find(|attempt| attempt.task.index == 3)
+        .expect("it runs");
+    let phase = |attempt| {
+        if attempt == third {
+            Phase::Running
+        } else {
+            Phase::Held
+        }
+    };
+    let list = world
+        .held(host)
+        .into_iter()
+        .map(|held| Held {
+            phase: phase(held.attempt),
+            ..held
+        })
+        .collect();
     world.heard(host, list);
     world.send(Event::HostJoined {
         host,
@@ -74,7 +127,10 @@ fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
         status: common::host::OwnerState::Away.into(),
         held: vec![],
     });
-    assert_eq!((world.task_state(job, 1), world.task_state(job, 3)), (TaskState::Disclosed, TaskState::Failed));
+    assert_eq!(
+        (world.task_state(job, 1), world.task_state(job, 3)),
+        (TaskState::Disclosed, TaskState::Failed)
+    );
 }
 
 #[test]
@@ -84,9 +140,17 @@ fn what_stands_still_goes_on_where_nothing_new_starts() {
     let first = world.attempt_on(host);
     request(&mut world, job, [3]);
     world.send(Event::HostDrained { host });
-    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let third = world
+        .books(host)
+        .into_iter()
+        .find(|attempt| attempt.task.index == 3)
+        .expect("it runs");
     let effects = world.ends(host, third, Outcome::Succeeded, s(100));
-    assert_eq!((held(&effects).1, begun(&effects)), (vec![first], vec![]), "what runs there ends in peace");
+    assert_eq!(
+        (held(&effects).1, begun(&effects)),
+        (vec![first], vec![]),
+        "what runs there ends in peace"
+    );
     let effects = world.ends(host, first, Outcome::Succeeded, s(100));
     assert!(begun(&effects).is_empty() && world.books(host).is_empty());
 }
@@ -99,17 +163,28 @@ fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
     let first = world.attempt_on(host);
     let effects = request(&mut world, job, [3]);
     assert_eq!(held(&effects).0.len(), 1);
-    world.send(Event::JobCancelled { job, tasks: Some(IdSet::from_range(3, 3)) });
+    world.send(Event::JobCancelled {
+        job,
+        tasks: Some(IdSet::from_range(3, 3)),
+    });
     assert_eq!(in_slots(&world, host), [1], "the slot is free again");
     // Two slots: one frozen, one that cannot be.
-    let host = world.host(1).slots(2).holding(first, Phase::Running).joins();
+    let host = world
+        .host(1)
+        .slots(2)
+        .holding(first, Phase::Running)
+        .joins();
     assert_eq!(world.books(host).len(), 2);
     world.moves(host, Phase::Running);
     // The fourth, which is expected after the third, runs in the other one.
     let effects = request(&mut world, job, [2]);
     assert_eq!(held(&effects).0.len(), 1, "{effects:?}");
     let effects = request(&mut world, other, [1]);
-    assert_eq!((held(&effects).0.len(), stopped(&effects).len()), (0, 1), "{effects:?}");
+    assert_eq!(
+        (held(&effects).0.len(), stopped(&effects).len()),
+        (0, 1),
+        "{effects:?}"
+    );
 }
 
 #[test]
@@ -120,7 +195,11 @@ fn a_frozen_task_that_is_requested_goes_on_before_whatever_waits() {
     request(&mut world, job, [3]);
     request(&mut world, job, [2]);
     request(&mut world, job, [1]);
-    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let third = world
+        .books(host)
+        .into_iter()
+        .find(|attempt| attempt.task.index == 3)
+        .expect("it runs");
     let effects = world.ends(host, third, Outcome::Succeeded, s(10));
     assert_eq!((held(&effects).1, begun(&effects)), (vec![first], vec![]));
     let effects = world.ends(host, first, Outcome::Succeeded, s(30));
@@ -133,14 +212,20 @@ fn what_is_frozen_ends_with_its_job_and_leaves_with_its_host() {
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
     request(&mut world, job, [3]);
-    assert_eq!(stopped(&world.send(Event::UnrequestedCancelled { job })), [(host, first)]);
+    assert_eq!(
+        stopped(&world.send(Event::UnrequestedCancelled { job })),
+        [(host, first)]
+    );
     assert_eq!(in_slots(&world, host), [3]);
 
     let mut world = self::world();
     let (job, host) = busy(&mut world);
     request(&mut world, job, [3]);
     world.send(Event::HostLeft { host });
-    assert_eq!((world.task_state(job, 1), world.task_state(job, 3)), (TaskState::Disclosed, TaskState::Waiting));
+    assert_eq!(
+        (world.task_state(job, 1), world.task_state(job, 3)),
+        (TaskState::Disclosed, TaskState::Waiting)
+    );
 }
 
 #[test]
@@ -152,12 +237,28 @@ fn an_idle_host_does_what_stands_still_on_another() {
     let (other, effects) = world.host(2).slots(4).joins_with();
     assert_eq!(begun(&effects), [2, 3, 4], "nobody waits for it");
     let effects = request(&mut world, job, [1]);
-    assert_eq!((begun(&effects), starts(&effects)[0].0), (vec![1], other), "{effects:?}");
-    let attempt = world.books(host).into_iter().find(|attempt| attempt.task.job == needed).expect("it runs");
+    assert_eq!(
+        (begun(&effects), starts(&effects)[0].0),
+        (vec![1], other),
+        "{effects:?}"
+    );
+    let attempt = world
+        .books(host)
+        .into_iter()
+        .find(|attempt| attempt.task.job == needed)
+        .expect("it runs");
     assert_eq!(held(&world.succeeds(host, attempt)).1.len(), 1);
-    let copy = world.books(other).into_iter().find(|attempt| attempt.task.index == 1).expect("it runs");
+    let copy = world
+        .books(other)
+        .into_iter()
+        .find(|attempt| attempt.task.index == 1)
+        .expect("it runs");
     let effects = world.succeeds(other, copy);
-    assert_eq!(stopped(&effects).first().map(|(at, _)| *at), Some(host), "the first one wins");
+    assert_eq!(
+        stopped(&effects).first().map(|(at, _)| *at),
+        Some(host),
+        "the first one wins"
+    );
 }
 
 #[test]
@@ -167,15 +268,25 @@ fn what_has_ended_makes_no_room_and_its_result_counts() {
     let host = world.host(1).joins();
     world.moves(host, Phase::Ended);
     let first = world.attempt_on(host);
-    assert!(stopped(&request(&mut world, job, [2])).is_empty(), "its slot is free in a moment");
+    assert!(
+        stopped(&request(&mut world, job, [2])).is_empty(),
+        "its slot is free in a moment"
+    );
     let effects = world.ends(host, first, Outcome::Succeeded, s(5));
-    assert_eq!((world.task_state(job, 1), begun(&effects)), (TaskState::Finished, vec![2]));
+    assert_eq!(
+        (world.task_state(job, 1), begun(&effects)),
+        (TaskState::Finished, vec![2])
+    );
 }
 
 #[test]
 fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_on() {
     let now = common::Time(1_000_000);
-    let attempt = AttemptId { task: TaskId::new(JobId(1), 1), number: 1, incarnation: common::Incarnation(0) };
+    let attempt = AttemptId {
+        task: TaskId::new(JobId(1), 1),
+        number: 1,
+        incarnation: common::Incarnation(0),
+    };
     let host = HostId(1);
     let tried = scheduler::event::Tried {
         task: 1,
@@ -188,20 +299,44 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
         outlived: Vec::new(),
     };
     let restored = || {
-        let rules = common::job::Rules { policy: "FCFSxFCFS".into(), ..Default::default() };
-        let bag =
-            scheduler::event::Bag { disclosed: true, ..scheduler::event::Bag::new(IdSet::from_range(1, 1), rules) };
-        let progress = scheduler::event::Progress { tried: vec![tried.clone()], attempts: 1, ..Default::default() };
-        Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress: Box::new(progress) }
+        let rules = common::job::Rules {
+            policy: "FCFSxFCFS".into(),
+            ..Default::default()
+        };
+        let bag = scheduler::event::Bag {
+            disclosed: true,
+            ..scheduler::event::Bag::new(IdSet::from_range(1, 1), rules)
+        };
+        let progress = scheduler::event::Progress {
+            tried: vec![tried.clone()],
+            attempts: 1,
+            ..Default::default()
+        };
+        Event::JobRestored {
+            job: JobId(1),
+            bag: Box::new(bag),
+            progress: Box::new(progress),
+        }
     };
     let joins = |phase| {
         let mut scheduler = Scheduler::new(Settings::default(), common::Incarnation(1));
         let mut effects = Vec::new();
         scheduler.step(now, restored(), &mut effects);
-        let held =
-            vec![common::attempt::Held { attempt, phase, ran: s(1), frozen_for: common::Span::ZERO, progress: None }];
+        let held = vec![common::attempt::Held {
+            attempt,
+            phase,
+            ran: s(1),
+            frozen_for: common::Span::ZERO,
+            progress: None,
+        }];
         let status = common::host::OwnerState::Away.into();
-        let joined = Event::HostJoined { host, slots: 1, speed: common::Speed::REFERENCE, status, held };
+        let joined = Event::HostJoined {
+            host,
+            slots: 1,
+            speed: common::Speed::REFERENCE,
+            status,
+            held,
+        };
         scheduler.step(now, joined, &mut effects);
         (scheduler, effects)
     };
@@ -209,8 +344,20 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
     assert_eq!(crate::world::abandoned(&effects), [attempt]);
     let (mut scheduler, mut effects) = joins(Phase::Ended);
     assert!(crate::world::abandoned(&effects).is_empty(), "{effects:?}");
-    scheduler.step(now, Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(1) }, &mut effects);
-    assert_eq!(scheduler.task_state(attempt.task), Some(TaskState::Finished));
+    scheduler.step(
+        now,
+        Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: s(1),
+        },
+        &mut effects,
+    );
+    assert_eq!(
+        scheduler.task_state(attempt.task),
+        Some(TaskState::Finished)
+    );
 }
 
 #[test]
@@ -222,16 +369,31 @@ fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
     world.send(Event::HostDisconnected { host });
     // Neither the order to freeze nor the new task has arrived.
     let (_, effects) = world.host(1).holding(first, Phase::Running).joins_with();
-    assert_eq!((held(&effects), begun(&effects)), ((vec![(host, first, None)], vec![]), vec![3]));
+    assert_eq!(
+        (held(&effects), begun(&effects)),
+        ((vec![(host, first, None)], vec![]), vec![3])
+    );
 
     let mut world = self::world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
     request(&mut world, job, [3]);
-    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it was started");
-    let (_, effects) = world.host(1).holding(first, Phase::Running).holding(third, Phase::Staging).joins_with();
+    let third = world
+        .books(host)
+        .into_iter()
+        .find(|attempt| attempt.task.index == 3)
+        .expect("it was started");
+    let (_, effects) = world
+        .host(1)
+        .holding(first, Phase::Running)
+        .holding(third, Phase::Staging)
+        .joins_with();
     assert_eq!(held(&effects), (vec![(host, first, None)], vec![]));
-    assert_eq!(in_slots(&world, host).len(), 2, "until its host says that it stands still");
+    assert_eq!(
+        in_slots(&world, host).len(),
+        2,
+        "until its host says that it stands still"
+    );
 }
 
 #[test]
@@ -240,11 +402,22 @@ fn a_master_that_comes_back_finds_out_what_stands_still() {
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
     request(&mut world, job, [3]);
-    let third = world.books(host).into_iter().find(|attempt| attempt.task.index == 3).expect("it runs");
+    let third = world
+        .books(host)
+        .into_iter()
+        .find(|attempt| attempt.task.index == 3)
+        .expect("it runs");
     world.restart();
-    let joining = world.host(1).holds_frozen(1).holding(first, Phase::Held).holding(third, Phase::Running);
+    let joining = world
+        .host(1)
+        .holds_frozen(1)
+        .holding(first, Phase::Held)
+        .holding(third, Phase::Running);
     let (_, effects) = joining.joins_with();
-    assert_eq!((held(&effects), in_slots(&world, host)), ((vec![], vec![]), vec![3]));
+    assert_eq!(
+        (held(&effects), in_slots(&world, host)),
+        ((vec![], vec![]), vec![3])
+    );
     let effects = world.ends(host, third, Outcome::Succeeded, s(10));
     assert_eq!(held(&effects).1, [first]);
     assert_eq!(in_slots(&world, host), [1]);
@@ -253,20 +426,44 @@ fn a_master_that_comes_back_finds_out_what_stands_still() {
 #[test]
 fn nothing_disclosed_is_started_for_whom_there_is_no_room_and_what_is_needed_is() {
     let mut world = world();
-    world.send(Event::ShareFull { user: "anna".into(), full: true });
-    let job = world.job(3).policy("FCFSxNEED").user("anna").disclosed().submit();
+    world.send(Event::ShareFull {
+        user: "anna".into(),
+        full: true,
+    });
+    let job = world
+        .job(3)
+        .policy("FCFSxNEED")
+        .user("anna")
+        .disclosed()
+        .submit();
     let (host, effects) = world.host(1).joins_with();
     assert!(begun(&effects).is_empty());
     let why = world.scheduler.explain(job).expect("it is there").tasks;
-    assert!(why.iter().any(|(why, tasks)| why.contains("as much is kept") && tasks.len() == 3), "{why:?}");
+    assert!(
+        why.iter()
+            .any(|(why, tasks)| why.contains("as much is kept") && tasks.len() == 3),
+        "{why:?}"
+    );
     assert_eq!(begun(&request(&mut world, job, [2])), [2]);
-    let others = world.job(1).policy("FCFSxNEED").user("berta").disclosed().submit();
+    let others = world
+        .job(1)
+        .policy("FCFSxNEED")
+        .user("berta")
+        .disclosed()
+        .submit();
     let attempt = world.attempt_on(host);
     let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
     assert_eq!(starts(&effects)[0].1.task.job, others);
     let attempt = world.attempt_on(host);
     assert!(begun(&world.ends(host, attempt, Outcome::Succeeded, s(1))).is_empty());
-    assert_eq!(begun(&world.send(Event::ShareFull { user: "anna".into(), full: false })).len(), 1);
+    assert_eq!(
+        begun(&world.send(Event::ShareFull {
+            user: "anna".into(),
+            full: false
+        }))
+        .len(),
+        1
+    );
 }
 
 #[test]
@@ -278,12 +475,32 @@ fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
     world.ends(host, first, Outcome::Succeeded, s(5));
     assert_eq!(world.task_state(job, 1), TaskState::Finished);
     request(&mut world, job, [1]);
-    let effects = world.send(Event::ResultsGone { job, tasks: vec![(1, 1), (2, 7)] });
-    let reopened = Effect::TasksReopened { job, tasks: IdSet::from_range(1, 1) };
-    assert!(effects.contains(&reopened), "what was not finished stays as it is: {effects:?}");
+    let effects = world.send(Event::ResultsGone {
+        job,
+        tasks: vec![(1, 1), (2, 7)],
+    });
+    let reopened = Effect::TasksReopened {
+        job,
+        tasks: IdSet::from_range(1, 1),
+    };
+    assert!(
+        effects.contains(&reopened),
+        "what was not finished stays as it is: {effects:?}"
+    );
     let started = starts(&effects);
-    assert_eq!((started[0].1.task.index, started[0].1.number), (1, 2), "it takes the place of the disclosed one");
-    assert!(world.send(Event::ResultsGone { job, tasks: vec![(1, 1)] }).is_empty());
+    assert_eq!(
+        (started[0].1.task.index, started[0].1.number),
+        (1, 2),
+        "it takes the place of the disclosed one"
+    );
+    assert!(
+        world
+            .send(Event::ResultsGone {
+                job,
+                tasks: vec![(1, 1)]
+            })
+            .is_empty()
+    );
     assert_eq!(world.task_state(job, 1), TaskState::Running);
 }
 
@@ -296,15 +513,35 @@ fn how_often_users_drop_the_rest_outlives_the_scheduler() {
     let mut world = self::world();
     world.send(Event::Learned(Box::new(experience.clone())));
     assert_eq!(world.scheduler.experience().drops, experience.drops);
-    let fickle = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
-    let steady = world.job(2).policy("FCFSxNEED:later=100").user("berta").disclosed().submit();
+    let fickle = world
+        .job(2)
+        .policy("FCFSxNEED:later=100")
+        .user("anna")
+        .disclosed()
+        .submit();
+    let steady = world
+        .job(2)
+        .policy("FCFSxNEED:later=100")
+        .user("berta")
+        .disclosed()
+        .submit();
     let (host, effects) = world.host(1).joins_with();
     assert_eq!(starts(&effects)[0].1.task.job, steady);
     let attempt = world.attempt_on(host);
     let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
-    assert_eq!(starts(&effects)[0].1.task.job, steady, "her second goes before the other's first");
+    assert_eq!(
+        starts(&effects)[0].1.task.job,
+        steady,
+        "her second goes before the other's first"
+    );
     let attempt = world.attempt_on(host);
     let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
     assert_eq!(starts(&effects)[0].1.task.job, fickle);
-    assert_eq!(Scheduler::new(Settings::default(), common::Incarnation(1)).experience().drops.len(), 0);
+    assert_eq!(
+        Scheduler::new(Settings::default(), common::Incarnation(1))
+            .experience()
+            .drops
+            .len(),
+        0
+    );
 }

@@ -10,7 +10,10 @@ use scheduler::{Effect, Event};
 use crate::world::{World, abandoned, ended, s, starts, verdict};
 
 fn executing(effects: &[Effect]) -> usize {
-    effects.iter().filter(|effect| matches!(effect, Effect::Executing { .. })).count()
+    effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Executing { .. }))
+        .count()
 }
 
 #[test]
@@ -27,7 +30,10 @@ fn a_silent_host_is_suspect_then_lost_and_its_work_goes_elsewhere() {
     w.pass(s(749));
     assert_eq!(w.host_state(silent), HostState::Suspect);
     let effects = w.pass(s(1));
-    assert_eq!(ended(&effects), [(attempt, EndReason::LeaseExpired(s(900)))]);
+    assert_eq!(
+        ended(&effects),
+        [(attempt, EndReason::LeaseExpired(s(900)))]
+    );
     assert_eq!(w.host_state(silent), HostState::Lost);
     assert_eq!(w.task_state(job, 1), TaskState::Waiting);
     assert_eq!(w.scheduler.host(silent).unwrap().lost, 1);
@@ -46,7 +52,11 @@ fn heartbeats_renew_the_lease() {
     }
     assert_eq!(w.host_state(host), HostState::Busy);
     w.pass(s(150));
-    assert_eq!(w.host_state(host), HostState::Suspect, "from the latest heartbeat on");
+    assert_eq!(
+        w.host_state(host),
+        HostState::Suspect,
+        "from the latest heartbeat on"
+    );
     w.beats(host);
     assert_eq!(w.host_state(host), HostState::Busy);
     w.pass(s(150));
@@ -87,9 +97,17 @@ fn a_disconnected_host_keeps_its_attempts_but_gets_no_more() {
     let second = w.job(1).submit();
     assert_eq!(w.books(host), [attempt]);
     assert_eq!(w.task_state(second, 1), TaskState::Waiting);
-    let (_, effects) = w.host(1).slots(2).holding(attempt, Phase::Running).joins_with();
+    let (_, effects) = w
+        .host(1)
+        .slots(2)
+        .holding(attempt, Phase::Running)
+        .joins_with();
     assert_eq!(ended(&effects), []);
-    assert_eq!(executing(&effects), 1, "it began while nobody could be told");
+    assert_eq!(
+        executing(&effects),
+        1,
+        "it began while nobody could be told"
+    );
     assert_eq!(w.books(host).len(), 2);
     w.work_off();
     assert_eq!(w.job_state(job), JobState::Finished);
@@ -104,8 +122,14 @@ fn a_host_that_is_about_to_leave_gets_nothing_back_of_what_it_gave_back() {
     w.moves(host, Phase::Running);
     w.send(Event::HostClosing { host });
     assert_eq!(w.host_state(host), HostState::Draining);
-    w.send(Event::AttemptsReturned { host, attempts: vec![attempt] });
-    assert_eq!((w.books(host), w.task_state(job, 1)), (vec![], TaskState::Waiting));
+    w.send(Event::AttemptsReturned {
+        host,
+        attempts: vec![attempt],
+    });
+    assert_eq!(
+        (w.books(host), w.task_state(job, 1)),
+        (vec![], TaskState::Waiting)
+    );
     w.send(Event::HostLeft { host });
     assert_eq!(w.scheduler.host(host).unwrap().lost, 0);
     w.host(1).joins();
@@ -125,7 +149,11 @@ fn suspended_is_not_lost() {
         w.pass(s(120));
         w.beats(host);
     }
-    assert_eq!(w.task_state(job, 1), TaskState::Suspended, "as long as heartbeats come, for ever");
+    assert_eq!(
+        w.task_state(job, 1),
+        TaskState::Suspended,
+        "as long as heartbeats come, for ever"
+    );
     w.owner_goes(host);
     assert_eq!(w.task_state(job, 1), TaskState::Running);
     w.work_off();
@@ -137,11 +165,18 @@ fn a_suspended_host_gets_no_new_work_and_says_why() {
     let mut w = World::new();
     let owner = OwnerState::Present(YieldReason::OnBattery);
     let (host, effects) = w.host(1).owner(owner).joins_with();
-    let changed = Effect::HostChanged { host, state: HostState::Suspended, owner: Some(YieldReason::OnBattery) };
+    let changed = Effect::HostChanged {
+        host,
+        state: HostState::Suspended,
+        owner: Some(YieldReason::OnBattery),
+    };
     assert_eq!(effects, [changed]);
     let job = w.job(1).submit();
     assert_eq!(w.task_state(job, 1), TaskState::Waiting);
-    assert_eq!(w.scheduler.host(host).unwrap().reason.as_deref(), Some("on-battery"));
+    assert_eq!(
+        w.scheduler.host(host).unwrap().reason.as_deref(),
+        Some("on-battery")
+    );
 }
 
 #[test]
@@ -163,7 +198,11 @@ fn one_heartbeat_without_an_attempt_may_have_crossed_its_assignment() {
     let attempt = w.attempt_on(host);
     assert_eq!(ended(&w.heard(host, vec![])), []);
     let effects = w.heard(host, vec![]);
-    assert_eq!(ended(&effects), [(attempt, EndReason::Forgotten)], "two have not");
+    assert_eq!(
+        ended(&effects),
+        [(attempt, EndReason::Forgotten)],
+        "two have not"
+    );
 }
 
 #[test]
@@ -178,8 +217,16 @@ fn a_host_that_comes_back_from_the_lost_goes_on_with_what_it_holds() {
         w.pass(s(2_000));
         assert_eq!(w.task_state(job, 1), TaskState::Waiting);
         let (_, effects) = w.host(1).holding(attempt, Phase::Running).joins_with();
-        assert_eq!(starts(&effects), [], "its slot is taken by the attempt that it still has");
-        assert_eq!(w.books(host), [attempt], "and that was not lost after all, so nothing is charged");
+        assert_eq!(
+            starts(&effects),
+            [],
+            "its slot is taken by the attempt that it still has"
+        );
+        assert_eq!(
+            w.books(host),
+            [attempt],
+            "and that was not lost after all, so nothing is charged"
+        );
     }
     assert_eq!(verdict(&w.succeeds(host, attempt)), Verdict::Taken);
 }
@@ -204,7 +251,11 @@ fn an_attempt_that_is_listed_twice_is_held_once() {
     let host = w.host(1).joins();
     let attempt = w.attempt_on(host);
     w.pass(s(2_000));
-    let (_, effects) = w.host(1).holding(attempt, Phase::Running).holding(attempt, Phase::Running).joins_with();
+    let (_, effects) = w
+        .host(1)
+        .holding(attempt, Phase::Running)
+        .holding(attempt, Phase::Running)
+        .joins_with();
     assert_eq!(abandoned(&effects), []);
     assert_eq!(w.books(host), [attempt]);
 }
@@ -236,9 +287,17 @@ fn a_host_that_leaves_in_order_charges_nobody() {
     w.moves(host, Phase::Running);
     let effects = w.send(Event::HostLeft { host });
     assert_eq!(ended(&effects).len(), 2);
-    assert!(ended(&effects).iter().all(|(_, why)| *why == EndReason::HostLeft));
+    assert!(
+        ended(&effects)
+            .iter()
+            .all(|(_, why)| *why == EndReason::HostLeft)
+    );
     assert_eq!(w.scheduler.job_counts(job).unwrap().waiting, 2);
-    assert_eq!(w.heard(host, vec![]), [], "nothing is heard from it until it joins again");
+    assert_eq!(
+        w.heard(host, vec![]),
+        [],
+        "nothing is heard from it until it joins again"
+    );
     w.host(1).joins();
     assert_eq!(w.scheduler.job_counts(job).unwrap().running, 1);
 }
@@ -269,9 +328,16 @@ fn after_a_restart_hosts_have_a_full_lease_to_come_back() {
     w.restart();
     assert_eq!(w.host_state(host), HostState::Suspect);
     let reason = w.scheduler.host(host).unwrap().reason;
-    assert_eq!(reason.as_deref(), Some("not reconnected since the master restarted"));
+    assert_eq!(
+        reason.as_deref(),
+        Some("not reconnected since the master restarted")
+    );
     let other = w.host(2).joins();
-    assert_eq!(w.books(other), [], "a fleet that is about to reconnect is not duplicated");
+    assert_eq!(
+        w.books(other),
+        [],
+        "a fleet that is about to reconnect is not duplicated"
+    );
     w.pass(s(899));
     assert_eq!(w.books(host), held);
     w.pass(s(1));
@@ -284,10 +350,22 @@ fn events_from_hosts_that_nobody_knows_change_nothing() {
     let mut w = World::new();
     let host = HostId(66);
     assert_eq!(w.heard(host, vec![]), []);
-    assert_eq!(w.send(Event::OwnerChanged { host, owner: OwnerState::Away }), []);
+    assert_eq!(
+        w.send(Event::OwnerChanged {
+            host,
+            owner: OwnerState::Away
+        }),
+        []
+    );
     assert_eq!(w.send(Event::HostDisconnected { host }), []);
     assert_eq!(w.send(Event::HostLeft { host }), []);
-    assert_eq!(w.send(Event::AttemptsReturned { host, attempts: vec![] }), []);
+    assert_eq!(
+        w.send(Event::AttemptsReturned {
+            host,
+            attempts: vec![]
+        }),
+        []
+    );
     assert_eq!(w.scheduler.host(host), None);
 }
 
@@ -300,7 +378,10 @@ fn time_that_runs_backwards_is_ignored() {
     w.beats(host);
     w.now = common::Time(0);
     w.beats(host);
-    assert_eq!(w.scheduler.host(host).unwrap().heard, Some(common::Time(101_000_000)));
+    assert_eq!(
+        w.scheduler.host(host).unwrap().heard,
+        Some(common::Time(101_000_000))
+    );
 }
 
 #[test]
@@ -308,11 +389,18 @@ fn the_end_of_time_is_survived() {
     let mut w = World::new();
     w.job(40).submit();
     let host = w.host(1).joins();
-    w.ends(host, w.attempt_on(host), common::attempt::Outcome::Succeeded, common::Span(1));
+    w.ends(
+        host,
+        w.attempt_on(host),
+        common::attempt::Outcome::Succeeded,
+        common::Span(1),
+    );
     let mut effects = Vec::new();
-    w.scheduler.step(common::Time(u64::MAX), Event::Tick, &mut effects);
+    w.scheduler
+        .step(common::Time(u64::MAX), Event::Tick, &mut effects);
     assert_eq!(w.host_state(host), HostState::Lost);
-    w.scheduler.step(common::Time(u64::MAX), Event::Tick, &mut effects);
+    w.scheduler
+        .step(common::Time(u64::MAX), Event::Tick, &mut effects);
     assert_eq!(w.scheduler.next_wakeup(), None);
 }
 
@@ -332,9 +420,15 @@ fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen
     held[1].phase = Phase::Suspended(YieldReason::Busy);
     held[1].frozen_for = s(5);
     let effects = w.send(Event::AttemptsMoved { host, held });
-    let copied: Vec<_> = starts(&effects).iter().map(|(to, attempt, _)| (*to, attempt.task)).collect();
+    let copied: Vec<_> = starts(&effects)
+        .iter()
+        .map(|(to, attempt, _)| (*to, attempt.task))
+        .collect();
     assert_eq!(copied, [(idle, frozen.task)], "the other one goes on");
-    assert_eq!((w.host_state(host), w.task_state(job, 1)), (HostState::Busy, TaskState::Running));
+    assert_eq!(
+        (w.host_state(host), w.task_state(job, 1)),
+        (HostState::Busy, TaskState::Running)
+    );
     let shown = w.scheduler.host(host).unwrap();
     assert_eq!((shown.slots, shown.usable_slots), (3, 1));
     assert_eq!(shown.reason.unwrap(), "busy: tasks may use 1 of 3 slots");
@@ -345,8 +439,15 @@ fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen
     }
     w.job(9).submit();
     assert_eq!((w.books(host).len(), w.books(idle).len()), (1, 2));
-    w.send(Event::OwnerChanged { host, owner: OwnerState::Sharing(YieldReason::Busy, 0) });
-    assert_eq!(w.host_state(host), HostState::Suspended, "who shares nothing is not away");
+    w.send(Event::OwnerChanged {
+        host,
+        owner: OwnerState::Sharing(YieldReason::Busy, 0),
+    });
+    assert_eq!(
+        w.host_state(host),
+        HostState::Suspended,
+        "who shares nothing is not away"
+    );
 }
 
 #[test]

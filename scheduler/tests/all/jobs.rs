@@ -12,8 +12,14 @@ use scheduler::{Effect, Event};
 use crate::world::{World, ended, job_settled, settled, starts, stopped, verdict};
 
 fn submit(job: u32, tasks: IdSet, policy: &str) -> Event {
-    let rules = Rules { policy: policy.to_owned(), ..Rules::default() };
-    Event::JobSubmitted { job: JobId(job), bag: Box::new(Bag::new(tasks, rules)) }
+    let rules = Rules {
+        policy: policy.to_owned(),
+        ..Rules::default()
+    };
+    Event::JobSubmitted {
+        job: JobId(job),
+        bag: Box::new(Bag::new(tasks, rules)),
+    }
 }
 
 #[test]
@@ -25,7 +31,11 @@ fn a_bag_is_worked_off_and_settles_once() {
     assert_eq!(w.job_state(job), JobState::Running);
     w.work_off();
     assert_eq!(w.job_state(job), JobState::Finished);
-    let settlements = w.history.iter().filter(|(_, _, effects)| job_settled(effects).is_some()).count();
+    let settlements = w
+        .history
+        .iter()
+        .filter(|(_, _, effects)| job_settled(effects).is_some())
+        .count();
     assert_eq!(settlements, 1);
     assert_eq!(w.scheduler.job_attempts(job), Some((5, 0)));
 }
@@ -63,7 +73,10 @@ fn cancelling_stops_what_runs_and_settles_the_job() {
     let running = w.attempt_on(host);
     let effects = w.send(Event::JobCancelled { job, tasks: None });
     assert_eq!(stopped(&effects), [(host, running)]);
-    assert_eq!(ended(&effects), [(running, EndReason::Cancelled(CancelReason::Asked))]);
+    assert_eq!(
+        ended(&effects),
+        [(running, EndReason::Cancelled(CancelReason::Asked))]
+    );
     let tasks = IdSet::from_range(1, 3);
     let why = CancelReason::Asked;
     assert!(effects.contains(&Effect::TasksCancelled { job, tasks, why }));
@@ -76,9 +89,15 @@ fn some_tasks_can_be_cancelled_while_others_go_on() {
     let mut w = World::new();
     let job = w.job(4).submit();
     let host = w.host(1).slots(2).joins();
-    let effects = w.send(Event::JobCancelled { job, tasks: Some(IdSet::from_iter([2, 4, 9])) });
+    let effects = w.send(Event::JobCancelled {
+        job,
+        tasks: Some(IdSet::from_iter([2, 4, 9])),
+    });
     assert!(job_settled(&effects).is_none());
-    let started: Vec<u32> = starts(&effects).iter().map(|(_, attempt, _)| attempt.task.index).collect();
+    let started: Vec<u32> = starts(&effects)
+        .iter()
+        .map(|(_, attempt, _)| attempt.task.index)
+        .collect();
     assert_eq!(started, [3], "the freed slot goes to the next task");
     assert_eq!(w.books(host).len(), 2);
     w.work_off();
@@ -93,7 +112,13 @@ fn cancelling_what_is_settled_or_unknown_does_nothing() {
     w.host(1).joins();
     w.work_off();
     assert_eq!(w.send(Event::JobCancelled { job, tasks: None }), []);
-    assert_eq!(w.send(Event::JobCancelled { job: JobId(77), tasks: None }), []);
+    assert_eq!(
+        w.send(Event::JobCancelled {
+            job: JobId(77),
+            tasks: None
+        }),
+        []
+    );
 }
 
 #[test]
@@ -101,13 +126,22 @@ fn more_failed_tasks_than_allowed_cancel_the_rest() {
     let mut w = World::new();
     let job = w.job(5).max_fails(1).submit();
     let host = w.host(1).slots(2).joins();
-    let [first, second] = w.books(host)[..] else { panic!() };
+    let [first, second] = w.books(host)[..] else {
+        panic!()
+    };
     w.fails(host, first);
     assert_eq!(w.job_state(job), JobState::Running);
     let effects = w.fails(host, second);
     let rest = IdSet::from_range(3, 5);
     let why = CancelReason::TooManyFailures(1);
-    assert!(effects.contains(&Effect::TasksCancelled { job, tasks: rest, why }), "{effects:?}");
+    assert!(
+        effects.contains(&Effect::TasksCancelled {
+            job,
+            tasks: rest,
+            why
+        }),
+        "{effects:?}"
+    );
     assert_eq!(job_settled(&effects), Some(JobState::Failed));
     assert_eq!(stopped(&effects).len(), 1, "the third task was running");
 }
@@ -120,8 +154,14 @@ fn a_retried_job_is_open_again_and_counts_its_attempts_on() {
     w.fails(host, w.attempt_on(host));
     w.succeeds(host, w.attempt_on(host));
     assert_eq!(w.job_state(job), JobState::Failed);
-    let effects = w.send(Event::JobRetried { job, tasks: IdSet::from_range(1, 2) });
-    assert!(effects.contains(&Effect::TasksReopened { job, tasks: IdSet::from_range(1, 1) }));
+    let effects = w.send(Event::JobRetried {
+        job,
+        tasks: IdSet::from_range(1, 2),
+    });
+    assert!(effects.contains(&Effect::TasksReopened {
+        job,
+        tasks: IdSet::from_range(1, 1)
+    }));
     let again = w.attempt_on(host);
     assert_eq!((again.task.index, again.number), (1, 2));
     assert_eq!(starts(&effects)[0].2, StartReason::Retry(1));
@@ -138,11 +178,17 @@ fn a_retry_renews_the_retries() {
         w.fails(host, w.attempt_on(host));
     }
     assert_eq!(w.job_state(job), JobState::Failed);
-    w.send(Event::JobRetried { job, tasks: IdSet::from_range(1, 1) });
+    w.send(Event::JobRetried {
+        job,
+        tasks: IdSet::from_range(1, 1),
+    });
     w.fails(host, w.attempt_on(host));
     assert_eq!(w.task_state(job, 1), TaskState::Running);
     let effects = w.fails(host, w.attempt_on(host));
-    assert!(matches!(settled(&effects)[..], [(1, Settled::Failed(AttemptId { number: 4, .. }, _))]));
+    assert!(matches!(
+        settled(&effects)[..],
+        [(1, Settled::Failed(AttemptId { number: 4, .. }, _))]
+    ));
 }
 
 #[test]
@@ -151,7 +197,10 @@ fn cancelled_tasks_can_be_retried_tried_or_not() {
     let job = w.job(3).submit();
     let host = w.host(1).joins();
     w.send(Event::JobCancelled { job, tasks: None });
-    let effects = w.send(Event::JobRetried { job, tasks: IdSet::from_range(1, 3) });
+    let effects = w.send(Event::JobRetried {
+        job,
+        tasks: IdSet::from_range(1, 3),
+    });
     assert_eq!(starts(&effects)[0].2, StartReason::Requeued(1));
     let effects = w.succeeds(host, w.attempt_on(host));
     assert_eq!(starts(&effects)[0].2, StartReason::First);
@@ -166,7 +215,10 @@ fn a_result_from_before_a_retry_comes_too_late() {
     let host = w.host(1).joins();
     let old = w.attempt_on(host);
     w.send(Event::JobCancelled { job, tasks: None });
-    w.send(Event::JobRetried { job, tasks: IdSet::from_range(1, 1) });
+    w.send(Event::JobRetried {
+        job,
+        tasks: IdSet::from_range(1, 1),
+    });
     assert_eq!(verdict(&w.succeeds(host, old)), Verdict::Late);
     assert_eq!(w.task_state(job, 1), TaskState::Running);
 }
@@ -192,7 +244,10 @@ fn higher_priority_goes_first_and_then_the_earlier_job() {
     let late = w.job(1).submit();
     let urgent = w.job(1).priority(5).submit();
     w.host(1).slots(3).joins();
-    let order: Vec<JobId> = starts(&w.history[3].2).iter().map(|(_, attempt, _)| attempt.task.job).collect();
+    let order: Vec<JobId> = starts(&w.history[3].2)
+        .iter()
+        .map(|(_, attempt, _)| attempt.task.job)
+        .collect();
     assert_eq!(order, [urgent, early, late]);
 }
 
@@ -215,11 +270,18 @@ fn a_job_comes_back_from_the_store_as_it_was() {
     let (_, effects) = draft.joins_with();
     assert_eq!(ended(&effects), []);
     let effects = w.succeeds(host, held[0]);
-    assert_eq!(verdict(&effects), Verdict::Taken, "an attempt of an earlier incarnation still counts");
+    assert_eq!(
+        verdict(&effects),
+        Verdict::Taken,
+        "an attempt of an earlier incarnation still counts"
+    );
     let next = starts(&effects)[0].1;
     assert_eq!(next.incarnation, Incarnation(2));
     w.work_off();
-    assert!(matches!(w.job_state(job), JobState::Finished | JobState::Failed));
+    assert!(matches!(
+        w.job_state(job),
+        JobState::Finished | JobState::Failed
+    ));
 }
 
 /// A job of one task, restored with an attempt on host 1 that was lost or told to end.
@@ -227,7 +289,11 @@ fn restored(lost: bool) -> (World, AttemptId) {
     let mut w = World::new();
     let task = TaskId::new(JobId(1), 1);
     let host = HostId(1);
-    let attempt = AttemptId { task, number: 1, incarnation: Incarnation(0) };
+    let attempt = AttemptId {
+        task,
+        number: 1,
+        incarnation: Incarnation(0),
+    };
     let tried = scheduler::event::Tried {
         task: 1,
         attempts: 1,
@@ -238,9 +304,21 @@ fn restored(lost: bool) -> (World, AttemptId) {
         ended: (!lost).then_some((attempt, host)).into_iter().collect(),
         outlived: Vec::new(),
     };
-    let progress = Box::new(scheduler::event::Progress { tried: vec![tried], attempts: 1, ..Default::default() });
+    let progress = Box::new(scheduler::event::Progress {
+        tried: vec![tried],
+        attempts: 1,
+        ..Default::default()
+    });
     let bag = Bag::new(IdSet::from_range(1, 1), Rules::default());
-    w.scheduler.step(w.now, Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress }, &mut Vec::new());
+    w.scheduler.step(
+        w.now,
+        Event::JobRestored {
+            job: JobId(1),
+            bag: Box::new(bag),
+            progress,
+        },
+        &mut Vec::new(),
+    );
     assert_eq!(w.task_state(JobId(1), 1), TaskState::Waiting);
     (w, attempt)
 }
@@ -252,7 +330,16 @@ fn a_result_of_an_attempt_that_was_lost_or_told_to_end_before_a_restart_still_co
         let outcome = Outcome::Succeeded;
         let ran = Span::from_secs(1);
         let mut effects = Vec::new();
-        w.scheduler.step(w.now, Event::AttemptEnded { host: HostId(1), attempt, outcome, ran }, &mut effects);
+        w.scheduler.step(
+            w.now,
+            Event::AttemptEnded {
+                host: HostId(1),
+                attempt,
+                outcome,
+                ran,
+            },
+            &mut effects,
+        );
         assert_eq!(verdict(&effects), Verdict::Taken);
         assert_eq!(w.task_state(JobId(1), 1), TaskState::Finished);
     }
@@ -268,14 +355,27 @@ fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told
         (false, Phase::Ended, true),
     ] {
         let (mut w, attempt) = restored(lost);
-        let held = vec![Held { attempt, phase, ran: Span::from_secs(1), frozen_for: Span::ZERO, progress: None }];
+        let held = vec![Held {
+            attempt,
+            phase,
+            ran: Span::from_secs(1),
+            frozen_for: Span::ZERO,
+            progress: None,
+        }];
         let host = HostId(1);
         let status = OwnerState::Away.into();
-        let joined = Event::HostJoined { host, slots: 1, speed: Speed::REFERENCE, status, held };
+        let joined = Event::HostJoined {
+            host,
+            slots: 1,
+            speed: Speed::REFERENCE,
+            status,
+            held,
+        };
         let mut effects = Vec::new();
         w.scheduler.step(w.now, joined, &mut effects);
-        let abandoned =
-            effects.iter().any(|effect| matches!(effect, Effect::Abandon { attempts, .. } if attempts == &[attempt]));
+        let abandoned = effects.iter().any(
+            |effect| matches!(effect, Effect::Abandon { attempts, .. } if attempts == &[attempt]),
+        );
         assert_eq!(abandoned, !goes_on, "{lost} {phase:?}: {effects:?}");
     }
 }
@@ -284,15 +384,31 @@ fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told
 fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
     let mut w = World::new();
     let task = TaskId::new(JobId(1), 1);
-    let attempt = |number| AttemptId { task, number, incarnation: Incarnation(0) };
+    let attempt = |number| AttemptId {
+        task,
+        number,
+        incarnation: Incarnation(0),
+    };
     let tried = scheduler::event::Tried {
         task: 1,
         attempts: u32::MAX,
         failures: u32::MAX,
         losses: u32::MAX,
-        live: vec![(attempt(u32::MAX), HostId(1), true), (attempt(7), HostId(1), true), (attempt(7), HostId(2), true)],
-        lost: vec![(attempt(7), HostId(1), true), (attempt(6), HostId(1), true), (attempt(6), HostId(2), true)],
-        ended: vec![(attempt(6), HostId(1)), (attempt(7), HostId(1)), (attempt(5), HostId(1))],
+        live: vec![
+            (attempt(u32::MAX), HostId(1), true),
+            (attempt(7), HostId(1), true),
+            (attempt(7), HostId(2), true),
+        ],
+        lost: vec![
+            (attempt(7), HostId(1), true),
+            (attempt(6), HostId(1), true),
+            (attempt(6), HostId(2), true),
+        ],
+        ended: vec![
+            (attempt(6), HostId(1)),
+            (attempt(7), HostId(1)),
+            (attempt(5), HostId(1)),
+        ],
         outlived: vec![(HostId(9), Span(u64::MAX))],
     };
     let progress = scheduler::event::Progress {
@@ -301,9 +417,19 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
         tried: vec![tried.clone(), tried],
         ..Default::default()
     };
-    let bag = Bag::new(IdSet::from_range(1, 3), Rules { policy: "GONE".into(), ..Rules::default() });
+    let bag = Bag::new(
+        IdSet::from_range(1, 3),
+        Rules {
+            policy: "GONE".into(),
+            ..Rules::default()
+        },
+    );
     let mut effects = Vec::new();
-    let event = Event::JobRestored { job: JobId(1), bag: Box::new(bag), progress: Box::new(progress) };
+    let event = Event::JobRestored {
+        job: JobId(1),
+        bag: Box::new(bag),
+        progress: Box::new(progress),
+    };
     w.scheduler.step(w.now, event, &mut effects);
     assert_eq!(w.books(HostId(1)), [attempt(7)]);
     assert_eq!(w.task_state(JobId(1), 3), TaskState::Finished);

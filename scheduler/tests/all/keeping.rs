@@ -6,7 +6,10 @@ use scheduler::{Event, Keeping};
 use crate::world::{World, s};
 
 fn kept(world: &World, job: common::JobId) -> Keeping {
-    world.scheduler.keeping(job, world.now).expect("it is promised something")
+    world
+        .scheduler
+        .keeping(job, world.now)
+        .expect("it is promised something")
 }
 
 #[test]
@@ -14,7 +17,13 @@ fn a_promise_stands_as_its_attempts_and_hosts_do() {
     let mut world = World::new();
     let host = world.host(1).joins();
     let start = world.now;
-    let job = world.job(2).policy("CALENDAR").retries(1).estimates(&[10, 20]).deadline(40).submit();
+    let job = world
+        .job(2)
+        .policy("CALENDAR")
+        .retries(1)
+        .estimates(&[10, 20])
+        .deadline(40)
+        .submit();
     let told = Keeping {
         made: start,
         deadline: start + s(40),
@@ -29,13 +38,28 @@ fn a_promise_stands_as_its_attempts_and_hosts_do() {
     // Both are still there after a while: one runs for too long, so that the other is late.
     world.moves(host, Phase::Running);
     world.now = start + s(25);
-    assert_eq!(kept(&world, job), Keeping { overdue: 1, expected: Some(start + s(45)), ..told });
+    assert_eq!(
+        kept(&world, job),
+        Keeping {
+            overdue: 1,
+            expected: Some(start + s(45)),
+            ..told
+        }
+    );
 
     // It fails, and is to be tried again.
     let attempt = world.attempt_on(host);
     world.send(Event::HostDrained { host });
     world.fails(host, attempt);
-    assert_eq!(kept(&world, job), Keeping { again: 1, expected: None, ..told }, "no host takes work");
+    assert_eq!(
+        kept(&world, job),
+        Keeping {
+            again: 1,
+            expected: None,
+            ..told
+        },
+        "no host takes work"
+    );
     world.send(Event::HostUndrained { host });
     assert_eq!(kept(&world, job).expected, Some(start + s(55)));
 }

@@ -1,15 +1,20 @@
-//! Known answers as they lie in `tests/vectors`, and numbers that look random, for tests of pure functions.
+//! Known answers as they lie in `tests/vectors`, and numbers that look random, for tests of pure
+//! functions.
 
 use serde_json::Value;
 
 pub(crate) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    let found = value[name].as_array().unwrap_or_else(|| panic!("{name} is no list in {value}"));
+    let found = value[name]
+        .as_array()
+        .unwrap_or_else(|| panic!("{name} is no list in {value}"));
     assert!(!found.is_empty(), "{name} is empty");
     found
 }
 
 pub(crate) fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// Numbers between 0 and 1 that look random (SplitMix64).

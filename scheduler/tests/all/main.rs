@@ -1,5 +1,6 @@
-//! The scheduler's tests: behaviours one by one, properties over random and hostile events, a golden for each policy.
-//! All of them go through one door, [`world::World`], which checks every step against an independent [`model::Model`].
+//! The scheduler's tests: behaviours one by one, properties over random and hostile events, a
+//! golden for each policy. All of them go through one door, [`world::World`], which checks every
+//! step against an independent [`model::Model`].
 
 mod blame;
 mod deadlines;

@@ -1,5 +1,6 @@
-//! Jobs that run on more or fewer hosts: known answers, predictors against simulation and against each other, learned laws, and
-//! what each rule of width does. The known answers (`tests/vectors/downey.json`) were computed by independent programs.
+//! Jobs that run on more or fewer hosts: known answers, predictors against simulation and against
+//! each other, learned laws, and what each rule of width does. The known answers
+//! (`tests/vectors/downey.json`) were computed by independent programs.
 
 use proptest::prelude::*;
 use scheduler::malleable::{Bias, Lifetime, Lives, Machine, Malleable, Speedup, UniformLog, Unit};
@@ -10,20 +11,31 @@ use serde_json::Value;
 use crate::known::{Chance, list, number};
 
 fn vectors() -> Value {
-    serde_json::from_str(include_str!("../vectors/downey.json")).expect("the known answers are JSON")
+    serde_json::from_str(include_str!("../vectors/downey.json"))
+        .expect("the known answers are JSON")
 }
 
 fn near(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
-    assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{found} for {expected}: {what:?}");
+    assert!(
+        (found - expected).abs() <= 1e-6 * expected.abs().max(1.0),
+        "{found} for {expected}: {what:?}"
+    );
 }
 
 fn units<'a>(case: &Value, law: &'a UniformLog) -> Vec<Unit<'a>> {
-    let unit = |unit: &Value| Unit { hosts: number(&unit[1]) as u32, age_s: number(&unit[0]), law };
+    let unit = |unit: &Value| Unit {
+        hosts: number(&unit[1]) as u32,
+        age_s: number(&unit[0]),
+        law,
+    };
     list(case, "jobs").iter().map(unit).collect()
 }
 
 fn malleable(work_s: f64, parallelism: f64, sigma: f64) -> Malleable {
-    Malleable { work_s, speedup: Speedup::new(parallelism, sigma).expect("a curve") }
+    Malleable {
+        work_s,
+        speedup: Speedup::new(parallelism, sigma).expect("a curve"),
+    }
 }
 
 #[test]
@@ -41,8 +53,16 @@ fn every_known_prediction_comes_out() {
         let machine = Machine::new(0, units(case, &law));
         let need = number(&case["need"]) as u32;
         let found = machine.wait(need);
-        assert_eq!(u64::from(found.benefactors), case["benefactors"].as_u64().expect("a count"), "{case}");
-        for (name, found) in [("A", found.median_s), ("B", found.mean_s), ("used", found.used_s)] {
+        assert_eq!(
+            u64::from(found.benefactors),
+            case["benefactors"].as_u64().expect("a count"),
+            "{case}"
+        );
+        for (name, found) in [
+            ("A", found.median_s),
+            ("B", found.mean_s),
+            ("used", found.used_s),
+        ] {
             match (case[name].as_f64(), found) {
                 (Some(known), Some(found)) => near(found, known, case),
                 (known, found) => assert_eq!(known, found, "{name}: {case}"),
@@ -50,7 +70,11 @@ fn every_known_prediction_comes_out() {
         }
         // With some hosts free already, as many more are needed.
         let partly = Machine::new(5, units(case, &law)).wait(need + 5);
-        near(partly.used_s.unwrap_or(-1.0), found.used_s.unwrap_or(-1.0), case);
+        near(
+            partly.used_s.unwrap_or(-1.0),
+            found.used_s.unwrap_or(-1.0),
+            case,
+        );
     }
 }
 
@@ -60,11 +84,17 @@ fn every_known_decision_comes_out() {
     for case in list(&vectors(), "decisions") {
         let free = number(&case["free"]) as u32;
         let machine = Machine::new(free, units(case, &law));
-        let job = malleable(number(&case["L"]), number(&case["A"]), number(&case["sigma"]));
+        let job = malleable(
+            number(&case["L"]),
+            number(&case["A"]),
+            number(&case["sigma"]),
+        );
         let bias = Bias::default();
         let asked = question(&job, free, &bias);
         let ways = Soonest::PLAIN.ways(&asked, &|least, most| machine.waits_s(least, most));
-        let best = Soonest::PLAIN.best(&asked, &ways).expect("it can start at once");
+        let best = Soonest::PLAIN
+            .best(&asked, &ways)
+            .expect("it can start at once");
         assert_eq!(f64::from(best.hosts), number(&case["n_star"]), "{case}");
         near(job.run_s(free), number(&case["R_free"]), case);
         near(best.wait_s, number(&case["Q_star"]), case);
@@ -73,21 +103,48 @@ fn every_known_decision_comes_out() {
 }
 
 fn question<'a>(job: &'a Malleable, free: u32, bias: &'a Bias) -> Question<'a> {
-    Question { job, least: 1, most: job.most(), free, behind: 0, now_s: 1_000.0, held: None, bias }
+    Question {
+        job,
+        least: 1,
+        most: job.most(),
+        free,
+        behind: 0,
+        now_s: 1_000.0,
+        held: None,
+        bias,
+    }
 }
 
 /// Eight hosts held since ten minutes, by work of e^2 to e^12 seconds.
 fn busy(law: &UniformLog) -> Machine<'_> {
-    Machine::new(4, vec![Unit { hosts: 8, age_s: 600.0, law }, Unit { hosts: 8, age_s: 20.0, law }])
+    Machine::new(
+        4,
+        vec![
+            Unit {
+                hosts: 8,
+                age_s: 600.0,
+                law,
+            },
+            Unit {
+                hosts: 8,
+                age_s: 20.0,
+                law,
+            },
+        ],
+    )
 }
 
 fn decide(width: Width, question: &Question<'_>) -> Choice {
     let law = UniformLog::between(2.0, 12.0).expect("a law");
-    width.choose(question, &|least, most| busy(&law).waits_s(least, most)).expect("there is a way")
+    width
+        .choose(question, &|least, most| busy(&law).waits_s(least, most))
+        .expect("there is a way")
 }
 
 fn held(choice: Choice) -> Holdout {
-    let Choice::Hold(held) = choice else { panic!("{choice:?}") };
+    let Choice::Hold(held) = choice else {
+        panic!("{choice:?}")
+    };
     held
 }
 
@@ -101,27 +158,65 @@ fn long_work_holds_out_and_short_work_does_not() {
     let first = held(decide(plain, &question(&long, 4, &bias)));
     assert_eq!((first.hosts, first.since_s), (12, 1_000.0));
     assert_eq!(first.until_s, 1_000.0 + first.expected_s);
-    assert_eq!(decide(Width::Average, &question(&long, 4, &bias)), Choice::Start(4));
-    assert_eq!(decide(plain, &question(&long, 64, &bias)), Choice::Start(12));
+    assert_eq!(
+        decide(Width::Average, &question(&long, 4, &bias)),
+        Choice::Start(4)
+    );
+    assert_eq!(
+        decide(plain, &question(&long, 64, &bias)),
+        Choice::Start(12)
+    );
     // Who holds out starts when that many are free, and on more if it is not locked in.
     let mut later = question(&long, 10, &bias);
     later.held = Some(Holdout { hosts: 9, ..first });
     assert_eq!(decide(plain, &later), Choice::Start(10));
-    assert_eq!(decide(Width::Soonest(Soonest { lock: true, ..Soonest::PLAIN }), &later), Choice::Start(9));
+    assert_eq!(
+        decide(
+            Width::Soonest(Soonest {
+                lock: true,
+                ..Soonest::PLAIN
+            }),
+            &later
+        ),
+        Choice::Start(9)
+    );
 }
 
 #[test]
 fn whoever_waits_behind_or_fears_risk_shortens_the_wait() {
     let bias = Bias::default();
     let job = malleable(20_000.0, 12.0, 0.0);
-    let plain = held(decide(Width::Soonest(Soonest::PLAIN), &question(&job, 4, &bias)));
+    let plain = held(decide(
+        Width::Soonest(Soonest::PLAIN),
+        &question(&job, 4, &bias),
+    ));
     let saved = 1.0 - (plain.expected_s + job.run_s(plain.hosts)) / job.run_s(4);
-    let risk = |risk| Width::Soonest(Soonest { risk, ..Soonest::PLAIN });
-    assert_eq!(held(decide(risk(saved - 0.01), &question(&job, 4, &bias))).hosts, plain.hosts);
-    assert_eq!(decide(risk(saved + 0.01), &question(&job, 4, &bias)), Choice::Start(4));
-    let priced = Width::Soonest(Soonest { price: 1.0, ..Soonest::PLAIN });
-    assert_eq!(held(decide(priced, &question(&job, 4, &bias))).hosts, plain.hosts);
-    let crowded = Question { behind: 50, ..question(&job, 4, &bias) };
+    let risk = |risk| {
+        Width::Soonest(Soonest {
+            risk,
+            ..Soonest::PLAIN
+        })
+    };
+    assert_eq!(
+        held(decide(risk(saved - 0.01), &question(&job, 4, &bias))).hosts,
+        plain.hosts
+    );
+    assert_eq!(
+        decide(risk(saved + 0.01), &question(&job, 4, &bias)),
+        Choice::Start(4)
+    );
+    let priced = Width::Soonest(Soonest {
+        price: 1.0,
+        ..Soonest::PLAIN
+    });
+    assert_eq!(
+        held(decide(priced, &question(&job, 4, &bias))).hosts,
+        plain.hosts
+    );
+    let crowded = Question {
+        behind: 50,
+        ..question(&job, 4, &bias)
+    };
     assert_eq!(decide(priced, &crowded), Choice::Start(4));
 }
 
@@ -131,22 +226,54 @@ fn patience_lasts_for_a_part_of_what_it_may_save() {
     let job = malleable(1_200.0, 12.0, 0.0);
     let patient = Width::Patient { k: 0.2 };
     let first = held(decide(patient, &question(&job, 4, &bias)));
-    assert_eq!((first.hosts, first.until_s), (12, 1_000.0 + 0.2 * (300.0 - 100.0)));
-    let still = Question { held: Some(first), now_s: 1_039.0, ..question(&job, 5, &bias) };
+    assert_eq!(
+        (first.hosts, first.until_s),
+        (12, 1_000.0 + 0.2 * (300.0 - 100.0))
+    );
+    let still = Question {
+        held: Some(first),
+        now_s: 1_039.0,
+        ..question(&job, 5, &bias)
+    };
     assert_eq!(decide(patient, &still), Choice::Hold(first));
-    assert_eq!(decide(patient, &Question { now_s: 1_040.0, ..still }), Choice::Start(5));
+    assert_eq!(
+        decide(
+            patient,
+            &Question {
+                now_s: 1_040.0,
+                ..still
+            }
+        ),
+        Choice::Start(5)
+    );
 }
 
 #[test]
 fn nobody_starts_on_fewer_hosts_than_the_least() {
     let bias = Bias::default();
     let job = malleable(1_000.0, 12.0, 0.5);
-    for width in [Width::Rigid, Width::Average, Width::Patient { k: 0.2 }, Width::Soonest(Soonest::PLAIN)] {
-        let asked = Question { least: 6, ..question(&job, 4, &bias) };
+    for width in [
+        Width::Rigid,
+        Width::Average,
+        Width::Patient { k: 0.2 },
+        Width::Soonest(Soonest::PLAIN),
+    ] {
+        let asked = Question {
+            least: 6,
+            ..question(&job, 4, &bias)
+        };
         assert!(held(decide(width, &asked)).hosts >= 6, "{width:?}");
-        let never = Question { least: 21, most: 30, ..question(&job, 4, &bias) };
+        let never = Question {
+            least: 21,
+            most: 30,
+            ..question(&job, 4, &bias)
+        };
         let law = UniformLog::PATIENT;
-        assert_eq!(width.choose(&never, &|least, most| busy(&law).waits_s(least, most)), None, "{width:?}");
+        assert_eq!(
+            width.choose(&never, &|least, most| busy(&law).waits_s(least, most)),
+            None,
+            "{width:?}"
+        );
     }
 }
 
@@ -158,9 +285,21 @@ fn parameters_of_the_rows_are_read_and_bad_ones_refused() {
     };
     assert_eq!(soonest("PRED:price=0.3").price, 0.3);
     assert_eq!(soonest("PRED"), Soonest::PLAIN);
-    assert_eq!(soonest("BIAS-LOCK-RISK:correction=paper:lock=no:risk=0"), soonest("BIAS-PAPER"));
-    assert_eq!(scheduler::policy::parse("HEUR:k=0.5").expect("a row").width, Width::Patient { k: 0.5 });
-    for wrong in ["AVG:k=1", "PRED:lock=maybe", "PRED:risk=2", "HEUR:k=-1", "BIAS:correction=best"] {
+    assert_eq!(
+        soonest("BIAS-LOCK-RISK:correction=paper:lock=no:risk=0"),
+        soonest("BIAS-PAPER")
+    );
+    assert_eq!(
+        scheduler::policy::parse("HEUR:k=0.5").expect("a row").width,
+        Width::Patient { k: 0.5 }
+    );
+    for wrong in [
+        "AVG:k=1",
+        "PRED:lock=maybe",
+        "PRED:risk=2",
+        "HEUR:k=-1",
+        "BIAS:correction=best",
+    ] {
         assert!(scheduler::policy::parse(wrong).is_err(), "{wrong}");
     }
 }
@@ -168,7 +307,18 @@ fn parameters_of_the_rows_are_read_and_bad_ones_refused() {
 #[test]
 fn lifetimes_are_learned_by_program_and_from_all_where_little_is_known() {
     let mut lives = Lives::default();
-    let median = |law: &dyn Lifetime| Machine::new(0, vec![Unit { hosts: 1, age_s: 0.0, law }]).wait(1).median_s;
+    let median = |law: &dyn Lifetime| {
+        Machine::new(
+            0,
+            vec![Unit {
+                hosts: 1,
+                age_s: 0.0,
+                law,
+            }],
+        )
+        .wait(1)
+        .median_s
+    };
     assert_eq!(median(&lives.pooled()), median(&UniformLog::PATIENT));
     for number in 0..200 {
         lives.observe("short", Run::done(50.0 + f64::from(number % 20)));
@@ -179,26 +329,49 @@ fn lifetimes_are_learned_by_program_and_from_all_where_little_is_known() {
     assert!((of("short") - 60.0).abs() < 5.0 && (of("long") - 5_010.0).abs() < 100.0);
     // Nobody knows it: half are short, half are long.
     let other = lives.law(&pooled, "other", &[]);
-    assert!((other.ended(0.0, 100.0) - 0.5).abs() < 0.05, "{}", other.ended(0.0, 100.0));
+    assert!(
+        (other.ended(0.0, 100.0) - 0.5).abs() < 0.05,
+        "{}",
+        other.ended(0.0, 100.0)
+    );
     // Who is older than the short ones is a long one.
     assert!(other.ended(200.0, 1_000.0) < 0.1 && other.ended(200.0, 6_000.0) > 0.9);
     // What still runs counts among those that take longer.
     let running = lives.law(&pooled, "short", &[500.0; 100]);
-    assert!(running.ended(0.0, 100.0) < 0.75, "{}", running.ended(0.0, 100.0));
+    assert!(
+        running.ended(0.0, 100.0) < 0.75,
+        "{}",
+        running.ended(0.0, 100.0)
+    );
 }
 
 #[test]
 fn hosts_that_leave_and_come_back_are_reckoned_with() {
     let law = UniformLog::between(2.0, 12.0).expect("a law");
     // Two hosts are away: they come back as work ends.
-    let away = |age_s| Unit { hosts: 1, age_s, law: &law };
+    let away = |age_s| Unit {
+        hosts: 1,
+        age_s,
+        law: &law,
+    };
     let coming = Machine::new(1, vec![away(600.0), away(600.0)]);
     let wait = coming.wait(2);
     assert_eq!(wait.benefactors, 2);
-    assert!(wait.used_s.expect("one comes back") < Machine::new(1, vec![away(600.0)]).wait(2).mean_s.expect("it may"));
+    assert!(
+        wait.used_s.expect("one comes back")
+            < Machine::new(1, vec![away(600.0)])
+                .wait(2)
+                .mean_s
+                .expect("it may")
+    );
     // Where hosts leave again, it takes longer to have two together, or for ever.
     let leaving = Machine::new(1, vec![away(600.0), away(600.0)]).leaving(&law);
-    assert!(leaving.wait(2).mean_s.is_none_or(|s| s > coming.wait(2).mean_s.expect("finite")));
+    assert!(
+        leaving
+            .wait(2)
+            .mean_s
+            .is_none_or(|s| s > coming.wait(2).mean_s.expect("finite"))
+    );
     assert_eq!(leaving.wait(3).mean_s, None);
     assert_eq!(coming.wait(4).used_s, None);
 }
@@ -207,7 +380,11 @@ fn hosts_that_leave_and_come_back_are_reckoned_with() {
 fn quantiles_are_those_of_the_waits_that_come() {
     let law = UniformLog::between(2.0, 12.0).expect("a law");
     let running = [(60.0, 3), (600.0, 5), (3_600.0, 2), (9.0, 1), (40.0, 4)];
-    let units = running.iter().map(|(age_s, hosts)| Unit { hosts: *hosts, age_s: *age_s, law: &law });
+    let units = running.iter().map(|(age_s, hosts)| Unit {
+        hosts: *hosts,
+        age_s: *age_s,
+        law: &law,
+    });
     let machine = Machine::new(2, units.collect());
     let mut chance = Chance(7);
     let mut waits: Vec<f64> = (0..20_000)
@@ -249,7 +426,8 @@ proptest! {
         let mut last = 0.0;
         for hosts in 1..500 {
             let found = speedup.on(hosts);
-            // At least the bound of Eager et al. (equation 3), at most the hosts and the parallelism.
+            // At least the bound of Eager et al. (equation 3), at most the hosts and the
+            // parallelism.
             let n = f64::from(hosts);
             prop_assert!(found >= last - 1e-9 && found <= n.min(a) + 1e-9, "{hosts}: {found} after {last}");
             prop_assert!(found >= a * n / (a + n - 1.0) - 1e-9, "{hosts}: {found}");

@@ -1,11 +1,13 @@
-//! An independent account of what the scheduler may do: it reads the events and the effects, keeps its own plain books,
-//! and after every step compares them with each other and with the scheduler's views. It decides nothing.
+//! An independent account of what the scheduler may do: it reads the events and the effects, keeps
+//! its own plain books, and after every step compares them with each other and with the scheduler's
+//! views. It decides nothing.
 //!
-//! The invariants by name: *no task lost* (an open task waits or has a live attempt), *one visible result* (a task
-//! settles once), *one host's books* (an attempt is on the books of the one host that it was given to), *live effects*
-//! (only live attempts are stopped, ended or said to execute), *slots* (never exceeded but by prefetch), *fresh
-//! numbers* (no attempt number twice), *charges* (retries and losses as the rules say), *sums* (counts add up),
-//! *no idling* (no slot is free while a task waits).
+//! The invariants by name: *no task lost* (an open task waits or has a live attempt), *one visible
+//! result* (a task settles once), *one host's books* (an attempt is on the books of the one host
+//! that it was given to), *live effects* (only live attempts are stopped, ended or said to
+//! execute), *slots* (never exceeded but by prefetch), *fresh numbers* (no attempt number twice),
+//! *charges* (retries and losses as the rules say), *sums* (counts add up), *no idling* (no slot is
+//! free while a task waits).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,7 +109,9 @@ impl ModelJob {
     }
 
     fn closed(&self, index: u32) -> bool {
-        self.finished.contains(&index) || self.failed.contains(&index) || self.cancelled.contains(&index)
+        self.finished.contains(&index)
+            || self.failed.contains(&index)
+            || self.cancelled.contains(&index)
     }
 
     fn all_closed(&self) -> bool {
@@ -116,7 +120,11 @@ impl ModelJob {
 
     fn state(&self) -> JobState {
         if !self.all_closed() {
-            return if self.started == 0 { JobState::Waiting } else { JobState::Running };
+            return if self.started == 0 {
+                JobState::Waiting
+            } else {
+                JobState::Running
+            };
         }
         match (self.failed.is_empty(), self.cancelled.is_empty()) {
             (false, _) => JobState::Failed,
@@ -144,7 +152,11 @@ impl ModelHost {
     }
 
     fn takes_work(&self) -> bool {
-        self.connected && self.health == Health::Alive && self.usable() > 0 && !self.draining && !self.closing
+        self.connected
+            && self.health == Health::Alive
+            && self.usable() > 0
+            && !self.draining
+            && !self.closing
     }
 
     /// Slots that the owner leaves to tasks.
@@ -157,7 +169,10 @@ impl ModelHost {
     }
 
     fn suspended(&self) -> bool {
-        matches!(self.owner, OwnerState::Present(_) | OwnerState::Sharing(_, 0))
+        matches!(
+            self.owner,
+            OwnerState::Present(_) | OwnerState::Sharing(_, 0)
+        )
     }
 
     fn state(&self, live: usize) -> HostState {
@@ -181,11 +196,27 @@ impl Model {
         let attempts = BTreeMap::new();
         let offers = BTreeMap::new();
         let lent = BTreeSet::new();
-        Self { settings, incarnation, jobs, hosts, offers, lent, attempts, to_restore, now: Time(0) }
+        Self {
+            settings,
+            incarnation,
+            jobs,
+            hosts,
+            offers,
+            lent,
+            attempts,
+            to_restore,
+            now: Time(0),
+        }
     }
 
     /// Considers one step.
-    pub(crate) fn check(&mut self, now: Time, event: &Event, effects: &[Effect], scheduler: &Scheduler) {
+    pub(crate) fn check(
+        &mut self,
+        now: Time,
+        event: &Event,
+        effects: &[Effect],
+        scheduler: &Scheduler,
+    ) {
         self.now = self.now.max(now);
         let verdict = self.foresee_verdict(event);
         self.note(event);
@@ -197,14 +228,33 @@ impl Model {
         let mut listed: &[Held] = self.listed(event);
         let mut verdicts = Vec::new();
         for (at, effect) in effects.iter().enumerate() {
-            // Losses come first; what else a host's list brings about is seen once attempts are taken back.
-            let settles = matches!(effect, Effect::TaskSettled { .. } | Effect::TasksCancelled { .. });
-            let losing = matches!(effect, Effect::Stop { .. } | Effect::Ended { .. } | Effect::JobSettled { .. });
+            // Losses come first; what else a host's list brings about is seen once attempts are
+            // taken back.
+            let settles = matches!(
+                effect,
+                Effect::TaskSettled { .. } | Effect::TasksCancelled { .. }
+            );
+            let losing = matches!(
+                effect,
+                Effect::Stop { .. } | Effect::Ended { .. } | Effect::JobSettled { .. }
+            );
             if !settles && (!losing || preempted(effect).is_some()) {
                 self.adopt(std::mem::take(&mut listed), event, effects, scheduler);
             }
-            if let Effect::Acknowledge { host, attempt, verdict } = effect {
-                let Event::AttemptEnded { host: by, attempt: of, .. } = event else { panic!("nothing was delivered") };
+            if let Effect::Acknowledge {
+                host,
+                attempt,
+                verdict,
+            } = effect
+            {
+                let Event::AttemptEnded {
+                    host: by,
+                    attempt: of,
+                    ..
+                } = event
+                else {
+                    panic!("nothing was delivered")
+                };
                 assert_eq!((host, attempt), (by, of), "acknowledges what was delivered");
                 verdicts.push(*verdict);
             }
@@ -217,19 +267,38 @@ impl Model {
 
     /// What may become of a delivered completion.
     fn foresee_verdict(&self, event: &Event) -> Vec<Verdict> {
-        let Event::AttemptEnded { host, attempt, outcome, .. } = event else { return Vec::new() };
-        let known = self.attempts.get(attempt).filter(|known| known.host == *host);
+        let Event::AttemptEnded {
+            host,
+            attempt,
+            outcome,
+            ..
+        } = event
+        else {
+            return Vec::new();
+        };
+        let known = self
+            .attempts
+            .get(attempt)
+            .filter(|known| known.host == *host);
         if known.is_some_and(|known| known.live) {
             return vec![Verdict::Taken];
         }
-        let Some(job) = self.jobs.get(&attempt.task.job) else { return vec![Verdict::Unknown] };
+        let Some(job) = self.jobs.get(&attempt.task.job) else {
+            return vec![Verdict::Unknown];
+        };
         if !job.open(attempt.task.index) {
             let closed = job.closed(attempt.task.index);
-            return vec![if closed { Verdict::Late } else { Verdict::Unknown }];
+            return vec![if closed {
+                Verdict::Late
+            } else {
+                Verdict::Unknown
+            }];
         }
         let highest = job.highest.get(&attempt.task.index).copied().unwrap_or(0);
         match known {
-            _ if highest >= SURELY_REMEMBERED => vec![Verdict::Taken, Verdict::Late, Verdict::Unknown],
+            _ if highest >= SURELY_REMEMBERED => {
+                vec![Verdict::Taken, Verdict::Late, Verdict::Unknown]
+            }
             Some(known) if known.bygone => vec![Verdict::Late],
             Some(known) if outcome.success() && !known.delivered => vec![Verdict::Taken],
             Some(_) => vec![Verdict::Late],
@@ -240,12 +309,27 @@ impl Model {
     }
 
     fn expect_verdict(&self, event: &Event, expected: &[Verdict], verdicts: &[Verdict]) {
-        let Event::AttemptEnded { attempt, outcome, .. } = event else { return };
-        assert_eq!(verdicts.len(), 1, "one completion of {attempt}, one acknowledgement");
-        assert!(expected.contains(&verdicts[0]), "{attempt} {outcome}: {:?} instead of {expected:?}", verdicts[0]);
+        let Event::AttemptEnded {
+            attempt, outcome, ..
+        } = event
+        else {
+            return;
+        };
+        assert_eq!(
+            verdicts.len(),
+            1,
+            "one completion of {attempt}, one acknowledgement"
+        );
+        assert!(
+            expected.contains(&verdicts[0]),
+            "{attempt} {outcome}: {:?} instead of {expected:?}",
+            verdicts[0]
+        );
         if verdicts[0] == Verdict::Taken && outcome.success() {
-            let finished =
-                self.jobs.get(&attempt.task.job).is_some_and(|job| job.finished.contains(&attempt.task.index));
+            let finished = self
+                .jobs
+                .get(&attempt.task.job)
+                .is_some_and(|job| job.finished.contains(&attempt.task.index));
             assert!(finished, "a result that is taken settles {attempt}");
         }
     }
@@ -254,15 +338,28 @@ impl Model {
     fn note(&mut self, event: &Event) {
         match event {
             Event::JobRestored { job, bag, progress } => {
-                let known = self.to_restore.remove(job).unwrap_or_else(|| ModelJob::new(bag));
-                self.jobs.insert(*job, ModelJob { measured: false, ..known });
+                let known = self
+                    .to_restore
+                    .remove(job)
+                    .unwrap_or_else(|| ModelJob::new(bag));
+                self.jobs.insert(
+                    *job,
+                    ModelJob {
+                        measured: false,
+                        ..known
+                    },
+                );
                 for (_, host, _) in progress.tried.iter().flat_map(|tried| &tried.live) {
-                    self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
+                    self.hosts
+                        .entry(*host)
+                        .or_insert_with(|| ModelHost::awaited(self.now));
                 }
             }
             Event::TasksRequested { job, tasks } => {
                 if let Some(job) = self.jobs.get_mut(job) {
-                    job.unrequested.retain(|index| tasks.as_ref().is_some_and(|tasks| !tasks.contains(*index)));
+                    job.unrequested.retain(|index| {
+                        tasks.as_ref().is_some_and(|tasks| !tasks.contains(*index))
+                    });
                 }
             }
             Event::HostOffers { host, offers } => drop(self.offers.insert(*host, *offers)),
@@ -270,8 +367,16 @@ impl Model {
                 self.lent.remove(host);
                 self.lent.extend(loan.map(|_| *host));
             }
-            Event::HostJoined { host, slots, status: Status { owner, .. }, .. } => {
-                let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
+            Event::HostJoined {
+                host,
+                slots,
+                status: Status { owner, .. },
+                ..
+            } => {
+                let host = self
+                    .hosts
+                    .entry(*host)
+                    .or_insert_with(|| ModelHost::awaited(self.now));
                 host.slots = *slots as usize;
                 host.owner = *owner;
                 host.joined = true;
@@ -282,7 +387,12 @@ impl Model {
                 host.parted = None;
                 host.health = Health::Alive;
             }
-            Event::HostHeard { host, status: Status { owner, .. }, .. } | Event::OwnerChanged { host, owner } => {
+            Event::HostHeard {
+                host,
+                status: Status { owner, .. },
+                ..
+            }
+            | Event::OwnerChanged { host, owner } => {
                 self.hear(*host, Some(*owner));
             }
             Event::AttemptsMoved { host, .. }
@@ -290,7 +400,11 @@ impl Model {
             | Event::AttemptsReturned { host, .. } => self.hear(*host, None),
             Event::HostDisconnected { host } => {
                 if let Some(host) = self.hosts.get_mut(host) {
-                    host.parted = if host.connected { Some(self.now) } else { host.parted };
+                    host.parted = if host.connected {
+                        Some(self.now)
+                    } else {
+                        host.parted
+                    };
                     host.connected = false;
                 }
             }
@@ -308,7 +422,10 @@ impl Model {
                 }
             }
             Event::HostDrained { host } | Event::HostUndrained { host } => {
-                let host = self.hosts.entry(*host).or_insert_with(|| ModelHost::awaited(self.now));
+                let host = self
+                    .hosts
+                    .entry(*host)
+                    .or_insert_with(|| ModelHost::awaited(self.now));
                 host.draining = matches!(event, Event::HostDrained { .. });
             }
             Event::MasterPaused { span } => {
@@ -321,19 +438,28 @@ impl Model {
             _ => {}
         }
         for held in self.listed(event) {
-            let Some(attempt) = self.attempts.get_mut(&held.attempt) else { continue };
+            let Some(attempt) = self.attempts.get_mut(&held.attempt) else {
+                continue;
+            };
             if attempt.live && Some(attempt.host) == speaker(event) {
                 attempt.phase = held.phase;
-                attempt.frozen |= held.phase == Phase::Held && matches!(event, Event::HostJoined { .. });
+                attempt.frozen |=
+                    held.phase == Phase::Held && matches!(event, Event::HostJoined { .. });
             }
         }
     }
 
     /// Hosts that have been silent, or not connected, for too long.
     fn look_for_silence(&mut self) {
-        for host in self.hosts.values_mut().filter(|host| host.health != Health::Lost) {
+        for host in self
+            .hosts
+            .values_mut()
+            .filter(|host| host.health != Health::Lost)
+        {
             let silent = self.now.since(host.silent_since);
-            let parted = host.parted.is_some_and(|parted| self.now.since(parted) >= self.settings.rescue_after);
+            let parted = host
+                .parted
+                .is_some_and(|parted| self.now.since(parted) >= self.settings.rescue_after);
             if silent >= self.settings.lease {
                 host.health = Health::Lost;
             } else if silent >= self.settings.suspect_after || parted {
@@ -343,7 +469,9 @@ impl Model {
     }
 
     fn hear(&mut self, id: HostId, owner: Option<OwnerState>) {
-        let Some(host) = self.hosts.get_mut(&id) else { return };
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return;
+        };
         if host.joined && !host.left {
             host.silent_since = self.now;
             host.health = Health::Alive;
@@ -355,30 +483,57 @@ impl Model {
     fn listed<'a>(&self, event: &'a Event) -> &'a [Held] {
         match event {
             Event::HostJoined { held, .. } | Event::AttemptsMoved { held, .. } => held,
-            Event::HostHeard { held, host, .. } if self.hosts.get(host).is_some_and(|h| h.joined && !h.left) => held,
+            Event::HostHeard { held, host, .. }
+                if self.hosts.get(host).is_some_and(|h| h.joined && !h.left) =>
+            {
+                held
+            }
             _ => &[],
         }
     }
 
-    /// Attempts that were given up and that their host still holds may have been taken back, and may have made room since.
+    /// Attempts that were given up and that their host still holds may have been taken back, and
+    /// may have made room since.
     fn adopt(&mut self, listed: &[Held], event: &Event, effects: &[Effect], scheduler: &Scheduler) {
         let Some(id) = speaker(event) else { return };
-        let Some(books) = scheduler.host(id).map(|host| host.attempts) else { return };
+        let Some(books) = scheduler.host(id).map(|host| host.attempts) else {
+            return;
+        };
         for held in listed {
-            let Some(known) = self.attempts.get(&held.attempt) else { continue };
-            let made_room = effects.iter().any(|effect| preempted(effect) == Some(held.attempt));
+            let Some(known) = self.attempts.get(&held.attempt) else {
+                continue;
+            };
+            let made_room = effects
+                .iter()
+                .any(|effect| preempted(effect) == Some(held.attempt));
             if known.live || !(made_room || books.contains(&held.attempt)) {
                 continue;
             }
-            assert_eq!(known.host, id, "one host's books: {} is taken back by the host that had it", held.attempt);
-            assert!(!known.delivered && !known.returned && !known.bygone, "{} is over", held.attempt);
+            assert_eq!(
+                known.host, id,
+                "one host's books: {} is taken back by the host that had it",
+                held.attempt
+            );
+            assert!(
+                !known.delivered && !known.returned && !known.bygone,
+                "{} is over",
+                held.attempt
+            );
             let TaskId { job, index } = held.attempt.task;
             let live = self.live_of(held.attempt.task);
-            assert!(live.len() < self.settings.max_copies as usize, "{index} has {live:?} already");
+            assert!(
+                live.len() < self.settings.max_copies as usize,
+                "{index} has {live:?} already"
+            );
             let job = self.jobs.get_mut(&job).expect("the job is there");
-            assert!(job.open(index), "{} is taken back though its task is settled", held.attempt);
+            assert!(
+                job.open(index),
+                "{} is taken back though its task is settled",
+                held.attempt
+            );
             let attempt = self.attempts.get_mut(&held.attempt).expect("known");
-            (attempt.live, attempt.phase, attempt.frozen) = (true, held.phase, held.phase == Phase::Held);
+            (attempt.live, attempt.phase, attempt.frozen) =
+                (true, held.phase, held.phase == Phase::Held);
             if std::mem::take(&mut attempt.charged) {
                 *job.losses.get_mut(&index).expect("charged") -= 1;
             }
@@ -389,22 +544,43 @@ impl Model {
         if !self.jobs.contains_key(&task.job) {
             return Vec::new();
         }
-        let first = AttemptId { task, number: 0, incarnation: Incarnation(0) };
-        let own = self.attempts.range(first..).take_while(|(id, _)| id.task == task);
-        own.filter(|(_, attempt)| attempt.live).map(|(id, _)| *id).collect()
+        let first = AttemptId {
+            task,
+            number: 0,
+            incarnation: Incarnation(0),
+        };
+        let own = self
+            .attempts
+            .range(first..)
+            .take_while(|(id, _)| id.task == task);
+        own.filter(|(_, attempt)| attempt.live)
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     fn live_on(&self, host: HostId) -> Vec<AttemptId> {
-        let live = |(id, attempt): (&AttemptId, &ModelAttempt)| (attempt.live && attempt.host == host).then_some(*id);
-        self.attempts.iter().filter(|(id, _)| self.jobs.contains_key(&id.task.job)).filter_map(live).collect()
+        let live = |(id, attempt): (&AttemptId, &ModelAttempt)| {
+            (attempt.live && attempt.host == host).then_some(*id)
+        };
+        self.attempts
+            .iter()
+            .filter(|(id, _)| self.jobs.contains_key(&id.task.job))
+            .filter_map(live)
+            .collect()
     }
 
     fn in_slots(&self, host: HostId) -> usize {
-        self.live_on(host).iter().filter(|attempt| !self.attempts[attempt].frozen).count()
+        self.live_on(host)
+            .iter()
+            .filter(|attempt| !self.attempts[attempt].frozen)
+            .count()
     }
 
     fn hold(&mut self, host: HostId, attempt: AttemptId, frozen: bool) {
-        assert!(self.is_live(host, attempt), "live effects: {attempt} is not live on {host}");
+        assert!(
+            self.is_live(host, attempt),
+            "live effects: {attempt} is not live on {host}"
+        );
         let known = self.attempts.get_mut(&attempt).expect("live");
         (known.frozen, known.phase) = (frozen, if frozen { Phase::Held } else { Phase::Running });
     }
@@ -412,30 +588,60 @@ impl Model {
     fn apply(&mut self, event: &Event, effect: &Effect, next: Option<&Effect>) {
         match effect {
             Effect::JobAdmitted { job } => {
-                let Event::JobSubmitted { job: asked, bag } = event else { panic!("nothing was submitted") };
+                let Event::JobSubmitted { job: asked, bag } = event else {
+                    panic!("nothing was submitted")
+                };
                 assert_eq!(job, asked);
-                assert!(self.jobs.insert(*job, ModelJob::new(bag)).is_none(), "{job} is admitted twice");
+                assert!(
+                    self.jobs.insert(*job, ModelJob::new(bag)).is_none(),
+                    "{job} is admitted twice"
+                );
             }
             Effect::Promised { job, offer } => {
                 assert!(matches!(event, Event::JobSubmitted { job: asked, .. } if asked == job));
-                assert!(self.jobs[job].terms.deadline.is_some_and(|deadline| offer.finish <= deadline));
+                assert!(
+                    self.jobs[job]
+                        .terms
+                        .deadline
+                        .is_some_and(|deadline| offer.finish <= deadline)
+                );
             }
             Effect::JobRefused { job, .. } => {
                 assert!(matches!(event, Event::JobSubmitted { job: asked, .. } if asked == job));
             }
-            Effect::Start { host, attempt, limit, why, .. } => self.on_start(*host, *attempt, *limit, why),
+            Effect::Start {
+                host,
+                attempt,
+                limit,
+                why,
+                ..
+            } => self.on_start(*host, *attempt, *limit, why),
             Effect::Stop { host, attempt, why } => {
-                assert!(self.is_live(*host, *attempt), "live effects: {attempt} is stopped, but not live on {host}");
-                let ended = Effect::Ended { host: *host, attempt: *attempt, why: why.clone() };
+                assert!(
+                    self.is_live(*host, *attempt),
+                    "live effects: {attempt} is stopped, but not live on {host}"
+                );
+                let ended = Effect::Ended {
+                    host: *host,
+                    attempt: *attempt,
+                    why: why.clone(),
+                };
                 assert_eq!(next, Some(&ended), "what is stopped is off the books");
             }
             // Told again, it is as it was; what its host said meanwhile holds.
-            Effect::Freeze { by: None, host, attempt } => assert!(self.is_live(*host, *attempt)),
+            Effect::Freeze {
+                by: None,
+                host,
+                attempt,
+            } => assert!(self.is_live(*host, *attempt)),
             Effect::Freeze { host, attempt, .. } => self.hold(*host, *attempt, true),
             Effect::Thaw { host, attempt } => self.hold(*host, *attempt, false),
             Effect::Executing { attempt } => {
                 let host = speaker(event).expect("a host says so");
-                assert!(self.is_live(host, *attempt), "live effects: {attempt} executes, but is not live on {host}");
+                assert!(
+                    self.is_live(host, *attempt),
+                    "live effects: {attempt} executes, but is not live on {host}"
+                );
                 // A list may name it twice, with another phase the second time.
                 let executes = |held: &Held| held.attempt == *attempt && held.phase.executing();
                 assert!(self.listed(event).iter().any(executes), "{host} says so");
@@ -443,35 +649,58 @@ impl Model {
             Effect::Ended { host, attempt, why } => {
                 let policed = matches!(why, EndReason::Policed { .. });
                 let arrives = matches!(event, Event::JobSubmitted { bag, .. } if bag.terms.deadline.is_some());
-                assert!(!policed || arrives, "{attempt} is killed though no bag arrives");
+                assert!(
+                    !policed || arrives,
+                    "{attempt} is killed though no bag arrives"
+                );
                 self.on_ended(*host, *attempt, why);
             }
             Effect::Acknowledge { attempt, host, .. } => {
-                let given = self.attempts.get_mut(attempt).filter(|given| given.host == *host);
+                let given = self
+                    .attempts
+                    .get_mut(attempt)
+                    .filter(|given| given.host == *host);
                 if let Some(given) = given {
                     given.delivered = true;
                 }
             }
             Effect::Abandon { host, attempts } => {
                 for attempt in attempts {
-                    assert!(!self.is_live(*host, *attempt), "{attempt} is live on {host}, and is to be dropped");
-                    assert!(self.listed(event).iter().any(|held| held.attempt == *attempt), "{attempt} was not listed");
+                    assert!(
+                        !self.is_live(*host, *attempt),
+                        "{attempt} is live on {host}, and is to be dropped"
+                    );
+                    assert!(
+                        self.listed(event)
+                            .iter()
+                            .any(|held| held.attempt == *attempt),
+                        "{attempt} was not listed"
+                    );
                 }
             }
             Effect::TaskSettled { task, settled } => self.on_task_settled(event, *task, settled),
             Effect::TasksCancelled { job, tasks, .. } => {
                 let job = self.jobs.get_mut(job).expect("the job is there");
                 for index in tasks.iter() {
-                    assert!(job.open(index), "one visible result: {index} is cancelled, but settled");
+                    assert!(
+                        job.open(index),
+                        "one visible result: {index} is cancelled, but settled"
+                    );
                     job.cancelled.insert(index);
                 }
             }
             Effect::TasksReopened { job, tasks } => self.on_reopened(*job, tasks),
             Effect::JobSettled { job, state } => {
                 let job = self.jobs.get_mut(job).expect("the job is there");
-                assert!(!std::mem::replace(&mut job.settled, true), "a job settles once");
+                assert!(
+                    !std::mem::replace(&mut job.settled, true),
+                    "a job settles once"
+                );
                 assert_eq!(job.state(), *state);
-                assert!(job.all_closed(), "a job settles when all its tasks are settled");
+                assert!(
+                    job.all_closed(),
+                    "a job settles when all its tasks are settled"
+                );
             }
             Effect::HostChanged { host, state, .. } => {
                 let live = self.in_slots(*host);
@@ -484,24 +713,45 @@ impl Model {
     }
 
     fn is_live(&self, host: HostId, attempt: AttemptId) -> bool {
-        self.attempts.get(&attempt).is_some_and(|known| known.live && known.host == host)
+        self.attempts
+            .get(&attempt)
+            .is_some_and(|known| known.live && known.host == host)
     }
 
-    fn on_start(&mut self, host: HostId, attempt: AttemptId, limit: Option<Span>, why: &StartReason) {
+    fn on_start(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        limit: Option<Span>,
+        why: &StartReason,
+    ) {
         let TaskId { job, index } = attempt.task;
         let live = self.live_of(attempt.task);
         let held = self.in_slots(host);
         let offers = self.offers.get(&host).copied().unwrap_or_default();
         let job = self.jobs.get_mut(&job).expect("the job is there");
         let to = &self.hosts[&host];
-        assert_eq!(job.rules.needs.missing(offers), None, "{attempt} is given to {host}, which does not do");
-        assert!(to.takes_work(), "{attempt} is given to {host}, which takes no work");
-        assert!(job.open(index), "{attempt} is started, but its task is settled");
+        assert_eq!(
+            job.rules.needs.missing(offers),
+            None,
+            "{attempt} is given to {host}, which does not do"
+        );
+        assert!(
+            to.takes_work(),
+            "{attempt} is given to {host}, which takes no work"
+        );
+        assert!(
+            job.open(index),
+            "{attempt} is started, but its task is settled"
+        );
         let longest = job.rules.timeout.unwrap_or(Span(u64::MAX));
         // A learned limit may be beyond every time that there is.
         let limited = learns_limits(&job.rules.policy) || matches!(why, StartReason::Gap(_));
         let sooner = limited && limit.is_some_and(|limit| limit <= longest);
-        assert!(limit == job.rules.timeout || sooner, "{attempt} may run for {limit:?}");
+        assert!(
+            limit == job.rules.timeout || sooner,
+            "{attempt} may run for {limit:?}"
+        );
         assert_eq!(attempt.incarnation, self.incarnation);
         let highest = job.highest.insert(index, attempt.number).unwrap_or(0);
         assert_eq!(attempt.number, highest + 1, "fresh numbers: {attempt}");
@@ -514,13 +764,26 @@ impl Model {
             StartReason::Gap(_) => assert!(live.is_empty(), "{attempt} is started beside {live:?}"),
             StartReason::AnotherResult(_) => panic!("no job here compares results"),
             StartReason::Duplicate(n, _) => {
-                assert!(live.iter().any(|live| live.number == *n), "{attempt} is a copy of a live attempt");
-                assert!(live.len() < self.settings.max_copies as usize, "{attempt} is one copy too many");
+                assert!(
+                    live.iter().any(|live| live.number == *n),
+                    "{attempt} is a copy of a live attempt"
+                );
+                assert!(
+                    live.len() < self.settings.max_copies as usize,
+                    "{attempt} is one copy too many"
+                );
                 job.duplicates += 1;
             }
         }
-        let most = if job.measured { to.usable() + self.settings.max_prefetch as usize } else { to.usable() };
-        assert!(held < most, "slots: {attempt} is given to {host}, which holds {held}");
+        let most = if job.measured {
+            to.usable() + self.settings.max_prefetch as usize
+        } else {
+            to.usable()
+        };
+        assert!(
+            held < most,
+            "slots: {attempt} is given to {host}, which holds {held}"
+        );
         job.started += 1;
         let given = ModelAttempt {
             host,
@@ -536,22 +799,35 @@ impl Model {
     }
 
     fn on_ended(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
-        assert!(self.is_live(host, attempt), "live effects: {attempt} is ended, but not live on {host}");
+        assert!(
+            self.is_live(host, attempt),
+            "live effects: {attempt} is ended, but not live on {host}"
+        );
         let known = self.attempts.get_mut(&attempt).expect("live");
         known.live = false;
         known.returned = matches!(why, EndReason::Returned | EndReason::Preempted { .. });
-        let job = self.jobs.get_mut(&attempt.task.job).expect("the job is there");
+        let job = self
+            .jobs
+            .get_mut(&attempt.task.job)
+            .expect("the job is there");
         let executing = known.phase.executing() && !known.frozen;
         let index = attempt.task.index;
         match why {
             EndReason::Delivered(Outcome::Succeeded) => {}
-            EndReason::Delivered(Outcome::Stopped) | EndReason::LeaseExpired(_) | EndReason::Forgotten if executing => {
+            EndReason::Delivered(Outcome::Stopped)
+            | EndReason::LeaseExpired(_)
+            | EndReason::Forgotten
+                if executing =>
+            {
                 known.charged = true;
                 *job.losses.entry(index).or_default() += 1;
             }
             EndReason::Delivered(Outcome::Stopped) => {}
-            EndReason::Delivered(Outcome::TimedOut(limit)) if job.rules.timeout != Some(*limit) => {}
-            EndReason::Policed { estimate, elapsed, .. } => {
+            EndReason::Delivered(Outcome::TimedOut(limit)) if job.rules.timeout != Some(*limit) => {
+            }
+            EndReason::Policed {
+                estimate, elapsed, ..
+            } => {
                 assert!(elapsed > estimate, "{attempt} is within its estimate");
                 *job.failures.entry(index).or_default() += 1;
             }
@@ -566,25 +842,45 @@ impl Model {
     fn on_task_settled(&mut self, event: &Event, task: TaskId, settled: &Settled) {
         let live = self.live_of(task);
         let job = self.jobs.get_mut(&task.job).expect("the job is there");
-        assert!(job.open(task.index), "one visible result: {task} is settled twice");
+        assert!(
+            job.open(task.index),
+            "one visible result: {task} is settled twice"
+        );
         match settled {
             Settled::Finished(attempt) => {
-                let Event::AttemptEnded { host, attempt: of, outcome, .. } = event else { panic!("nothing came") };
+                let Event::AttemptEnded {
+                    host,
+                    attempt: of,
+                    outcome,
+                    ..
+                } = event
+                else {
+                    panic!("nothing came")
+                };
                 assert!(attempt == of && outcome.success() && attempt.task == task);
-                assert_eq!(self.attempts[attempt].host, *host, "the result comes from the host that had the attempt");
+                assert_eq!(
+                    self.attempts[attempt].host, *host,
+                    "the result comes from the host that had the attempt"
+                );
                 job.finished.insert(task.index);
             }
             Settled::Failed(attempt, _) => {
                 assert_eq!(attempt.task, task);
                 let failures = job.failures.get(&task.index).copied().unwrap_or(0);
-                assert!(failures > job.rules.retries, "charges: {task} failed {failures} times only");
+                assert!(
+                    failures > job.rules.retries,
+                    "charges: {task} failed {failures} times only"
+                );
                 job.failed.insert(task.index);
                 job.pardoned = false;
             }
             Settled::NoQuorum(_) => panic!("no job here compares results"),
             Settled::LostTooOften(n) => {
                 assert_eq!(job.losses.get(&task.index), Some(n));
-                assert!(*n > job.rules.max_losses, "charges: {task} was lost {n} times only");
+                assert!(
+                    *n > job.rules.max_losses,
+                    "charges: {task} was lost {n} times only"
+                );
                 job.failed.insert(task.index);
                 job.pardoned = false;
             }
@@ -595,11 +891,17 @@ impl Model {
     fn on_reopened(&mut self, id: JobId, tasks: &IdSet) {
         let job = self.jobs.get_mut(&id).expect("the job is there");
         for index in tasks.iter() {
-            let closed = job.failed.remove(&index) || job.cancelled.remove(&index) || job.finished.remove(&index);
+            let closed = job.failed.remove(&index)
+                || job.cancelled.remove(&index)
+                || job.finished.remove(&index);
             assert!(closed, "{index} is reopened, but was not settled");
             job.failures.remove(&index);
             job.losses.remove(&index);
-            for (_, old) in self.attempts.iter_mut().filter(|(a, _)| a.task == TaskId::new(id, index)) {
+            for (_, old) in self
+                .attempts
+                .iter_mut()
+                .filter(|(a, _)| a.task == TaskId::new(id, index))
+            {
                 old.bygone = true;
             }
         }
@@ -611,68 +913,139 @@ impl Model {
     fn compare(&mut self, scheduler: &Scheduler) {
         self.jobs.retain(|id, job| {
             let there = scheduler.job_state(*id).is_some();
-            assert!(there || job.all_closed(), "job {id} is forgotten, but not settled");
+            assert!(
+                there || job.all_closed(),
+                "job {id} is forgotten, but not settled"
+            );
             there
         });
         let jobs = &self.jobs;
         let to_restore = &self.to_restore;
         let there = |job: JobId| jobs.contains_key(&job) || to_restore.contains_key(&job);
         self.attempts.retain(|attempt, _| there(attempt.task.job));
-        assert_eq!(scheduler.jobs().collect::<Vec<_>>(), self.jobs.keys().copied().collect::<Vec<_>>());
+        assert_eq!(
+            scheduler.jobs().collect::<Vec<_>>(),
+            self.jobs.keys().copied().collect::<Vec<_>>()
+        );
         for (id, job) in &self.jobs {
             self.compare_job(*id, job, scheduler);
         }
         for (id, host) in &self.hosts {
             let status = scheduler.host(*id).expect("every host is shown");
             assert_eq!(status.attempts, self.live_on(*id), "one host's books: {id}");
-            assert_eq!(status.state, host.state(self.in_slots(*id)), "state of {id}");
-            assert_eq!(status.state, host.announced, "changes of {id} are announced");
-            assert!(host.health == Health::Lost || scheduler.next_wakeup().is_some(), "{id} is watched");
+            assert_eq!(
+                status.state,
+                host.state(self.in_slots(*id)),
+                "state of {id}"
+            );
+            assert_eq!(
+                status.state, host.announced,
+                "changes of {id} are announced"
+            );
+            assert!(
+                host.health == Health::Lost || scheduler.next_wakeup().is_some(),
+                "{id} is watched"
+            );
         }
     }
 
     fn compare_job(&self, id: JobId, job: &ModelJob, scheduler: &Scheduler) {
         assert_eq!(scheduler.job_state(id), Some(job.state()));
-        assert_eq!(job.settled, job.all_closed(), "job {id} says so when it is settled");
-        assert_eq!(scheduler.job_attempts(id), Some((job.started, job.duplicates)));
-        let over = job.rules.max_fails.is_some_and(|limit| job.failed.len() as u64 > limit);
-        assert!(!over || job.pardoned || job.all_closed(), "job {id} goes on after too many failures");
-        let shown: Vec<AttemptId> = scheduler.live_attempts(id).map(|live| live.attempt).collect();
-        let live: Vec<AttemptId> =
-            self.attempts.iter().filter(|(a, known)| known.live && a.task.job == id).map(|(a, _)| *a).collect();
-        assert_eq!(shown.iter().copied().collect::<BTreeSet<_>>(), live.iter().copied().collect(), "job {id}");
+        assert_eq!(
+            job.settled,
+            job.all_closed(),
+            "job {id} says so when it is settled"
+        );
+        assert_eq!(
+            scheduler.job_attempts(id),
+            Some((job.started, job.duplicates))
+        );
+        let over = job
+            .rules
+            .max_fails
+            .is_some_and(|limit| job.failed.len() as u64 > limit);
+        assert!(
+            !over || job.pardoned || job.all_closed(),
+            "job {id} goes on after too many failures"
+        );
+        let shown: Vec<AttemptId> = scheduler
+            .live_attempts(id)
+            .map(|live| live.attempt)
+            .collect();
+        let live: Vec<AttemptId> = self
+            .attempts
+            .iter()
+            .filter(|(a, known)| known.live && a.task.job == id)
+            .map(|(a, _)| *a)
+            .collect();
+        assert_eq!(
+            shown.iter().copied().collect::<BTreeSet<_>>(),
+            live.iter().copied().collect(),
+            "job {id}"
+        );
         assert_eq!(shown.len(), live.len());
         let mut states: BTreeMap<TaskState, BTreeSet<u32>> = BTreeMap::new();
         for index in &job.all {
             let state = self.task_state(id, job, *index);
-            assert_eq!(scheduler.task_state(TaskId::new(id, *index)), Some(state), "task {id}.{index}");
+            assert_eq!(
+                scheduler.task_state(TaskId::new(id, *index)),
+                Some(state),
+                "task {id}.{index}"
+            );
             states.entry(state).or_default().insert(*index);
         }
         let in_state = |state| states.get(&state).cloned().unwrap_or_default();
         for state in TaskState::ALL {
-            let shown: BTreeSet<u32> = scheduler.tasks_in(id, *state).expect("the job is there").iter().collect();
-            assert_eq!(shown, in_state(*state), "no task lost: {state} tasks of job {id}");
+            let shown: BTreeSet<u32> = scheduler
+                .tasks_in(id, *state)
+                .expect("the job is there")
+                .iter()
+                .collect();
+            assert_eq!(
+                shown,
+                in_state(*state),
+                "no task lost: {state} tasks of job {id}"
+            );
         }
         let counts = scheduler.job_counts(id).expect("the job is there");
         let n = |state| in_state(state).len() as u64;
         let waiting = n(TaskState::Waiting);
         let running = n(TaskState::Running);
         let suspended = n(TaskState::Suspended);
-        assert_eq!((counts.waiting, counts.running, counts.suspended), (waiting, running, suspended), "sums");
+        assert_eq!(
+            (counts.waiting, counts.running, counts.suspended),
+            (waiting, running, suspended),
+            "sums"
+        );
         assert_eq!(counts.disclosed, n(TaskState::Disclosed), "sums");
-        assert_eq!(counts.total, waiting + counts.disclosed + running + suspended + counts.settled(), "sums");
+        assert_eq!(
+            counts.total,
+            waiting + counts.disclosed + running + suspended + counts.settled(),
+            "sums"
+        );
         let offers = |host| self.offers.get(host).copied().unwrap_or_default();
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
         let stays = |id| !self.lent.contains(&id);
-        let free = |id, host: &ModelHost| host.takes_work() && stays(id) && self.in_slots(id) < host.usable();
-        let idle = self.hosts.iter().find(|(id, host)| !self.bounded() && free(**id, host) && does(id));
+        let free = |id, host: &ModelHost| {
+            host.takes_work() && stays(id) && self.in_slots(id) < host.usable()
+        };
+        let idle = self
+            .hosts
+            .iter()
+            .find(|(id, host)| !self.bounded() && free(**id, host) && does(id));
         if let Some((host, _)) = idle {
             let eager = eager(&job.rules.policy) && !(job.rules.policy == "deskgrid" && job.long);
             let waits = if eager { waiting } else { 0 };
-            assert_eq!(waits, 0, "no idling: tasks of job {id} wait while {host} has a free slot");
+            assert_eq!(
+                waits, 0,
+                "no idling: tasks of job {id} wait while {host} has a free slot"
+            );
             // Long tasks are copied for what that gains, and else by this rule.
             let rescues = job.rules.policy == "deskgrid" && !job.long;
-            assert!(!rescues || !self.any_stuck(id, job), "{host} could rescue a task of {id}");
+            assert!(
+                !rescues || !self.any_stuck(id, job),
+                "{host} could rescue a task of {id}"
+            );
         }
     }
 
@@ -682,10 +1055,13 @@ impl Model {
             let stuck = |attempt: &AttemptId| {
                 let host = &self.hosts[&self.attempts[attempt].host];
                 let phase = self.attempts[attempt].phase;
-                let still = host.suspended() || host.owner != OwnerState::Away && matches!(phase, Phase::Suspended(_));
+                let still = host.suspended()
+                    || host.owner != OwnerState::Away && matches!(phase, Phase::Suspended(_));
                 host.health == Health::Suspect || (still && phase.executing())
             };
-            !live.is_empty() && live.len() < self.settings.max_copies as usize && live.iter().all(stuck)
+            !live.is_empty()
+                && live.len() < self.settings.max_copies as usize
+                && live.iter().all(stuck)
         })
     }
 
@@ -693,18 +1069,34 @@ impl Model {
         let live = self.live_of(TaskId::new(id, index));
         let of = |counts: &BTreeMap<u32, u32>| counts.get(&index).copied().unwrap_or(0);
         if job.closed(index) {
-            assert!(live.is_empty(), "{id}.{index} is settled while {live:?} live");
+            assert!(
+                live.is_empty(),
+                "{id}.{index} is settled while {live:?} live"
+            );
         }
         match () {
             () if job.finished.contains(&index) => TaskState::Finished,
             () if job.failed.contains(&index) => TaskState::Failed,
             () if job.cancelled.contains(&index) => TaskState::Cancelled,
             () if live.is_empty() => {
-                assert!(of(&job.failures) <= job.rules.retries, "charges: {id}.{index} should have failed");
-                assert!(of(&job.losses) <= job.rules.max_losses, "charges: {id}.{index} was lost too often");
-                if job.unrequested.contains(&index) { TaskState::Disclosed } else { TaskState::Waiting }
+                assert!(
+                    of(&job.failures) <= job.rules.retries,
+                    "charges: {id}.{index} should have failed"
+                );
+                assert!(
+                    of(&job.losses) <= job.rules.max_losses,
+                    "charges: {id}.{index} was lost too often"
+                );
+                if job.unrequested.contains(&index) {
+                    TaskState::Disclosed
+                } else {
+                    TaskState::Waiting
+                }
             }
-            () if live.iter().all(|a| matches!(self.attempts[a].phase, Phase::Suspended(_) | Phase::Held)) => {
+            () if live
+                .iter()
+                .all(|a| matches!(self.attempts[a].phase, Phase::Suspended(_) | Phase::Held)) =>
+            {
                 TaskState::Suspended
             }
             () => TaskState::Running,
@@ -725,7 +1117,11 @@ impl Model {
                     attempts: *highest,
                     failures: job.failures.get(index).copied().unwrap_or(0),
                     losses: job.losses.get(index).copied().unwrap_or(0),
-                    live: self.live_of(TaskId::new(*id, *index)).into_iter().map(live).collect(),
+                    live: self
+                        .live_of(TaskId::new(*id, *index))
+                        .into_iter()
+                        .map(live)
+                        .collect(),
                     // The model takes none of them back.
                     lost: Vec::new(),
                     ended: Vec::new(),
@@ -764,7 +1160,11 @@ impl Model {
         self.hosts.clear();
         self.to_restore = std::mem::take(&mut self.jobs);
         for attempt in self.attempts.values_mut() {
-            attempt.phase = if attempt.phase.executing() { Phase::Running } else { Phase::Queued };
+            attempt.phase = if attempt.phase.executing() {
+                Phase::Running
+            } else {
+                Phase::Queued
+            };
             attempt.bygone = !attempt.live;
             attempt.frozen = false;
         }
@@ -798,6 +1198,11 @@ impl ModelJob {
 /// Tasks of which the policy knows that nobody waits for them.
 fn unrequested(bag: &Bag) -> BTreeSet<u32> {
     let policy = scheduler::policy::policy(&bag.rules.policy);
-    let told_apart = policy.is_some_and(|policy| matches!(policy.ordering, Ordering::Batchactive(_)));
-    if bag.disclosed && told_apart { bag.tasks.iter().collect() } else { BTreeSet::new() }
+    let told_apart =
+        policy.is_some_and(|policy| matches!(policy.ordering, Ordering::Batchactive(_)));
+    if bag.disclosed && told_apart {
+        bag.tasks.iter().collect()
+    } else {
+        BTreeSet::new()
+    }
 }

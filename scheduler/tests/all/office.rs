@@ -1,5 +1,6 @@
-//! The door through which tests of jobs of several ranks speak to the scheduler: hosts that do what they are told, and a look at
-//! what is promised to such jobs. What is not here: bags alone (`world`), and the model that checks those.
+//! The door through which tests of jobs of several ranks speak to the scheduler: hosts that do what
+//! they are told, and a look at what is promised to such jobs. What is not here: bags alone
+//! (`world`), and the model that checks those.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,8 @@ use scheduler::{Effect, Event, Scheduler, Settings};
 
 use super::world::{s, starts};
 
-/// A scheduler with hosts that hold what they are given, and a look at everything that is promised to jobs of ranks.
+/// A scheduler with hosts that hold what they are given, and a look at everything that is promised
+/// to jobs of ranks.
 pub(crate) struct Office {
     pub(crate) scheduler: Scheduler,
     pub(crate) now: Time,
@@ -28,7 +30,10 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn new() -> Self {
-        let settings = Settings { max_prefetch: 0, ..Settings::default() };
+        let settings = Settings {
+            max_prefetch: 0,
+            ..Settings::default()
+        };
         Self {
             scheduler: Scheduler::new(settings, Incarnation(1)),
             now: Time(1_000_000_000),
@@ -60,32 +65,68 @@ impl Office {
     pub(crate) fn obey(&mut self, effect: &Effect) {
         match effect {
             Effect::Start { host, attempt, .. } => {
-                self.held.entry(*host).or_default().insert(*attempt, Phase::Queued);
+                self.held
+                    .entry(*host)
+                    .or_default()
+                    .insert(*attempt, Phase::Queued);
             }
             Effect::Begin { host, attempt } => {
-                let phase = self.held.get_mut(host).and_then(|held| held.get_mut(attempt));
-                assert_eq!(phase.as_deref(), Some(&Phase::Ready), "{attempt} is told to begin and is ready");
+                let phase = self
+                    .held
+                    .get_mut(host)
+                    .and_then(|held| held.get_mut(attempt));
+                assert_eq!(
+                    phase.as_deref(),
+                    Some(&Phase::Ready),
+                    "{attempt} is told to begin and is ready"
+                );
                 phase.into_iter().for_each(|phase| *phase = Phase::Running);
             }
             Effect::Stop { host, attempt, .. } | Effect::Ended { host, attempt, .. } => {
-                self.held.get_mut(host).and_then(|held| held.remove(attempt));
+                self.held
+                    .get_mut(host)
+                    .and_then(|held| held.remove(attempt));
             }
             Effect::Abandon { host, attempts } => {
-                self.held.entry(*host).or_default().retain(|attempt, _| !attempts.contains(attempt));
+                self.held
+                    .entry(*host)
+                    .or_default()
+                    .retain(|attempt, _| !attempts.contains(attempt));
             }
             Effect::Freeze { host, attempt, .. } => {
-                let before = self.held.entry(*host).or_default().insert(*attempt, Phase::Held);
-                assert!(before.is_some_and(|phase| phase != Phase::Held), "{attempt} runs there");
+                let before = self
+                    .held
+                    .entry(*host)
+                    .or_default()
+                    .insert(*attempt, Phase::Held);
+                assert!(
+                    before.is_some_and(|phase| phase != Phase::Held),
+                    "{attempt} runs there"
+                );
             }
             Effect::Thaw { host, attempt } => {
-                let before = self.held.entry(*host).or_default().insert(*attempt, Phase::Running);
+                let before = self
+                    .held
+                    .entry(*host)
+                    .or_default()
+                    .insert(*attempt, Phase::Running);
                 assert_eq!(before, Some(Phase::Held), "{attempt} stood still");
             }
             Effect::Formed { job, ranks, free } => {
                 assert!(ranks <= free, "no more ranks than hosts that were free");
-                assert_eq!(self.formed.insert(*job, *ranks), None, "job {job} has its width once");
+                assert_eq!(
+                    self.formed.insert(*job, *ranks),
+                    None,
+                    "job {job} has its width once"
+                );
             }
-            Effect::Foretold { job, hosts, wait, low, high } => {
+            Effect::Foretold {
+                job,
+                hosts,
+                wait,
+                low,
+                high,
+            } => {
                 assert!(low <= wait && wait <= high);
                 self.foretold.push((*job, *hosts, *wait));
             }
@@ -94,21 +135,34 @@ impl Office {
         }
     }
 
-    /// What always holds: a step starts all ranks of a job that waits or none; no two live ranks of a job are on one host, no
-    /// rank lives twice; and no host holds more than its slots.
+    /// What always holds: a step starts all ranks of a job that waits or none; no two live ranks of
+    /// a job are on one host, no rank lives twice; and no host holds more than its slots.
     pub(crate) fn check(&self, effects: &[Effect]) {
         for (job, ranks) in &self.formed {
             let first = |attempt: &AttemptId| attempt.task.job == *job && attempt.number == 1;
-            let begun = starts(effects).iter().filter(|(_, attempt, _)| first(attempt)).count() as u32;
-            assert!(begun == 0 || begun == *ranks, "all {ranks} ranks of job {job} start in one step, not {begun}");
+            let begun = starts(effects)
+                .iter()
+                .filter(|(_, attempt, _)| first(attempt))
+                .count() as u32;
+            assert!(
+                begun == 0 || begun == *ranks,
+                "all {ranks} ranks of job {job} start in one step, not {begun}"
+            );
         }
         let mut places = BTreeSet::new();
         let mut live = BTreeSet::new();
         for (host, held) in &self.held {
             let in_slots = held.values().filter(|phase| **phase != Phase::Held).count();
             assert!(in_slots as u32 <= self.slots[host], "{host} holds {held:?}");
-            for attempt in held.keys().filter(|attempt| self.formed.contains_key(&attempt.task.job)) {
-                assert!(places.insert((*host, attempt.task.job)), "two ranks of {} on {host}", attempt.task.job);
+            for attempt in held
+                .keys()
+                .filter(|attempt| self.formed.contains_key(&attempt.task.job))
+            {
+                assert!(
+                    places.insert((*host, attempt.task.job)),
+                    "two ranks of {} on {host}",
+                    attempt.task.job
+                );
                 assert!(live.insert(attempt.task), "{} lives twice", attempt.task);
             }
         }
@@ -124,7 +178,13 @@ impl Office {
         let held = self.list(host);
         let speed = Speed::REFERENCE;
         let status = OwnerState::Away.into();
-        self.send(Event::HostJoined { host, slots, speed, status, held })
+        self.send(Event::HostJoined {
+            host,
+            slots,
+            speed,
+            status,
+            held,
+        })
     }
 
     pub(crate) fn list(&self, host: HostId) -> Vec<Held> {
@@ -145,16 +205,29 @@ impl Office {
 
     pub(crate) fn submit_with(&mut self, ranks: Ranks, change: impl FnOnce(&mut Rules)) -> JobId {
         self.jobs += 1;
-        let mut rules = Rules { policy: "AVG".into(), max_fails: Some(0), ..Rules::default() };
+        let mut rules = Rules {
+            policy: "AVG".into(),
+            max_fails: Some(0),
+            ..Rules::default()
+        };
         change(&mut rules);
-        let bag = Bag { ranks: Some(ranks), ..Bag::new(Ranks::tasks(ranks.least), rules) };
-        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag: Box::new(bag) });
+        let bag = Bag {
+            ranks: Some(ranks),
+            ..Bag::new(Ranks::tasks(ranks.least), rules)
+        };
+        self.send(Event::JobSubmitted {
+            job: JobId(self.jobs),
+            bag: Box::new(bag),
+        });
         JobId(self.jobs)
     }
 
     pub(crate) fn bag(&mut self, tasks: u32, change: impl FnOnce(&mut Rules)) -> JobId {
         self.jobs += 1;
-        let mut rules = Rules { policy: "FCFS".into(), ..Rules::default() };
+        let mut rules = Rules {
+            policy: "FCFS".into(),
+            ..Rules::default()
+        };
         change(&mut rules);
         self.send(Event::JobSubmitted {
             job: JobId(self.jobs),
@@ -166,22 +239,34 @@ impl Office {
     /// A bag that is to be done in so many seconds.
     pub(crate) fn promised(&mut self, tasks: u32, deadline_s: u64) -> JobId {
         self.jobs += 1;
-        let rules = Rules { policy: "CALENDAR".into(), estimate: Some(s(1_000)), ..Rules::default() };
+        let rules = Rules {
+            policy: "CALENDAR".into(),
+            estimate: Some(s(1_000)),
+            ..Rules::default()
+        };
         let mut bag = Bag::new(IdSet::from_range(1, tasks), rules);
         bag.terms.deadline = Some(self.now + s(deadline_s));
-        self.send(Event::JobSubmitted { job: JobId(self.jobs), bag: Box::new(bag) });
+        self.send(Event::JobSubmitted {
+            job: JobId(self.jobs),
+            bag: Box::new(bag),
+        });
         JobId(self.jobs)
     }
 
     /// How many attempts stand still for others.
     pub(crate) fn frozen(&self) -> usize {
-        self.held.values().flat_map(BTreeMap::values).filter(|phase| **phase == Phase::Held).count()
+        self.held
+            .values()
+            .flat_map(BTreeMap::values)
+            .filter(|phase| **phase == Phase::Held)
+            .count()
     }
 
     /// Where the live attempts of a job are, by task.
     pub(crate) fn places(&self, job: JobId) -> BTreeMap<u32, (HostId, AttemptId)> {
         let live = self.scheduler.live_attempts(job);
-        live.map(|live| (live.attempt.task.index, (live.host, live.attempt))).collect()
+        live.map(|live| (live.attempt.task.index, (live.host, live.attempt)))
+            .collect()
     }
 
     /// What a host holds of a job is in this phase now.
@@ -198,12 +283,20 @@ impl Office {
     /// Every rank of the job becomes ready, and so begins.
     pub(crate) fn all_ready(&mut self, job: JobId) -> usize {
         let hosts: Vec<HostId> = self.places(job).values().map(|(host, _)| *host).collect();
-        hosts.into_iter().map(|host| begun(&self.moves(host, job, Phase::Ready)).len()).sum()
+        hosts
+            .into_iter()
+            .map(|host| begun(&self.moves(host, job, Phase::Ready)).len())
+            .sum()
     }
 
     pub(crate) fn ends(&mut self, job: JobId, rank: u32, outcome: Outcome) -> Vec<Effect> {
         let (host, attempt) = self.places(job)[&rank];
-        self.send(Event::AttemptEnded { host, attempt, outcome, ran: s(60) })
+        self.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome,
+            ran: s(60),
+        })
     }
 
     pub(crate) fn all_succeed(&mut self, job: JobId) {
@@ -229,7 +322,11 @@ impl Office {
         for host in self.slots.keys().copied().collect::<Vec<_>>() {
             if !silent.contains(&host.0) {
                 let held = self.list(host);
-                self.send(Event::HostHeard { host, status: OwnerState::Away.into(), held });
+                self.send(Event::HostHeard {
+                    host,
+                    status: OwnerState::Away.into(),
+                    held,
+                });
             }
         }
     }
@@ -245,7 +342,13 @@ impl Office {
 }
 
 pub(crate) fn begun(effects: &[Effect]) -> Vec<AttemptId> {
-    let begin = |effect: &Effect| if let Effect::Begin { attempt, .. } = effect { Some(*attempt) } else { None };
+    let begin = |effect: &Effect| {
+        if let Effect::Begin { attempt, .. } = effect {
+            Some(*attempt)
+        } else {
+            None
+        }
+    };
     effects.iter().filter_map(begin).collect()
 }
 

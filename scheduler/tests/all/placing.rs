@@ -27,8 +27,15 @@ fn pri_cr_takes_the_fastest_ready_host() {
         w.pass(s(1));
     }
     w.job(3).policy("PRI-CR").submit();
-    let order: Vec<u32> = starts(&w.history[4].2).iter().map(|(host, ..)| host.0).collect();
-    assert_eq!(order, [2, 4, 3], "of equals the one that has been ready for longer");
+    let order: Vec<u32> = starts(&w.history[4].2)
+        .iter()
+        .map(|(host, ..)| host.0)
+        .collect();
+    assert_eq!(
+        order,
+        [2, 4, 3],
+        "of equals the one that has been ready for longer"
+    );
 }
 
 #[test]
@@ -45,7 +52,11 @@ fn a_suspended_task_is_copied_to_a_host_that_would_idle() {
     assert_eq!(w.task_state(job, 1), TaskState::Running);
     assert_eq!(w.scheduler.job_attempts(job), Some((2, 1)));
     w.host(3).joins();
-    assert_eq!(w.books(HostId(3)), [], "one copy runs: nothing is stuck any more");
+    assert_eq!(
+        w.books(HostId(3)),
+        [],
+        "one copy runs: nothing is stuck any more"
+    );
     w.moves(second, Phase::Running);
     w.owner_comes(second);
     assert_eq!(w.books(HostId(3)), [], "and two live attempts are enough");
@@ -60,7 +71,10 @@ fn a_task_on_a_silent_host_is_copied_before_the_lease_runs_out() {
     w.pass(s(149));
     w.beats(second);
     let effects = w.pass(s(1));
-    assert_eq!(starts(&effects)[0].2, StartReason::Duplicate(1, CopyReason::Suspect));
+    assert_eq!(
+        starts(&effects)[0].2,
+        StartReason::Duplicate(1, CopyReason::Suspect)
+    );
     assert_eq!(w.books(second).len(), 1);
 }
 
@@ -83,9 +97,15 @@ fn an_unexecuted_attempt_is_given_back_and_not_copied() {
     let first = w.host(1).joins();
     let second = w.host(2).joins();
     let attempt = w.attempt_on(first);
-    w.send(Event::OwnerChanged { host: first, owner: common::host::OwnerState::Present(YieldReason::Busy) });
+    w.send(Event::OwnerChanged {
+        host: first,
+        owner: common::host::OwnerState::Present(YieldReason::Busy),
+    });
     assert_eq!(w.books(second), []);
-    w.send(Event::AttemptsReturned { host: first, attempts: vec![attempt] });
+    w.send(Event::AttemptsReturned {
+        host: first,
+        attempts: vec![attempt],
+    });
     assert_eq!(w.books(second).len(), 1);
     assert_eq!(w.scheduler.job_attempts(job), Some((2, 0)));
 }
@@ -109,14 +129,25 @@ fn short_tasks_are_prefetched_once_they_are_known_to_be_short() {
     w.job(10_000).submit();
     let host = w.host(1).slots(2).joins();
     assert_eq!(w.books(host).len(), 2, "nothing is known yet");
-    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(10));
+    w.ends(
+        host,
+        w.books(host)[0],
+        Outcome::Succeeded,
+        Span::from_millis(10),
+    );
     let held = w.books(host).len();
-    assert!((2 + 2 * 9..=2 + 2 * 10).contains(&held), "about 100 ms of 10 ms tasks for each slot, not {held}");
+    assert!(
+        (2 + 2 * 9..=2 + 2 * 10).contains(&held),
+        "about 100 ms of 10 ms tasks for each slot, not {held}"
+    );
 }
 
 #[test]
 fn tasks_without_any_run_time_fill_the_host_up_to_the_limit() {
-    let mut w = World::with(Settings { max_prefetch: 100, ..Settings::default() });
+    let mut w = World::with(Settings {
+        max_prefetch: 100,
+        ..Settings::default()
+    });
     w.job(10_000).submit();
     let host = w.host(1).slots(2).joins();
     w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::ZERO);
@@ -139,7 +170,12 @@ fn one_long_task_among_short_ones_ends_the_prefetch() {
     let mut w = World::new();
     w.job(1_000).submit();
     let host = w.host(1).joins();
-    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(1));
+    w.ends(
+        host,
+        w.books(host)[0],
+        Outcome::Succeeded,
+        Span::from_millis(1),
+    );
     assert!(w.books(host).len() > 10);
     w.ends(host, w.books(host)[0], Outcome::Succeeded, s(10));
     while w.books(host).len() > 1 {
@@ -155,10 +191,18 @@ fn no_host_prefetches_what_another_has_a_free_slot_for() {
     w.job(8).submit();
     let first = w.host(1).slots(1).joins();
     let second = w.host(2).slots(1).joins();
-    w.ends(first, w.attempt_on(first), Outcome::Succeeded, Span::from_millis(1));
+    w.ends(
+        first,
+        w.attempt_on(first),
+        Outcome::Succeeded,
+        Span::from_millis(1),
+    );
     assert_eq!(w.books(second).len(), 1);
     let held = w.books(first).len();
-    assert!(held <= 4, "no more than its share of what waits, not {held}");
+    assert!(
+        held <= 4,
+        "no more than its share of what waits, not {held}"
+    );
 }
 
 #[test]
@@ -166,11 +210,19 @@ fn a_returned_backlog_goes_where_there_is_room() {
     let mut w = World::new();
     let job = w.job(50).submit();
     let first = w.host(1).joins();
-    w.ends(first, w.attempt_on(first), Outcome::Succeeded, Span::from_millis(1));
+    w.ends(
+        first,
+        w.attempt_on(first),
+        Outcome::Succeeded,
+        Span::from_millis(1),
+    );
     let backlog = w.books(first);
     assert!(backlog.len() > 10);
     w.owner_comes(first);
-    w.send(Event::AttemptsReturned { host: first, attempts: backlog });
+    w.send(Event::AttemptsReturned {
+        host: first,
+        attempts: backlog,
+    });
     w.host(2).slots(5).joins();
     assert_eq!(w.books(HostId(2)).len(), 5);
     w.work_off();
@@ -181,7 +233,12 @@ fn a_returned_backlog_goes_where_there_is_room() {
 fn with_a_backlog(w: &mut World) -> HostId {
     w.job(50).submit();
     let host = w.host(1).joins();
-    w.ends(host, w.attempt_on(host), Outcome::Succeeded, Span::from_millis(1));
+    w.ends(
+        host,
+        w.attempt_on(host),
+        Outcome::Succeeded,
+        Span::from_millis(1),
+    );
     assert_eq!(w.books(host).len(), 49);
     host
 }
@@ -197,7 +254,10 @@ fn a_backlog_behind_a_long_task_is_taken_back() {
     let effects = w.pass(Span::from_millis(1));
     assert_eq!(stopped(&effects).len(), 48);
     assert_eq!((w.books(first).len(), w.books(second).len()), (1, 3));
-    let next: Vec<u32> = starts(&effects).iter().map(|(_, attempt, _)| attempt.task.index).collect();
+    let next: Vec<u32> = starts(&effects)
+        .iter()
+        .map(|(_, attempt, _)| attempt.task.index)
+        .collect();
     assert_eq!(next, [3, 4, 5], "the one that should run by now stays");
 }
 
@@ -207,7 +267,12 @@ fn a_master_that_stood_still_takes_no_backlog_back() {
     let host = with_a_backlog(&mut w);
     w.now = w.now + s(30);
     w.send(Event::Tick);
-    w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(1));
+    w.ends(
+        host,
+        w.books(host)[0],
+        Outcome::Succeeded,
+        Span::from_millis(1),
+    );
     w.pass(s(1));
     assert_eq!(w.books(host).len(), 48);
 }
@@ -218,7 +283,12 @@ fn a_backlog_that_moves_stays() {
     let host = with_a_backlog(&mut w);
     for left in (40..49).rev() {
         w.pass(Span::from_millis(900));
-        w.ends(host, w.books(host)[0], Outcome::Succeeded, Span::from_millis(1));
+        w.ends(
+            host,
+            w.books(host)[0],
+            Outcome::Succeeded,
+            Span::from_millis(1),
+        );
         assert_eq!(w.books(host).len(), left);
     }
 }
@@ -232,15 +302,28 @@ fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
     let done = w.books(host)[2];
     w.pass(s(2));
     assert_eq!(w.books(host), [running]);
-    let held = |attempt, phase| Held { attempt, phase, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
-    let list = vec![held(running, Phase::Running), held(waiting, Phase::Queued), held(done, Phase::Ended)];
+    let held = |attempt, phase| Held {
+        attempt,
+        phase,
+        ran: Span::ZERO,
+        frozen_for: Span::ZERO,
+        progress: None,
+    };
+    let list = vec![
+        held(running, Phase::Running),
+        held(waiting, Phase::Queued),
+        held(done, Phase::Ended),
+    ];
     assert_eq!(abandoned(&w.heard(host, list)), [waiting]);
     assert_eq!(verdict(&w.succeeds(host, done)), Verdict::Taken);
 }
 
 #[test]
 fn a_task_with_one_attempt_that_can_go_on_is_not_copied() {
-    let mut w = World::with(Settings { max_copies: 3, ..Settings::default() });
+    let mut w = World::with(Settings {
+        max_copies: 3,
+        ..Settings::default()
+    });
     w.job(1).submit();
     for host in [1, 2] {
         let host = w.host(host).joins();
@@ -264,7 +347,10 @@ fn names_in_the_catalogue_are_unique_and_rows_complete() {
     names.dedup();
     assert_eq!(names.len(), count);
     for policy in catalogue() {
-        assert!(!policy.name.is_empty() && !policy.source.is_empty() && policy.summary.ends_with('.'), "{policy:?}");
+        assert!(
+            !policy.name.is_empty() && !policy.source.is_empty() && policy.summary.ends_with('.'),
+            "{policy:?}"
+        );
     }
 }
 
@@ -276,13 +362,24 @@ fn lookahead_lets_a_slow_host_idle_only_for_hosts_of_its_own_job() {
     assert_eq!(w.books(fast).len(), 1);
     let slow = w.host(2).speed(0.5).joins();
     w.job(1).estimate(s(600)).submit();
-    assert_eq!(w.books(slow).len(), 1, "nobody knows when the other job's host is free");
+    assert_eq!(
+        w.books(slow).len(),
+        1,
+        "nobody knows when the other job's host is free"
+    );
 
     let mut w = World::new();
     let fast = w.host(1).speed(8.0).joins();
     let job = w.job(2).estimate(s(600)).submit();
     let slow = w.host(2).speed(0.5).joins();
-    assert_eq!((w.books(fast).len(), w.books(slow).len()), (1, 0), "two on the fast host take 150 s, one here 1,200 s");
+    assert_eq!(
+        (w.books(fast).len(), w.books(slow).len()),
+        (1, 0),
+        "two on the fast host take 150 s, one here 1,200 s"
+    );
     let why = &w.scheduler.explain(job).unwrap().hosts[1].1;
-    assert!(why.starts_with("ready: a busy host should be done sooner"), "{why}");
+    assert!(
+        why.starts_with("ready: a busy host should be done sooner"),
+        "{why}"
+    );
 }

@@ -1,5 +1,5 @@
-//! Random fleets, well-behaved and hostile: after every step the model's invariants hold, in the end everything
-//! settles, and a recorded sequence replays to the same effects.
+//! Random fleets, well-behaved and hostile: after every step the model's invariants hold, in the
+//! end everything settles, and a recorded sequence replays to the same effects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,15 @@ fn ops(kinds: u8) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn config(seed: u64) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(150);
-    ProptestConfig { cases, rng_seed: RngSeed::Fixed(seed), ..ProptestConfig::default() }
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(150);
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(seed),
+        ..ProptestConfig::default()
+    }
 }
 
 /// A world with workers that really hold what they were given.
@@ -58,9 +65,19 @@ struct Worker {
 
 impl Fleet {
     fn new() -> Self {
-        let settings = Settings { max_prefetch: 6, max_copies: 3, ..Settings::default() };
-        let workers = (1..=u32::from(HOSTS)).map(|host| (HostId(host), Worker::default())).collect();
-        Self { world: World::with(settings), workers, ever: BTreeSet::new() }
+        let settings = Settings {
+            max_prefetch: 6,
+            max_copies: 3,
+            ..Settings::default()
+        };
+        let workers = (1..=u32::from(HOSTS))
+            .map(|host| (HostId(host), Worker::default()))
+            .collect();
+        Self {
+            world: World::with(settings),
+            workers,
+            ever: BTreeSet::new(),
+        }
     }
 
     fn send(&mut self, event: Event) {
@@ -97,7 +114,11 @@ impl Fleet {
     /// What runs stands still, or goes on, if its host hears of it.
     fn hold(&mut self, host: HostId, attempt: AttemptId, turned: Phase) {
         let worker = self.worker(host);
-        if let Some(phase) = worker.held.get_mut(&attempt).filter(|phase| worker.connected && phase.executing()) {
+        if let Some(phase) = worker
+            .held
+            .get_mut(&attempt)
+            .filter(|phase| worker.connected && phase.executing())
+        {
             *phase = turned;
         }
     }
@@ -107,7 +128,11 @@ impl Fleet {
     }
 
     fn list(&self, host: HostId) -> Vec<Held> {
-        let held = self.workers.get(&host).into_iter().flat_map(|worker| &worker.held);
+        let held = self
+            .workers
+            .get(&host)
+            .into_iter()
+            .flat_map(|worker| &worker.held);
         held.map(|(attempt, phase)| Held {
             attempt: *attempt,
             phase: *phase,
@@ -119,7 +144,11 @@ impl Fleet {
     }
 
     fn owner(&self, host: HostId) -> OwnerState {
-        match self.workers.get(&host).map_or(Owner::Away, |worker| worker.owner) {
+        match self
+            .workers
+            .get(&host)
+            .map_or(Owner::Away, |worker| worker.owner)
+        {
             Owner::Away => OwnerState::Away,
             Owner::Sharing(slots) => OwnerState::Sharing(YieldReason::InUse, slots),
             Owner::Present => OwnerState::Present(YieldReason::InUse),
@@ -133,8 +162,20 @@ impl Fleet {
         let owner = self.owner(host);
         let held = self.list(host);
         let speed = Speed::new(0.5 + f64::from(host.0)).expect("positive");
-        self.send(Event::HostOffers { host, offers: Offers { frozen: host.0 % 3, ..Offers::default() } });
-        self.send(Event::HostJoined { host, slots, speed, status: owner.into(), held });
+        self.send(Event::HostOffers {
+            host,
+            offers: Offers {
+                frozen: host.0 % 3,
+                ..Offers::default()
+            },
+        });
+        self.send(Event::HostJoined {
+            host,
+            slots,
+            speed,
+            status: owner.into(),
+            held,
+        });
     }
 
     /// The phases that a worker with so many slots and such an owner would report.
@@ -146,12 +187,17 @@ impl Fleet {
             Owner::Sharing(usable) => slots.min(usable as usize),
             Owner::Present => 0,
         };
-        for (at, phase) in
-            worker.held.values_mut().filter(|phase| !matches!(phase, Phase::Ended | Phase::Held)).enumerate()
+        for (at, phase) in worker
+            .held
+            .values_mut()
+            .filter(|phase| !matches!(phase, Phase::Ended | Phase::Held))
+            .enumerate()
         {
             match phase {
                 _ if at >= slots => {}
-                Phase::Running | Phase::Suspended(_) if at >= usable => *phase = Phase::Suspended(YieldReason::InUse),
+                Phase::Running | Phase::Suspended(_) if at >= usable => {
+                    *phase = Phase::Suspended(YieldReason::InUse)
+                }
                 Phase::Suspended(_) => *phase = Phase::Running,
                 Phase::Queued if at < usable => *phase = Phase::Staging,
                 Phase::Staging if at < usable => *phase = Phase::Running,
@@ -170,12 +216,18 @@ impl Fleet {
     }
 
     fn any_attempt(&self, n: u16) -> Option<AttemptId> {
-        self.ever.iter().nth(usize::from(n) % self.ever.len().max(1)).copied()
+        self.ever
+            .iter()
+            .nth(usize::from(n) % self.ever.len().max(1))
+            .copied()
     }
 
     fn any_job(&self, n: u16) -> JobId {
         let jobs = &self.world.model.jobs;
-        jobs.keys().nth(usize::from(n) % jobs.len().max(1)).copied().unwrap_or(JobId(1))
+        jobs.keys()
+            .nth(usize::from(n) % jobs.len().max(1))
+            .copied()
+            .unwrap_or(JobId(1))
     }
 
     fn apply(&mut self, (kind, a, b): Op) {
@@ -187,7 +239,11 @@ impl Fleet {
             4 if connected => {
                 let owner = self.owner(host);
                 let held = self.list(host);
-                self.send(Event::HostHeard { host, status: owner.into(), held });
+                self.send(Event::HostHeard {
+                    host,
+                    status: owner.into(),
+                    held,
+                });
             }
             5..=8 if connected => self.complete(host, b),
             9 | 10 => self.progress(host),
@@ -211,7 +267,11 @@ impl Fleet {
             }
             14 => {
                 let drain = b.is_multiple_of(2);
-                self.send(if drain { Event::HostDrained { host } } else { Event::HostUndrained { host } });
+                self.send(if drain {
+                    Event::HostDrained { host }
+                } else {
+                    Event::HostUndrained { host }
+                });
             }
             15 => self.cancel_retry_or_forget(a, b),
             16 | 17 => {
@@ -221,7 +281,11 @@ impl Fleet {
             18 => {
                 *self.worker(host) = Worker::default();
                 let revoked = b.is_multiple_of(4);
-                self.send(if revoked { Event::HostRevoked { host } } else { Event::HostLeft { host } });
+                self.send(if revoked {
+                    Event::HostRevoked { host }
+                } else {
+                    Event::HostLeft { host }
+                });
             }
             19 => {
                 let span = s(u64::from(a % 3_000));
@@ -242,7 +306,11 @@ impl Fleet {
                 }
                 let mut held = self.list(host);
                 held.retain(|held| (held.attempt.task.index + u32::from(b)) % 3 != 0);
-                let phase = if b % 4 == 1 { Phase::Ended } else { Phase::Running };
+                let phase = if b % 4 == 1 {
+                    Phase::Ended
+                } else {
+                    Phase::Running
+                };
                 let listed = |attempt| Held {
                     attempt,
                     phase,
@@ -252,29 +320,56 @@ impl Fleet {
                 };
                 held.extend(self.any_attempt(a).map(listed));
                 let owner = self.owner(host);
-                self.send(Event::HostHeard { host, status: owner.into(), held });
+                self.send(Event::HostHeard {
+                    host,
+                    status: owner.into(),
+                    held,
+                });
             }
             21 => {
-                let Some(attempt) = self.any_attempt(b) else { return };
+                let Some(attempt) = self.any_attempt(b) else {
+                    return;
+                };
                 let outcome = outcome(a / HOSTS);
                 let ran = Span(u64::MAX);
-                self.send(Event::AttemptEnded { host, attempt, outcome, ran });
+                self.send(Event::AttemptEnded {
+                    host,
+                    attempt,
+                    outcome,
+                    ran,
+                });
             }
             22 => {
                 let task = TaskId::new(self.any_job(a), u32::from(b % 40));
-                let attempt = AttemptId { task, number: u32::from(a % 5), incarnation: Incarnation(1) };
-                self.send(Event::AttemptEnded { host, attempt, outcome: outcome(b), ran: Span::ZERO });
-                self.send(Event::AttemptsReturned { host, attempts: vec![attempt, attempt] });
+                let attempt = AttemptId {
+                    task,
+                    number: u32::from(a % 5),
+                    incarnation: Incarnation(1),
+                };
+                self.send(Event::AttemptEnded {
+                    host,
+                    attempt,
+                    outcome: outcome(b),
+                    ran: Span::ZERO,
+                });
+                self.send(Event::AttemptsReturned {
+                    host,
+                    attempts: vec![attempt, attempt],
+                });
             }
             23 => {
                 let host = HostId(u32::from(a));
                 let attempts: Vec<AttemptId> = self.any_attempt(b).into_iter().collect();
                 self.send(Event::AttemptsReturned { host, attempts });
-                self.send(Event::OwnerChanged { host, owner: self.owner(host) });
+                self.send(Event::OwnerChanged {
+                    host,
+                    owner: self.owner(host),
+                });
             }
             24 => {
                 self.send(Event::Tick);
-                self.world.now = common::Time(self.world.now.0 - u64::from(b).min(self.world.now.0));
+                self.world.now =
+                    common::Time(self.world.now.0 - u64::from(b).min(self.world.now.0));
             }
             25 if b.is_multiple_of(4) => {
                 self.world.restart();
@@ -294,26 +389,52 @@ impl Fleet {
             max_fails: b.is_multiple_of(5).then_some(2),
             priority: i32::from(b % 3),
             checkpoint: (b / 26).is_multiple_of(2),
-            policy: catalogue()[usize::from(a) % catalogue().len()].name.to_owned(),
+            policy: catalogue()[usize::from(a) % catalogue().len()]
+                .name
+                .to_owned(),
             ..Rules::default()
         };
         let tasks = IdSet::from_range(1, u32::from(b % 13));
-        let bag = Bag { disclosed: (b / 13).is_multiple_of(2), ..Bag::new(tasks, rules) };
-        self.send(Event::JobSubmitted { job, bag: Box::new(bag) });
+        let bag = Bag {
+            disclosed: (b / 13).is_multiple_of(2),
+            ..Bag::new(tasks, rules)
+        };
+        self.send(Event::JobSubmitted {
+            job,
+            bag: Box::new(bag),
+        });
     }
 
     fn complete(&mut self, host: HostId, b: u16) {
-        let Some(attempt) = self.pick(host, b) else { return };
+        let Some(attempt) = self.pick(host, b) else {
+            return;
+        };
         self.worker(host).held.insert(attempt, Phase::Ended);
-        let ran = if b.is_multiple_of(2) { Span::from_millis(20) } else { s(1) };
-        self.send(Event::AttemptEnded { host, attempt, outcome: outcome(b / 3), ran });
+        let ran = if b.is_multiple_of(2) {
+            Span::from_millis(20)
+        } else {
+            s(1)
+        };
+        self.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: outcome(b / 3),
+            ran,
+        });
     }
 
     fn give_back(&mut self, host: HostId) {
         let held = &mut self.worker(host).held;
-        let back: Vec<AttemptId> = held.iter().filter(|(_, phase)| **phase == Phase::Queued).map(|(a, _)| *a).collect();
+        let back: Vec<AttemptId> = held
+            .iter()
+            .filter(|(_, phase)| **phase == Phase::Queued)
+            .map(|(a, _)| *a)
+            .collect();
         held.retain(|_, phase| *phase != Phase::Queued);
-        self.send(Event::AttemptsReturned { host, attempts: back });
+        self.send(Event::AttemptsReturned {
+            host,
+            attempts: back,
+        });
     }
 
     fn cancel_retry_or_forget(&mut self, a: u16, b: u16) {
@@ -321,16 +442,33 @@ impl Fleet {
         let some = IdSet::from_range(u32::from(b % 7), u32::from(b % 17));
         let user = String::new();
         self.send(match b % 11 {
-            8 | 9 => Event::ShareFull { user, full: b.is_multiple_of(2) },
+            8 | 9 => Event::ShareFull {
+                user,
+                full: b.is_multiple_of(2),
+            },
             10 => {
-                let highest = |index| Some((index, *self.world.model.jobs.get(&job)?.highest.get(&index)?));
-                Event::ResultsGone { job, tasks: some.iter().filter_map(highest).collect() }
+                let highest = |index| {
+                    Some((
+                        index,
+                        *self.world.model.jobs.get(&job)?.highest.get(&index)?,
+                    ))
+                };
+                Event::ResultsGone {
+                    job,
+                    tasks: some.iter().filter_map(highest).collect(),
+                }
             }
-            4 | 5 => Event::TasksRequested { job, tasks: Some(some) },
+            4 | 5 => Event::TasksRequested {
+                job,
+                tasks: Some(some),
+            },
             6 => Event::TasksRequested { job, tasks: None },
             7 => Event::UnrequestedCancelled { job },
             0 => Event::JobCancelled { job, tasks: None },
-            1 => Event::JobCancelled { job, tasks: Some(some) },
+            1 => Event::JobCancelled {
+                job,
+                tasks: Some(some),
+            },
             2 => Event::JobRetried { job, tasks: some },
             _ => Event::JobForgotten { job },
         });
@@ -347,14 +485,27 @@ impl Fleet {
             self.send(Event::TasksRequested { job, tasks: None });
         }
         for _ in 0..2_000 {
-            if self.world.model.jobs.keys().all(|job| self.world.job_state(*job).settled()) {
+            if self
+                .world
+                .model
+                .jobs
+                .keys()
+                .all(|job| self.world.job_state(*job).settled())
+            {
                 return;
             }
             let mut idle = true;
             for host in (1..=u32::from(HOSTS)).map(HostId) {
-                let Some(attempt) = self.pick(host, 0) else { continue };
+                let Some(attempt) = self.pick(host, 0) else {
+                    continue;
+                };
                 idle = false;
-                self.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(1) });
+                self.send(Event::AttemptEnded {
+                    host,
+                    attempt,
+                    outcome: Outcome::Succeeded,
+                    ran: s(1),
+                });
             }
             // Some policies wait for a while; meanwhile the hosts must be heard of.
             if idle {
@@ -362,12 +513,22 @@ impl Fleet {
                 self.obey(&effects);
                 for host in (1..=u32::from(HOSTS)).map(HostId) {
                     let held = self.list(host);
-                    self.send(Event::HostHeard { host, status: OwnerState::Away.into(), held });
+                    self.send(Event::HostHeard {
+                        host,
+                        status: OwnerState::Away.into(),
+                        held,
+                    });
                 }
             }
         }
-        let unsettled: Vec<JobId> =
-            self.world.model.jobs.keys().copied().filter(|job| !self.world.job_state(*job).settled()).collect();
+        let unsettled: Vec<JobId> = self
+            .world
+            .model
+            .jobs
+            .keys()
+            .copied()
+            .filter(|job| !self.world.job_state(*job).settled())
+            .collect();
         panic!("these jobs never settle: {unsettled:?}");
     }
 }
@@ -395,7 +556,10 @@ fn replay(fleet: &Fleet) {
         decoded.step(now, read, &mut effects);
         assert_eq!(effects, *expected, "replay of the written {event:?}");
         let bytes = postcard::to_allocvec(expected).expect("effects can be written");
-        assert_eq!(postcard::from_bytes::<Vec<Effect>>(&bytes).expect("and read"), *expected);
+        assert_eq!(
+            postcard::from_bytes::<Vec<Effect>>(&bytes).expect("and read"),
+            *expected
+        );
     }
 }
 
@@ -415,7 +579,8 @@ proptest! {
 proptest! {
     #![proptest_config(config(2))]
 
-    /// Every result of a worker that behaves is of a known attempt, and nothing of its is ever taken for forgotten.
+    /// Every result of a worker that behaves is of a known attempt, and nothing of its is ever
+    /// taken for forgotten.
     #[test]
     fn fleets_that_behave_are_never_suspected_of_losing_or_inventing(ops in ops(BEHAVED)) {
         let mut fleet = Fleet::new();

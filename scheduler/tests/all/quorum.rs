@@ -1,5 +1,5 @@
-//! Jobs whose results are compared: which attempts are started, which results count, and what a wrong one costs. A door
-//! of its own: hosts with owners, and results that say something.
+//! Jobs whose results are compared: which attempts are started, which results count, and what a
+//! wrong one costs. A door of its own: hosts with owners, and results that say something.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +46,19 @@ struct Court {
 
 impl Court {
     fn new(tasks: u32, size: u32, adaptive: bool) -> Self {
-        let quorum = Quorum { size, adaptive, compare: Compare::Bytes };
-        Self::with(tasks, Rules { quorum, max_losses: 1_000, ..Rules::default() })
+        let quorum = Quorum {
+            size,
+            adaptive,
+            compare: Compare::Bytes,
+        };
+        Self::with(
+            tasks,
+            Rules {
+                quorum,
+                max_losses: 1_000,
+                ..Rules::default()
+            },
+        )
     }
 
     fn with(tasks: u32, rules: Rules) -> Self {
@@ -67,7 +78,10 @@ impl Court {
             failed: BTreeSet::new(),
             prompt: true,
         };
-        court.send(Event::JobSubmitted { job: JOB, bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)) });
+        court.send(Event::JobSubmitted {
+            job: JOB,
+            bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
+        });
         court
     }
 
@@ -83,39 +97,65 @@ impl Court {
 
     fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Start { host, attempt, why, .. } => {
+            Effect::Start {
+                host, attempt, why, ..
+            } => {
                 let mine = self.parties[&host];
-                let others = self.live.iter().chain(self.said.iter().map(|(attempt, (host, _))| (attempt, host)));
+                let others = self
+                    .live
+                    .iter()
+                    .chain(self.said.iter().map(|(attempt, (host, _))| (attempt, host)));
                 for (other, at) in others.filter(|(other, _)| other.task == attempt.task) {
-                    assert!(self.parties[at] != mine, "{attempt} goes to {host}, whose owner has {other} already");
+                    assert!(
+                        self.parties[at] != mine,
+                        "{attempt} goes to {host}, whose owner has {other} already"
+                    );
                 }
-                assert!(!self.counts.contains_key(&attempt.task.index), "{attempt} is started of a finished task");
+                assert!(
+                    !self.counts.contains_key(&attempt.task.index),
+                    "{attempt} is started of a finished task"
+                );
                 self.live.insert(attempt, host);
                 self.starts.push((attempt, host, why));
             }
             Effect::Ended { attempt, .. } => self.live.retain(|live, _| *live != attempt),
             Effect::Compare { attempt, with } => self.asked.push((attempt, with)),
-            Effect::Judged { host, attempt, judgement } => {
+            Effect::Judged {
+                host,
+                attempt,
+                judgement,
+            } => {
                 assert_eq!(self.said[&attempt].0, host);
                 self.beliefs.insert(attempt, judgement);
             }
             Effect::HostTrusted { host, valid } => {
                 self.valid.insert(host, valid);
             }
-            Effect::TaskSettled { task, settled: Settled::Finished(attempt) } => self.on_finished(task, attempt),
+            Effect::TaskSettled {
+                task,
+                settled: Settled::Finished(attempt),
+            } => self.on_finished(task, attempt),
             Effect::TaskSettled { task, .. } => {
                 self.failed.insert(task.index);
             }
-            Effect::TasksReopened { tasks, .. } => self.counts.retain(|index, _| !tasks.contains(*index)),
+            Effect::TasksReopened { tasks, .. } => {
+                self.counts.retain(|index, _| !tasks.contains(*index))
+            }
             _ => {}
         }
     }
 
     /// Whatever happens, a result counts only with a quorum behind it, or alone with trust.
     fn on_finished(&mut self, task: TaskId, attempt: AttemptId) {
-        assert!(self.counts.insert(task.index, attempt).is_none(), "one visible result");
+        assert!(
+            self.counts.insert(task.index, attempt).is_none(),
+            "one visible result"
+        );
         let (host, says) = self.said[&attempt];
-        let alike = self.said.iter().filter(|(other, (_, said))| other.task == task && *said == says);
+        let alike = self
+            .said
+            .iter()
+            .filter(|(other, (_, said))| other.task == task && *said == says);
         let parties: BTreeSet<HostId> = alike.map(|(_, (host, _))| self.parties[host]).collect();
         match self.beliefs[&attempt] {
             Judgement::Alone(valid) => {
@@ -124,7 +164,10 @@ impl Court {
             }
             judgement => {
                 assert_eq!(judgement, Judgement::Agreed(attempt.number));
-                assert!(parties.len() >= self.rules.quorum.size as usize, "{attempt} counts with {parties:?} only");
+                assert!(
+                    parties.len() >= self.rules.quorum.size as usize,
+                    "{attempt} counts with {parties:?} only"
+                );
             }
         }
     }
@@ -139,7 +182,11 @@ impl Court {
     fn answer(&mut self, at: usize) {
         let (attempt, with) = self.asked.remove(at);
         let says = self.said[&attempt].1;
-        let agrees = with.iter().filter(|other| self.said[other].1 == says).map(|other| other.number).collect();
+        let agrees = with
+            .iter()
+            .filter(|other| self.said[other].1 == says)
+            .map(|other| other.number)
+            .collect();
         self.send(Event::ResultCompared { attempt, agrees });
     }
 
@@ -157,7 +204,13 @@ impl Court {
         let speed = Speed::REFERENCE;
         let status = OwnerState::Away.into();
         self.live.retain(|_, at| *at != host);
-        self.send(Event::HostJoined { host, slots: 1, speed, status, held: Vec::new() });
+        self.send(Event::HostJoined {
+            host,
+            slots: 1,
+            speed,
+            status,
+            held: Vec::new(),
+        });
     }
 
     /// Hosts from one on, each its own owner's.
@@ -166,7 +219,10 @@ impl Court {
     }
 
     fn on(&self, host: u32) -> Option<AttemptId> {
-        self.live.iter().find(|(_, at)| at.0 == host).map(|(attempt, _)| *attempt)
+        self.live
+            .iter()
+            .find(|(_, at)| at.0 == host)
+            .map(|(attempt, _)| *attempt)
     }
 
     /// The host delivers what it has, and it says this.
@@ -176,13 +232,23 @@ impl Court {
         let host = HostId(host);
         let outcome = Outcome::Succeeded;
         let ran = s(60);
-        self.send(Event::AttemptEnded { host, attempt, outcome, ran });
+        self.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome,
+            ran,
+        });
         Some(attempt)
     }
 
     /// Everybody delivers until nobody has anything; `says` tells what.
     fn run(&mut self, mut says: impl FnMut(HostId, TaskId) -> Says) {
-        while let Some((attempt, host)) = self.live.iter().next().map(|(attempt, host)| (*attempt, *host)) {
+        while let Some((attempt, host)) = self
+            .live
+            .iter()
+            .next()
+            .map(|(attempt, host)| (*attempt, *host))
+        {
             let word = says(host, attempt.task);
             self.delivers(host.0, word);
         }
@@ -193,7 +259,10 @@ impl Court {
     }
 
     fn wrong(&self) -> usize {
-        self.counts.values().filter(|attempt| self.said[attempt].1 != TRUTH).count()
+        self.counts
+            .values()
+            .filter(|attempt| self.said[attempt].1 != TRUTH)
+            .count()
     }
 }
 
@@ -201,10 +270,23 @@ impl Court {
 fn two_owners_hosts_get_each_task_at_once_and_the_third_none() {
     let mut court = Court::new(1, 2, false);
     court.hosts(3);
-    let starts: Vec<_> = court.starts.iter().map(|(_, host, why)| (host.0, why.clone())).collect();
-    assert_eq!(starts, [(1, StartReason::First), (2, StartReason::Duplicate(1, CopyReason::Quorum(2)))]);
+    let starts: Vec<_> = court
+        .starts
+        .iter()
+        .map(|(_, host, why)| (host.0, why.clone()))
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            (1, StartReason::First),
+            (2, StartReason::Duplicate(1, CopyReason::Quorum(2)))
+        ]
+    );
     court.delivers(1, TRUTH);
-    assert_eq!(court.scheduler.task_state(TaskId::new(JOB, 1)), Some(TaskState::Running));
+    assert_eq!(
+        court.scheduler.task_state(TaskId::new(JOB, 1)),
+        Some(TaskState::Running)
+    );
     court.delivers(2, TRUTH);
     assert_eq!((court.state(), court.starts.len()), (JobState::Finished, 2));
 }
@@ -217,9 +299,18 @@ fn hosts_of_one_owner_never_confirm_each_other() {
     court.delivers(1, 7);
     assert!(court.live.is_empty(), "the other host is the same owner's");
     let why = court.scheduler.explain(JOB).expect("the job is there");
-    assert!(why.tasks.iter().any(|(why, tasks)| why.contains("another owner") && tasks.len() == 1), "{:?}", why.tasks);
+    assert!(
+        why.tasks
+            .iter()
+            .any(|(why, tasks)| why.contains("another owner") && tasks.len() == 1),
+        "{:?}",
+        why.tasks
+    );
     court.host(3, 3, 0);
-    assert!(matches!(court.starts.last(), Some((_, HostId(3), StartReason::AnotherResult(1)))));
+    assert!(matches!(
+        court.starts.last(),
+        Some((_, HostId(3), StartReason::AnotherResult(1)))
+    ));
     court.delivers(3, TRUTH);
     court.host(4, 4, 0);
     court.delivers(4, TRUTH);
@@ -236,7 +327,10 @@ fn results_that_never_agree_end_the_task() {
         word += 1;
         word
     });
-    assert_eq!((court.state(), court.failed.len(), court.starts.len()), (JobState::Failed, 1, 6));
+    assert_eq!(
+        (court.state(), court.failed.len(), court.starts.len()),
+        (JobState::Failed, 1, 6)
+    );
 }
 
 #[test]
@@ -245,10 +339,18 @@ fn a_host_that_has_agreed_ten_times_is_believed_alone_most_of_the_time() {
     court.hosts(4);
     court.run(|_, _| TRUTH);
     assert_eq!(court.state(), JobState::Finished);
-    let alone = court.beliefs.values().filter(|belief| matches!(belief, Judgement::Alone(_))).count();
+    let alone = court
+        .beliefs
+        .values()
+        .filter(|belief| matches!(belief, Judgement::Alone(_)))
+        .count();
     assert!(alone > 250, "{alone} of 400 were believed alone");
     assert!(court.starts.len() < 550, "{} attempts", court.starts.len());
-    assert!(court.valid.values().all(|valid| *valid > TRUSTED_FROM), "audits go on: {:?}", court.valid);
+    assert!(
+        court.valid.values().all(|valid| *valid > TRUSTED_FROM),
+        "audits go on: {:?}",
+        court.valid
+    );
 }
 
 #[test]
@@ -265,9 +367,16 @@ fn who_is_caught_is_believed_no_more_and_what_was_believed_is_looked_at_again() 
         if lies { 1_000 + task.index } else { TRUTH }
     });
     assert_eq!(court.state(), JobState::Finished);
-    let caught = court.beliefs.values().any(|belief| matches!(belief, Judgement::Differed(_)));
+    let caught = court
+        .beliefs
+        .values()
+        .any(|belief| matches!(belief, Judgement::Differed(_)));
     assert!(caught && court.valid[&HostId(1)] == 0);
-    assert_eq!(court.wrong(), 0, "nothing that it said alone in this job is left");
+    assert_eq!(
+        court.wrong(),
+        0,
+        "nothing that it said alone in this job is left"
+    );
 }
 
 #[test]
@@ -276,7 +385,9 @@ fn without_a_quorum_nothing_is_compared() {
     court.hosts(2);
     while let Some(host) = [1, 2].into_iter().find(|host| court.on(*host).is_some()) {
         let attempt = court.on(host).expect("live");
-        court.beliefs.insert(attempt, Judgement::Agreed(attempt.number));
+        court
+            .beliefs
+            .insert(attempt, Judgement::Agreed(attempt.number));
         court.delivers(host, 9);
     }
     assert!(court.asked.is_empty() && court.state() == JobState::Finished);
@@ -293,25 +404,54 @@ fn a_lost_replica_is_replaced_and_a_late_result_still_votes() {
     court.joins(2);
     court.live.clear();
     court.said.insert(lost, (HostId(2), TRUTH));
-    court.send(Event::AttemptEnded { host: HostId(2), attempt: lost, outcome: Outcome::Succeeded, ran: s(9) });
+    court.send(Event::AttemptEnded {
+        host: HostId(2),
+        attempt: lost,
+        outcome: Outcome::Succeeded,
+        ran: s(9),
+    });
     assert_eq!((court.state(), court.counts.len()), (JobState::Finished, 1));
 }
 
 #[test]
 fn results_from_before_a_restart_are_compared_anew() {
-    let of = |index, number| AttemptId { task: TaskId::new(JOB, index), number, incarnation: Incarnation(1) };
-    let quorum = Quorum { size: 2, adaptive: true, compare: Compare::Bytes };
-    let rules = Rules { quorum, ..Rules::default() };
+    let of = |index, number| AttemptId {
+        task: TaskId::new(JOB, index),
+        number,
+        incarnation: Incarnation(1),
+    };
+    let quorum = Quorum {
+        size: 2,
+        adaptive: true,
+        compare: Compare::Bytes,
+    };
+    let rules = Rules {
+        quorum,
+        ..Rules::default()
+    };
     let tried = |task, attempts| {
         let live = Vec::new();
         let lost = Vec::new();
         let outlived = Vec::new();
-        Tried { task, attempts, failures: 0, losses: 0, live, lost, ended: Vec::new(), outlived }
+        Tried {
+            task,
+            attempts,
+            failures: 0,
+            losses: 0,
+            live,
+            lost,
+            ended: Vec::new(),
+            outlived,
+        }
     };
     let progress = Progress {
         finished: IdSet::from_range(1, 1),
         tried: vec![tried(2, 2), tried(3, 1)],
-        results: vec![(of(2, 1), HostId(1)), (of(2, 2), HostId(2)), (of(3, 1), HostId(1))],
+        results: vec![
+            (of(2, 1), HostId(1)),
+            (of(2, 2), HostId(2)),
+            (of(3, 1), HostId(1)),
+        ],
         alone: vec![(of(1, 1), HostId(1))],
         attempts: 4,
         ..Progress::default()
@@ -321,29 +461,86 @@ fn results_from_before_a_restart_are_compared_anew() {
     let bag = Bag::new(IdSet::from_range(1, 4), rules);
     scheduler.step(
         Time(1),
-        Event::JobRestored { job: JOB, bag: Box::new(bag), progress: Box::new(progress) },
+        Event::JobRestored {
+            job: JOB,
+            bag: Box::new(bag),
+            progress: Box::new(progress),
+        },
         &mut effects,
     );
-    assert_eq!(effects, [Effect::Compare { attempt: of(2, 2), with: vec![of(2, 1)] }]);
+    assert_eq!(
+        effects,
+        [Effect::Compare {
+            attempt: of(2, 2),
+            with: vec![of(2, 1)]
+        }]
+    );
     effects.clear();
     let agrees = vec![1];
-    scheduler.step(Time(2), Event::ResultCompared { attempt: of(2, 2), agrees }, &mut effects);
-    assert!(effects.contains(&Effect::TaskSettled { task: of(2, 1).task, settled: Settled::Finished(of(2, 1)) }));
+    scheduler.step(
+        Time(2),
+        Event::ResultCompared {
+            attempt: of(2, 2),
+            agrees,
+        },
+        &mut effects,
+    );
+    assert!(effects.contains(&Effect::TaskSettled {
+        task: of(2, 1).task,
+        settled: Settled::Finished(of(2, 1))
+    }));
     // What was believed alone before the restart is doubted as well.
     effects.clear();
     for (id, agrees) in [(2, Vec::new()), (3, vec![2])] {
         let host = HostId(id);
         let status = OwnerState::Away.into();
         let speed = Speed::REFERENCE;
-        scheduler.step(Time(3), Event::HostJoined { host, slots: 4, speed, status, held: Vec::new() }, &mut effects);
+        scheduler.step(
+            Time(3),
+            Event::HostJoined {
+                host,
+                slots: 4,
+                speed,
+                status,
+                held: Vec::new(),
+            },
+            &mut effects,
+        );
         let live = scheduler.task_attempts(TaskId::new(JOB, 3));
-        let attempt = live.iter().find(|live| live.host == host).expect("a replica").attempt;
+        let attempt = live
+            .iter()
+            .find(|live| live.host == host)
+            .expect("a replica")
+            .attempt;
         let outcome = Outcome::Succeeded;
-        scheduler.step(Time(4), Event::AttemptEnded { host, attempt, outcome, ran: s(1) }, &mut effects);
-        assert_eq!(scheduler.task_state(attempt.task), Some(TaskState::Running), "its results are being compared");
-        scheduler.step(Time(5), Event::ResultCompared { attempt, agrees }, &mut effects);
+        scheduler.step(
+            Time(4),
+            Event::AttemptEnded {
+                host,
+                attempt,
+                outcome,
+                ran: s(1),
+            },
+            &mut effects,
+        );
+        assert_eq!(
+            scheduler.task_state(attempt.task),
+            Some(TaskState::Running),
+            "its results are being compared"
+        );
+        scheduler.step(
+            Time(5),
+            Event::ResultCompared { attempt, agrees },
+            &mut effects,
+        );
     }
-    assert!(effects.contains(&Effect::TasksReopened { job: JOB, tasks: IdSet::from_range(1, 1) }), "{effects:?}");
+    assert!(
+        effects.contains(&Effect::TasksReopened {
+            job: JOB,
+            tasks: IdSet::from_range(1, 1)
+        }),
+        "{effects:?}"
+    );
 }
 
 /// What may happen to the court.
@@ -378,7 +575,12 @@ impl Court {
                 if let Some(attempt) = self.on(host) {
                     let outcome = Outcome::Exited(1);
                     let ran = Span::ZERO;
-                    self.send(Event::AttemptEnded { host: HostId(host), attempt, outcome, ran });
+                    self.send(Event::AttemptEnded {
+                        host: HostId(host),
+                        attempt,
+                        outcome,
+                        ran,
+                    });
                 }
             }
             Act::Leave(host) => self.send(Event::HostLeft { host: HostId(host) }),
@@ -386,9 +588,16 @@ impl Court {
             Act::Answer(at) if at < self.asked.len() => self.answer(at),
             Act::Answer(_) => {}
             Act::Stranger(index, number) => {
-                let attempt = AttemptId { task: TaskId::new(JOB, index), number, incarnation: Incarnation(1) };
+                let attempt = AttemptId {
+                    task: TaskId::new(JOB, index),
+                    number,
+                    incarnation: Incarnation(1),
+                };
                 if !self.said.contains_key(&attempt) {
-                    self.send(Event::ResultCompared { attempt, agrees: vec![1, 2, 3] });
+                    self.send(Event::ResultCompared {
+                        attempt,
+                        agrees: vec![1, 2, 3],
+                    });
                 }
             }
         }
@@ -398,8 +607,8 @@ impl Court {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 300 } else { 3_000 }))]
 
-    /// Under any events no result counts without its quorum (the court asserts it), and once hosts of enough owners are
-    /// there and honest, everything ends.
+    /// Under any events no result counts without its quorum (the court asserts it), and once hosts
+    /// of enough owners are there and honest, everything ends.
     #[test]
     fn results_count_only_with_their_quorum_and_everything_ends(
         size in 2u32..4, adaptive in any::<bool>(), owners in prop::collection::vec(1u32..5, 7),
@@ -421,7 +630,8 @@ proptest! {
         prop_assert_eq!(court.counts.len() + court.failed.len(), court.tasks as usize);
     }
 
-    /// With fewer liars than the quorum, and those not of one mind or of one owner, no wrong result counts.
+    /// With fewer liars than the quorum, and those not of one mind or of one owner, no wrong result
+    /// counts.
     #[test]
     fn liars_fewer_than_the_quorum_never_win(size in 2u32..4, liar in 1u32..7, order in any::<u64>()) {
         let mut court = Court::new(30, size, false);

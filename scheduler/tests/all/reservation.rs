@@ -1,25 +1,35 @@
-//! Reservation sequences: known answers, brute force, the definition of the expected cost, and learned laws. The known
-//! answers (`tests/vectors/gainaru.json`) were computed by independent programs.
+//! Reservation sequences: known answers, brute force, the definition of the expected cost, and
+//! learned laws. The known answers (`tests/vectors/gainaru.json`) were computed by independent
+//! programs.
 
 use proptest::prelude::*;
 use scheduler::reservation::{
-    Candidate, Gap, Grid, Law, Learned, Run, RunTimes, Windows, adaptive_time_optimal, fill, fill_while, gain,
-    gain_while, hour_of_week, optimal, time_optimal,
+    Candidate, Gap, Grid, Law, Learned, Run, RunTimes, Windows, adaptive_time_optimal, fill,
+    fill_while, gain, gain_while, hour_of_week, optimal, time_optimal,
 };
 use serde_json::Value;
 
 use crate::known::{Chance, list, number};
 
 fn vectors() -> Value {
-    serde_json::from_str(include_str!("../vectors/gainaru.json")).expect("the known answers are JSON")
+    serde_json::from_str(include_str!("../vectors/gainaru.json"))
+        .expect("the known answers are JSON")
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().expect("a list").iter().map(number).collect()
+    value
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(number)
+        .collect()
 }
 
 fn points(value: &Value) -> Vec<usize> {
-    numbers(value).into_iter().map(|number| number as usize).collect()
+    numbers(value)
+        .into_iter()
+        .map(|number| number as usize)
+        .collect()
 }
 
 /// The law that the known answers call so: `tnorm mu=8 sigma=2 [0,20]`.
@@ -34,13 +44,21 @@ fn law(name: &str) -> Law {
         other => (other, vec![]),
     };
     let parameters = words.map(|word| word.split_once('=').expect("name=value").1);
-    let all: Vec<&str> = std::iter::once(support).chain(given).chain(parameters).collect();
-    format!("{family}:{}", all.join(",")).parse().unwrap_or_else(|why| panic!("{name}: {why}"))
+    let all: Vec<&str> = std::iter::once(support)
+        .chain(given)
+        .chain(parameters)
+        .collect();
+    format!("{family}:{}", all.join(","))
+        .parse()
+        .unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
 fn near(found: f64, expected: f64, what: &dyn std::fmt::Debug) {
     // The answers have nine places.
-    assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0) + 5e-10, "{found} for {expected}: {what:?}");
+    assert!(
+        (found - expected).abs() <= 1e-9 * expected.abs().max(1.0) + 5e-10,
+        "{found} for {expected}: {what:?}"
+    );
 }
 
 #[test]
@@ -51,7 +69,11 @@ fn every_known_sequence_has_its_known_cost() {
         let grid = Grid::of(&law, number(&case["n"]) as usize);
         let found = optimal(&grid, zeta);
         near(found.cost, number(&case["E"]), case);
-        near(grid.cost(zeta, &points(&case["idx"])), number(&case["E"]), case);
+        near(
+            grid.cost(zeta, &points(&case["idx"])),
+            number(&case["E"]),
+            case,
+        );
         near(grid.cost(zeta, &found.points), number(&case["E"]), case);
     }
 }
@@ -64,7 +86,11 @@ fn small_cases_have_the_cost_that_trying_every_sequence_found() {
         for (part, known) in grid.parts().iter().zip(numbers(&case["f"])) {
             assert!((part - known).abs() < 1e-9, "{part} for {known}: {case}");
         }
-        near(optimal(&grid, number(&case["zeta"])).cost, number(&case["E"]), case);
+        near(
+            optimal(&grid, number(&case["zeta"])).cost,
+            number(&case["E"]),
+            case,
+        );
     }
 }
 
@@ -73,12 +99,20 @@ fn given_sequences_cost_what_theorem_1_says() {
     let law = law("tnorm mu=8 sigma=2 [0,20]");
     for case in list(&vectors(), "theorem1_values") {
         let grid = Grid::of(&law, number(&case["n"]) as usize);
-        near(grid.cost(number(&case["zeta"]), &points(&case["idx"])), number(&case["E"]), case);
+        near(
+            grid.cost(number(&case["zeta"]), &points(&case["idx"])),
+            number(&case["E"]),
+            case,
+        );
     }
     let exact = &vectors()["exact_small_case"];
     let grid = Grid::new(0.0, 1.0, vec![0.0, 0.25, 0.25, 0.25, 0.25]);
     for case in list(exact, "values") {
-        near(grid.cost(number(&case["zeta"]), &points(&case["idx"])), number(&case["E"]), case);
+        near(
+            grid.cost(number(&case["zeta"]), &points(&case["idx"])),
+            number(&case["E"]),
+            case,
+        );
     }
 }
 
@@ -88,10 +122,18 @@ fn table_1_comes_out_to_its_printed_digits() {
     let plain = time_optimal(&Grid::of(&law, 200));
     let printed = |limits: &[f64], places: usize| -> Vec<String> {
         // The paper cuts digits off, it does not round.
-        let cut = |limit: &f64| (limit * 10_f64.powi(places as i32) + 1e-6).floor() / 10_f64.powi(places as i32);
-        limits.iter().map(|limit| format!("{:.places$}", cut(limit))).collect()
+        let cut = |limit: &f64| {
+            (limit * 10_f64.powi(places as i32) + 1e-6).floor() / 10_f64.powi(places as i32)
+        };
+        limits
+            .iter()
+            .map(|limit| format!("{:.places$}", cut(limit)))
+            .collect()
     };
-    assert_eq!(printed(&plain.limits, 1), ["10.8", "13.4", "15.4", "17.1", "18.7", "20.0"]);
+    assert_eq!(
+        printed(&plain.limits, 1),
+        ["10.8", "13.4", "15.4", "17.1", "18.7", "20.0"]
+    );
     assert!((plain.cost - 11.937_460_987).abs() < 1e-9, "{}", plain.cost);
     let adaptive = |zeta| printed(&adaptive_time_optimal(&Grid::of(&law, 46), zeta).limits, 2);
     assert_eq!(adaptive(0.1), ["10.86", "13.91", "18.69", "20.00"]);
@@ -103,7 +145,10 @@ fn table_1_comes_out_to_its_printed_digits() {
 fn runs_that_were_seen_give_the_known_limits() {
     for case in list(&vectors(), "empirical") {
         let runs: Vec<Run> = numbers(&case["runs"]).into_iter().map(Run::done).collect();
-        let grid = Grid::of(&Learned::observed(&runs).expect("there are runs"), number(&case["n"]) as usize);
+        let grid = Grid::of(
+            &Learned::observed(&runs).expect("there are runs"),
+            number(&case["n"]) as usize,
+        );
         let found = optimal(&grid, number(&case["zeta"]));
         near(found.cost, number(&case["E"]), case);
         for (limit, known) in found.limits.iter().zip(numbers(&case["seq"])) {
@@ -116,13 +161,23 @@ fn runs_that_were_seen_give_the_known_limits() {
 fn gaps_have_their_known_gain() {
     for case in list(&vectors(), "gap_gain") {
         let law = law(case["dist"].as_str().expect("a law"));
-        let candidate = Candidate { law: &law, failed: number(&case["low"]), processors: number(&case["p"]) };
-        let gap = Gap { length: number(&case["gap"]), processors: number(&case["q"]) };
+        let candidate = Candidate {
+            law: &law,
+            failed: number(&case["low"]),
+            processors: number(&case["p"]),
+        };
+        let gap = Gap {
+            length: number(&case["gap"]),
+            processors: number(&case["q"]),
+        };
         let found = gain(gap, &candidate);
         assert!((found - number(&case["G"])).abs() < 1e-8, "{found}: {case}");
         let sure = |time: f64| if time <= gap.length { 1.0 } else { 0.0 };
         let open = gain_while(&sure, gap.length, gap.processors, &candidate);
-        assert!((open - found).abs() < 1e-9, "a window that is sure is a gap: {open} and {found}: {case}");
+        assert!(
+            (open - found).abs() < 1e-9,
+            "a window that is sure is a gap: {open} and {found}: {case}"
+        );
     }
 }
 
@@ -130,21 +185,46 @@ fn gaps_have_their_known_gain() {
 fn a_gap_goes_to_who_makes_the_most_of_it() {
     let short = law("uniform [0,10]");
     let long = law("uniform [5,10]");
-    let one = |law, processors| Candidate { law, failed: 0.0, processors };
-    let gap = Gap { length: 4.0, processors: 10.0 };
-    // Who cannot be done has no gain; who is wider has more; who is too wide has none; of equals the first.
+    let one = |law, processors| Candidate {
+        law,
+        failed: 0.0,
+        processors,
+    };
+    let gap = Gap {
+        length: 4.0,
+        processors: 10.0,
+    };
+    // Who cannot be done has no gain; who is wider has more; who is too wide has none; of equals
+    // the first.
     assert_eq!(fill(gap, &[one(&long, 10.0)]), None);
-    assert_eq!(fill(gap, &[one(&long, 10.0), one(&short, 3.0), one(&short, 6.0)]).map(|found| found.0), Some(2));
-    assert_eq!(fill(gap, &[one(&short, 11.0), one(&short, 6.0), one(&short, 6.0)]).map(|found| found.0), Some(1));
+    assert_eq!(
+        fill(gap, &[one(&long, 10.0), one(&short, 3.0), one(&short, 6.0)]).map(|found| found.0),
+        Some(2)
+    );
+    assert_eq!(
+        fill(
+            gap,
+            &[one(&short, 11.0), one(&short, 6.0), one(&short, 6.0)]
+        )
+        .map(|found| found.0),
+        Some(1)
+    );
     // Who failed at 3 already has less chance to be done by 4.
-    let failed = Candidate { failed: 3.0, ..one(&short, 10.0) };
+    let failed = Candidate {
+        failed: 3.0,
+        ..one(&short, 10.0)
+    };
     let exact = (16.0 - 9.0) / 20.0 / 4.0 / 0.7;
     assert!((gain(gap, &failed) - exact).abs() < 1e-9);
 }
 
 /// G as the sum of which its integral is the limit.
 fn in_small_steps(gap: Gap, candidate: &Candidate<'_, Law>) -> f64 {
-    let Candidate { law, failed, processors } = candidate;
+    let Candidate {
+        law,
+        failed,
+        processors,
+    } = candidate;
     let most = gap.length.min(law.support().1);
     let left = 1.0 - law.cdf(*failed);
     if *processors > gap.processors || most <= *failed || left <= 0.0 {
@@ -220,12 +300,22 @@ fn by_definition(grid: &Grid, zeta: f64, points: &[usize]) -> f64 {
         }
         panic!("no limit suffices for {time}")
     };
-    grid.parts().iter().enumerate().skip(1).map(|(run, part)| part * cost(run)).sum()
+    grid.parts()
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(run, part)| part * cost(run))
+        .sum()
 }
 
 /// Every sequence over these points that ends with the last.
 fn every_sequence(n: usize) -> impl Iterator<Item = Vec<usize>> {
-    (0..1_u32 << (n - 1)).map(move |bits| (1..n).filter(|i| bits >> (i - 1) & 1 == 1).chain([n]).collect())
+    (0..1_u32 << (n - 1)).map(move |bits| {
+        (1..n)
+            .filter(|i| bits >> (i - 1) & 1 == 1)
+            .chain([n])
+            .collect()
+    })
 }
 
 proptest! {
@@ -318,7 +408,10 @@ proptest! {
 fn without_runs_that_were_cut_off_the_estimate_is_the_share_of_runs() {
     let runs = [4.0, 1.0, 3.0, 3.0].map(Run::done);
     let law = Learned::observed(&runs).expect("there are runs");
-    assert_eq!([0.5, 1.0, 2.9, 3.0, 4.0].map(|time| law.cdf(time)), [0.0, 0.25, 0.25, 0.75, 1.0]);
+    assert_eq!(
+        [0.5, 1.0, 2.9, 3.0, 4.0].map(|time| law.cdf(time)),
+        [0.0, 0.25, 0.25, 0.75, 1.0]
+    );
     assert!((law.mean() - 2.75).abs() < 1e-12);
 }
 
@@ -338,7 +431,13 @@ fn a_run_that_was_cut_off_counts_among_those_that_take_longer() {
 
 #[test]
 fn a_few_runs_buy_most_of_the_optimum() {
-    let laws = ["truncnorm:0,20,8,2", "truncnorm:6,16,8,2", "beta:0,1,2,2", "exponential:0,16,1", "pareto:1,20,2.1"];
+    let laws = [
+        "truncnorm:0,20,8,2",
+        "truncnorm:6,16,8,2",
+        "beta:0,1,2,2",
+        "exponential:0,16,1",
+        "pareto:1,20,2.1",
+    ];
     for (k, least) in [(5, 0.86), (10, 0.91), (20, 0.94), (50, 0.96), (200, 0.97)] {
         for name in laws {
             let law: Law = name.parse().expect("a law");
@@ -346,7 +445,9 @@ fn a_few_runs_buy_most_of_the_optimum() {
             let mut chance = Chance(k);
             let trials = 100;
             let efficiency = |_| {
-                let runs: Vec<Run> = (0..k).map(|_| Run::done(law.quantile(chance.unit()))).collect();
+                let runs: Vec<Run> = (0..k)
+                    .map(|_| Run::done(law.quantile(chance.unit())))
+                    .collect();
                 let learned = Learned::expected(&runs).expect("there are runs");
                 best / time_optimal(&Grid::of(&learned, 200)).cost_under(&law)
             };
@@ -363,8 +464,15 @@ fn runs_that_all_took_the_same_teach_a_limit_just_above() {
         let law = Learned::expected(&runs).expect("there are runs");
         let first = time_optimal(&Grid::of(&law, 200)).limits[0];
         let most = if count == 1 { 10.5 } else { 7.1 };
-        assert!((7.0 - 1e-9..=most).contains(&first), "{count} runs: {first}");
-        assert!((6.9..8.8).contains(&law.mean()), "{count} runs: {}", law.mean());
+        assert!(
+            (7.0 - 1e-9..=most).contains(&first),
+            "{count} runs: {first}"
+        );
+        assert!(
+            (6.9..8.8).contains(&law.mean()),
+            "{count} runs: {}",
+            law.mean()
+        );
     }
 }
 
@@ -391,7 +499,10 @@ fn windows_end_when_they_used_to_end() {
     let outlook = windows.outlook(MONDAY_S + 19.0 * HOUR_S, HOUR_S);
     let until_five = outlook.open(10.0 * HOUR_S);
     let until_nine = outlook.open(14.0 * HOUR_S);
-    assert!(until_five > 0.6 && until_nine < 0.6 * until_five, "{until_five} and {until_nine}");
+    assert!(
+        until_five > 0.6 && until_nine < 0.6 * until_five,
+        "{until_five} and {until_nine}"
+    );
     assert!(windows.factor(8 + 24) > 3.0 * windows.factor(2 + 24));
     let mut last = 1.0;
     for hours in 0..40 {
@@ -405,20 +516,35 @@ fn windows_end_when_they_used_to_end() {
 fn a_window_is_filled_with_what_it_used_to_last_for() {
     let windows = nights();
     let law = |hours: (f64, f64)| -> Law {
-        format!("uniform:{},{}", hours.0 * HOUR_S, hours.1 * HOUR_S).parse().expect("a law")
+        format!("uniform:{},{}", hours.0 * HOUR_S, hours.1 * HOUR_S)
+            .parse()
+            .expect("a law")
     };
     let short = law((1.0, 2.0));
     let long = law((8.0, 10.0));
-    let candidates = [&short, &long].map(|law| Candidate { law, failed: 0.0, processors: 1.0 });
+    let candidates = [&short, &long].map(|law| Candidate {
+        law,
+        failed: 0.0,
+        processors: 1.0,
+    });
     let chosen = |hour: f64, age: f64| {
         let outlook = windows.outlook(MONDAY_S + DAY_S + hour * HOUR_S, age * HOUR_S);
-        fill_while(&|more_s| outlook.open(more_s), 24.0 * HOUR_S, 1.0, &candidates).map(|(at, _)| at)
+        fill_while(
+            &|more_s| outlook.open(more_s),
+            24.0 * HOUR_S,
+            1.0,
+            &candidates,
+        )
+        .map(|(at, _)| at)
     };
     // In the evening there is time for the long one, towards the morning only for the short one.
     assert_eq!(chosen(-5.5, 0.5), Some(1));
     assert_eq!(chosen(6.0, 12.0), Some(0));
     // Who needs more than there is has no gain at all.
-    let wide = [Candidate { processors: 2.0, ..candidates[0] }];
+    let wide = [Candidate {
+        processors: 2.0,
+        ..candidates[0]
+    }];
     assert_eq!(fill_while(&|_| 1.0, HOUR_S, 1.0, &wide), None);
 }
 
@@ -454,5 +580,8 @@ fn limits_double_beyond_what_was_learned() {
     let found = time_optimal(&Grid::new(0.0, 2.0, vec![0.0, 0.5, 0.5]));
     let last = *found.limits.last().expect("there is one");
     let known = found.limits.len() as u32;
-    assert_eq!([known - 1, known, known + 2].map(|killed| found.limit(killed)), [last, 2.0 * last, 8.0 * last]);
+    assert_eq!(
+        [known - 1, known, known + 2].map(|killed| found.limit(killed)),
+        [last, 2.0 * last, 8.0 * last]
+    );
 }

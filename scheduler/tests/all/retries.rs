@@ -26,7 +26,10 @@ fn every_kind_of_failure_uses_up_a_retry() {
         assert_eq!(starts(&effects)[0].2, StartReason::Retry(1), "{outcome}");
         let last = w.attempt_on(host);
         let effects = w.ends(host, last, outcome.clone(), s(1));
-        assert_eq!(settled(&effects), [(1, Settled::Failed(last, EndReason::Delivered(outcome)))]);
+        assert_eq!(
+            settled(&effects),
+            [(1, Settled::Failed(last, EndReason::Delivered(outcome)))]
+        );
         assert_eq!(w.job_state(job), JobState::Failed);
     }
 }
@@ -41,7 +44,11 @@ fn a_task_that_is_killed_at_a_learned_limit_goes_on_with_the_next_and_has_not_fa
         w.ends(host, w.attempt_on(host), Outcome::Succeeded, s(run));
     }
     let limit = |w: &World| {
-        let started = w.history.iter().rev().flat_map(|(_, _, effects)| effects.iter().rev());
+        let started = w
+            .history
+            .iter()
+            .rev()
+            .flat_map(|(_, _, effects)| effects.iter().rev());
         let limits = started.filter_map(|effect| match effect {
             Effect::Start { limit, .. } => Some(*limit),
             _ => None,
@@ -53,7 +60,11 @@ fn a_task_that_is_killed_at_a_learned_limit_goes_on_with_the_next_and_has_not_fa
     assert!((52..70).contains(&(first.0 / 1_000_000)), "{first}");
     let sixth = w.attempt_on(host);
     let effects = w.ends(host, sixth, Outcome::TimedOut(first), first);
-    assert_eq!(settled(&effects), [], "it may be tried again, though the job has no retries");
+    assert_eq!(
+        settled(&effects),
+        [],
+        "it may be tried again, though the job has no retries"
+    );
     assert_eq!(starts(&effects)[0].1.task, sixth.task);
     assert_eq!(starts(&effects)[0].2, StartReason::NextLimit(1));
     let second = limit(&w).expect("the next one of the sequence");
@@ -81,7 +92,11 @@ fn only_executing_attempts_are_charged_for_a_lost_host() {
         let host = w.host(1).joins();
         w.moves(host, phase);
         w.host(1).joins();
-        assert_eq!(w.task_state(job, 1), TaskState::Running, "{phase:?} costs nothing");
+        assert_eq!(
+            w.task_state(job, 1),
+            TaskState::Running,
+            "{phase:?} costs nothing"
+        );
     }
     w.moves(HostId(1), Phase::Running);
     let (_, effects) = w.host(1).joins_with();
@@ -110,11 +125,16 @@ fn what_is_given_back_costs_nothing_and_goes_first() {
     let host = w.host(1).joins();
     let attempt = w.attempt_on(host);
     w.send(Event::HostDrained { host });
-    let effects = w.send(Event::AttemptsReturned { host, attempts: vec![attempt] });
+    let effects = w.send(Event::AttemptsReturned {
+        host,
+        attempts: vec![attempt],
+    });
     assert_eq!(ended(&effects), [(attempt, EndReason::Returned)]);
     assert_eq!(w.task_state(job, 1), TaskState::Waiting);
     let (_, effects) = w.host(2).joins_with();
-    let [(_, next, why)] = &starts(&effects)[..] else { panic!() };
+    let [(_, next, why)] = &starts(&effects)[..] else {
+        panic!()
+    };
     assert_eq!((next.task.index, why), (1, &StartReason::Requeued(1)));
 }
 
@@ -137,7 +157,14 @@ fn the_first_success_wins_and_the_others_are_stopped() {
     assert!(ended(&effects).contains(&(original, EndReason::Outrun(2))));
     assert_eq!(settled(&effects), [(1, Settled::Finished(copy))]);
     let late = w.ends(HostId(1), original, Outcome::Stopped, s(1));
-    assert_eq!(late, [Effect::Acknowledge { host: HostId(1), attempt: original, verdict: Verdict::Late }]);
+    assert_eq!(
+        late,
+        [Effect::Acknowledge {
+            host: HostId(1),
+            attempt: original,
+            verdict: Verdict::Late
+        }]
+    );
 }
 
 #[test]
@@ -160,7 +187,10 @@ fn once_the_last_sibling_is_gone_the_failures_count() {
     w.send(Event::HostDrained { host: HostId(2) });
     w.fails(HostId(2), copy);
     let effects = w.send(Event::HostLeft { host: HostId(1) });
-    assert_eq!(settled(&effects), [(1, Settled::Failed(original, EndReason::HostLeft))]);
+    assert_eq!(
+        settled(&effects),
+        [(1, Settled::Failed(original, EndReason::HostLeft))]
+    );
 }
 
 #[test]
@@ -189,7 +219,11 @@ fn a_late_failure_of_a_lost_attempt_changes_nothing() {
     w.pass(s(1_000));
     let effects = w.fails(host, attempt);
     assert_eq!(verdict(&effects), Verdict::Late);
-    assert_eq!(w.task_state(job, 1), TaskState::Running, "it runs again on the host that came back");
+    assert_eq!(
+        w.task_state(job, 1),
+        TaskState::Running,
+        "it runs again on the host that came back"
+    );
 }
 
 #[test]
@@ -200,7 +234,11 @@ fn a_completion_that_is_delivered_twice_counts_once() {
     let attempt = w.attempt_on(host);
     assert_eq!(verdict(&w.fails(host, attempt)), Verdict::Taken);
     assert_eq!(verdict(&w.fails(host, attempt)), Verdict::Late);
-    assert_eq!(verdict(&w.succeeds(host, attempt)), Verdict::Late, "not even if it now claims success");
+    assert_eq!(
+        verdict(&w.succeeds(host, attempt)),
+        Verdict::Late,
+        "not even if it now claims success"
+    );
     assert_eq!(w.job_state(job), JobState::Running);
 }
 
@@ -211,10 +249,25 @@ fn results_of_attempts_that_the_host_never_had_are_not_taken() {
     let host = w.host(1).joins();
     let other = w.host(2).joins();
     let attempt = w.attempt_on(host);
-    assert_eq!(verdict(&w.succeeds(other, attempt)), Verdict::Unknown, "another host's");
-    let made_up = AttemptId { number: 9, ..attempt };
-    assert_eq!(verdict(&w.succeeds(host, made_up)), Verdict::Unknown, "made up");
-    assert_eq!(verdict(&w.succeeds(HostId(99), attempt)), Verdict::Unknown, "from nowhere");
+    assert_eq!(
+        verdict(&w.succeeds(other, attempt)),
+        Verdict::Unknown,
+        "another host's"
+    );
+    let made_up = AttemptId {
+        number: 9,
+        ..attempt
+    };
+    assert_eq!(
+        verdict(&w.succeeds(host, made_up)),
+        Verdict::Unknown,
+        "made up"
+    );
+    assert_eq!(
+        verdict(&w.succeeds(HostId(99), attempt)),
+        Verdict::Unknown,
+        "from nowhere"
+    );
     assert_eq!(w.task_state(job, 1), TaskState::Running);
 }
 
@@ -233,7 +286,15 @@ fn the_timeout_of_the_job_is_the_limit_of_every_attempt() {
     let mut w = World::new();
     w.job(1).timeout(s(90)).submit();
     let (_, effects) = w.host(1).joins_with();
-    let limits: Vec<_> =
-        effects.iter().filter_map(|e| if let Effect::Start { limit, .. } = e { *limit } else { None }).collect();
+    let limits: Vec<_> = effects
+        .iter()
+        .filter_map(|e| {
+            if let Effect::Start { limit, .. } = e {
+                *limit
+            } else {
+                None
+            }
+        })
+        .collect();
     assert_eq!(limits, [s(90)]);
 }

@@ -10,7 +10,10 @@ use crate::world::{World, s, starts};
 fn sharing(change: impl FnOnce(&mut Sharing)) -> World {
     let mut sharing = Sharing::default();
     change(&mut sharing);
-    World::with(Settings { sharing: Some(sharing), ..Settings::default() })
+    World::with(Settings {
+        sharing: Some(sharing),
+        ..Settings::default()
+    })
 }
 
 /// How many tasks of each job run.
@@ -49,7 +52,14 @@ fn a_user_who_comes_behind_a_long_bag_has_the_next_free_slot() {
         w.pass(s(1));
         let attempt = w.attempt_on(HostId(1));
         let began = starts(&w.succeeds(HostId(1), attempt));
-        assert_eq!(began.iter().map(|(_, attempt, _)| attempt.task.job).collect::<Vec<_>>(), [late], "{policy}");
+        assert_eq!(
+            began
+                .iter()
+                .map(|(_, attempt, _)| attempt.task.job)
+                .collect::<Vec<_>>(),
+            [late],
+            "{policy}"
+        );
     }
 }
 
@@ -59,16 +69,25 @@ fn equal_users_have_equally_many_slots_in_the_long_run() {
     for host in 1..=6 {
         w.host(host).joins();
     }
-    let jobs: Vec<JobId> = ["ann", "ben", "cleo"].into_iter().map(|user| w.job(200).user(user).submit()).collect();
+    let jobs: Vec<JobId> = ["ann", "ben", "cleo"]
+        .into_iter()
+        .map(|user| w.job(200).user(user).submit())
+        .collect();
     // Long enough for what the first one had at the beginning to be forgotten.
     rounds(&mut w, 6, 40);
     let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
     for _ in 0..25 {
         rounds(&mut w, 6, 1);
-        running(&w).into_iter().for_each(|(job, count)| *had.entry(job).or_default() += count);
+        running(&w)
+            .into_iter()
+            .for_each(|(job, count)| *had.entry(job).or_default() += count);
     }
     for job in jobs {
-        assert!((40..=60).contains(&had[&job]), "{job} had {} of 150", had[&job]);
+        assert!(
+            (40..=60).contains(&had[&job]),
+            "{job} had {} of 150",
+            had[&job]
+        );
     }
 }
 
@@ -87,7 +106,9 @@ fn who_weighs_more_has_more() {
     let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
     for _ in 0..20 {
         rounds(&mut w, 8, 1);
-        running(&w).into_iter().for_each(|(job, count)| *had.entry(job).or_default() += count);
+        running(&w)
+            .into_iter()
+            .for_each(|(job, count)| *had.entry(job).or_default() += count);
     }
     let ratio = had[&ann] as f64 / had[&ben] as f64;
     assert!((2.6..=3.4).contains(&ratio), "{had:?}");
@@ -103,10 +124,18 @@ fn priorities_order_the_jobs_of_one_user_and_of_nobody_else() {
     let other = w.job(1).user("ben").submit();
     let attempt = w.attempt_on(HostId(1));
     w.succeeds(HostId(1), attempt);
-    assert_eq!(w.attempt_on(HostId(1)).task.job, other, "ben had nothing so far");
+    assert_eq!(
+        w.attempt_on(HostId(1)).task.job,
+        other,
+        "ben had nothing so far"
+    );
     let attempt = w.attempt_on(HostId(1));
     w.succeeds(HostId(1), attempt);
-    assert_eq!(w.attempt_on(HostId(1)).task.job, urgent, "of ann's jobs the one of higher priority");
+    assert_eq!(
+        w.attempt_on(HostId(1)).task.job,
+        urgent,
+        "of ann's jobs the one of higher priority"
+    );
 }
 
 #[test]
@@ -116,7 +145,12 @@ fn a_bound_holds_and_is_told() {
     let ann = w.job(10).user("ann").submit();
     assert_eq!(running(&w)[&ann], 2);
     let told = w.scheduler.explain(ann).expect("a job");
-    assert!(told.tasks[0].0.contains("the admin lets you run 2 at a time"), "{told:?}");
+    assert!(
+        told.tasks[0]
+            .0
+            .contains("the admin lets you run 2 at a time"),
+        "{told:?}"
+    );
     let ben = w.job(10).user("ben").submit();
     assert_eq!(running(&w)[&ben], 2);
     rounds(&mut w, 1, 4);
@@ -155,5 +189,8 @@ fn a_job_is_told_that_others_had_fewer_slots() {
     rounds(&mut w, 1, 60);
     w.job(10).user("ben").submit();
     let told = w.scheduler.explain(ann).expect("a job");
-    assert!(told.tasks[0].0.starts_with("another user's job goes first"), "{told:?}");
+    assert!(
+        told.tasks[0].0.starts_with("another user's job goes first"),
+        "{told:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Disclosed tasks: nobody who waits is held up by what nobody waits for, and what is dropped is gone at once.
+//! Disclosed tasks: nobody who waits is held up by what nobody waits for, and what is dropped is
+//! gone at once.
 
 use common::attempt::{Outcome, Phase};
 use common::view::{JobState, TaskState};
@@ -9,17 +10,33 @@ use scheduler::{Effect, Event, Settings};
 use crate::world::{World, ended, s, starts, stopped};
 
 pub(super) fn world() -> World {
-    World::with(Settings { lease: s(1_000_000), suspect_after: s(1_000_000), ..Settings::default() })
+    World::with(Settings {
+        lease: s(1_000_000),
+        suspect_after: s(1_000_000),
+        ..Settings::default()
+    })
 }
 
-pub(super) fn request(world: &mut World, job: JobId, tasks: impl IntoIterator<Item = u32>) -> Vec<Effect> {
-    world.send(Event::TasksRequested { job, tasks: Some(IdSet::from_iter(tasks)) })
+pub(super) fn request(
+    world: &mut World,
+    job: JobId,
+    tasks: impl IntoIterator<Item = u32>,
+) -> Vec<Effect> {
+    world.send(Event::TasksRequested {
+        job,
+        tasks: Some(IdSet::from_iter(tasks)),
+    })
 }
 
 /// Six times the user needs one of two disclosed tasks and drops the other.
 pub(super) fn often_drops_the_rest(world: &mut World, user: &str) {
     for _ in 0..6 {
-        let job = world.job(2).policy("FCFSxNEED:later=100").user(user).disclosed().submit();
+        let job = world
+            .job(2)
+            .policy("FCFSxNEED:later=100")
+            .user(user)
+            .disclosed()
+            .submit();
         request(world, job, [1]);
         world.send(Event::UnrequestedCancelled { job });
         world.send(Event::JobCancelled { job, tasks: None });
@@ -28,7 +45,10 @@ pub(super) fn often_drops_the_rest(world: &mut World, user: &str) {
 
 /// Which tasks these effects start.
 fn begun(effects: &[Effect]) -> Vec<(u32, u32)> {
-    starts(effects).iter().map(|(_, attempt, _)| (attempt.task.job.0, attempt.task.index)).collect()
+    starts(effects)
+        .iter()
+        .map(|(_, attempt, _)| (attempt.task.job.0, attempt.task.index))
+        .collect()
 }
 
 /// The attempt on this host is done; which tasks start then.
@@ -43,7 +63,14 @@ fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
     let first = world.job(3).policy("FCFSxFCFS").disclosed().submit();
     let second = world.job(2).policy("FCFSxFCFS").disclosed().submit();
     assert_eq!(world.task_state(first, 1), TaskState::Disclosed);
-    assert_eq!(world.scheduler.job_counts(first).expect("it is there").disclosed, 3);
+    assert_eq!(
+        world
+            .scheduler
+            .job_counts(first)
+            .expect("it is there")
+            .disclosed,
+        3
+    );
     request(&mut world, second, [2]);
     request(&mut world, first, [3]);
     assert_eq!(world.task_state(first, 3), TaskState::Waiting);
@@ -54,7 +81,10 @@ fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
     }
     let first = first.0;
     let second = second.0;
-    assert_eq!(order, [(second, 2), (first, 3), (first, 1), (first, 2), (second, 1)]);
+    assert_eq!(
+        order,
+        [(second, 2), (first, 3), (first, 1), (first, 2), (second, 1)]
+    );
 }
 
 #[test]
@@ -69,14 +99,25 @@ fn a_request_takes_the_place_of_the_disclosed_task_that_loses_least() {
     let by = TaskId::new(job, 4);
     let why = EndReason::Preempted { by, kept: false };
     let victim = ended(&effects)[0].0;
-    assert_eq!((victim.task.index, ended(&effects).len(), ended(&effects)[0].1.clone()), (2, 1, why));
+    assert_eq!(
+        (
+            victim.task.index,
+            ended(&effects).len(),
+            ended(&effects)[0].1.clone()
+        ),
+        (2, 1, why)
+    );
     assert_eq!(stopped(&effects), [(young, victim)]);
     assert_eq!(starts(&effects)[0].0, young);
     assert_eq!(world.attempt_on(old).task.index, 1);
     assert_eq!(world.task_state(job, 2), TaskState::Disclosed);
-    // Another request moves what runs from the disclosed to the requested ones: then nobody has to make room for it.
+    // Another request moves what runs from the disclosed to the requested ones: then nobody has to
+    // make room for it.
     assert!(request(&mut world, job, [1]).is_empty());
-    assert!(ended(&request(&mut world, job, [3])).is_empty(), "both hosts run what was requested");
+    assert!(
+        ended(&request(&mut world, job, [3])).is_empty(),
+        "both hosts run what was requested"
+    );
 }
 
 #[test]
@@ -100,14 +141,35 @@ fn who_is_not_disclosed_makes_no_room_without_keeping_its_state() {
 }
 
 #[test]
-fn the_shortest_requested_task_goes_first_and_takes_the_place_of_a_longer_one_that_keeps_its_state() {
+fn the_shortest_requested_task_goes_first_and_takes_the_place_of_a_longer_one_that_keeps_its_state()
+{
     let mut world = world();
-    let long = world.job(0).policy("SRPTxFCFS").estimates(&[100]).keeps_state().submit();
+    let long = world
+        .job(0)
+        .policy("SRPTxFCFS")
+        .estimates(&[100])
+        .keeps_state()
+        .submit();
     let host = world.host(1).joins();
     world.pass(s(95));
-    let (short, effects) = world.job(0).policy("SRPTxFCFS").estimates(&[9, 4]).keeps_state().asks();
-    assert_eq!(begun(&effects), [(short.0, 2)], "5 s are left of the long one");
-    assert_eq!(ended(&effects)[0].1, EndReason::Preempted { by: TaskId::new(short, 2), kept: true });
+    let (short, effects) = world
+        .job(0)
+        .policy("SRPTxFCFS")
+        .estimates(&[9, 4])
+        .keeps_state()
+        .asks();
+    assert_eq!(
+        begun(&effects),
+        [(short.0, 2)],
+        "5 s are left of the long one"
+    );
+    assert_eq!(
+        ended(&effects)[0].1,
+        EndReason::Preempted {
+            by: TaskId::new(short, 2),
+            kept: true
+        }
+    );
     assert_eq!(done(&mut world, host), [(long.0, 1)]);
     assert_eq!(done(&mut world, host), [(short.0, 1)]);
 }
@@ -122,11 +184,18 @@ fn what_is_not_requested_is_dropped_at_once_running_or_not() {
     let effects = world.send(Event::UnrequestedCancelled { job });
     assert_eq!(stopped(&effects).len(), 1);
     let dropped = effects.iter().find_map(|effect| match effect {
-        Effect::TasksCancelled { tasks, why: CancelReason::Unrequested, .. } => Some(tasks.clone()),
+        Effect::TasksCancelled {
+            tasks,
+            why: CancelReason::Unrequested,
+            ..
+        } => Some(tasks.clone()),
         _ => None,
     });
     assert_eq!(dropped, Some(IdSet::from_range(2, 5)));
-    assert!(world.send(Event::UnrequestedCancelled { job }).is_empty(), "there is nothing left to drop");
+    assert!(
+        world.send(Event::UnrequestedCancelled { job }).is_empty(),
+        "there is nothing left to drop"
+    );
     done(&mut world, hosts[0]);
     assert_eq!(world.job_state(job), JobState::Cancelled);
 }
@@ -139,7 +208,11 @@ fn interactive_keeps_disclosed_tasks_back_and_batch_takes_them_as_requested() {
     let (host, effects) = world.host(1).joins_with();
     assert_eq!(begun(&effects), [(batch.0, 1)]);
     request(&mut world, held, [2]);
-    assert_eq!(done(&mut world, host), [(batch.0, 2)], "it was disclosed before the request");
+    assert_eq!(
+        done(&mut world, host),
+        [(batch.0, 2)],
+        "it was disclosed before the request"
+    );
     assert_eq!(done(&mut world, host), [(held.0, 2)]);
     assert_eq!(done(&mut world, host), []);
     assert_eq!(world.task_state(held, 1), TaskState::Disclosed);
@@ -148,8 +221,18 @@ fn interactive_keeps_disclosed_tasks_back_and_batch_takes_them_as_requested() {
 #[test]
 fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
     let mut world = world();
-    let first = world.job(3).policy("FCFSxNEED").user("anna").disclosed().submit();
-    let second = world.job(3).policy("FCFSxNEED").user("berta").disclosed().submit();
+    let first = world
+        .job(3)
+        .policy("FCFSxNEED")
+        .user("anna")
+        .disclosed()
+        .submit();
+    let second = world
+        .job(3)
+        .policy("FCFSxNEED")
+        .user("berta")
+        .disclosed()
+        .submit();
     for job in [first, second] {
         request(&mut world, job, [1]);
     }
@@ -167,28 +250,69 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
 fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
     let mut world = world();
     often_drops_the_rest(&mut world, "anna");
-    let fickle = world.job(2).policy("FCFSxNEED:later=100").user("anna").disclosed().submit();
-    let steady = world.job(2).policy("FCFSxNEED:later=100").user("berta").disclosed().submit();
+    let fickle = world
+        .job(2)
+        .policy("FCFSxNEED:later=100")
+        .user("anna")
+        .disclosed()
+        .submit();
+    let steady = world
+        .job(2)
+        .policy("FCFSxNEED:later=100")
+        .user("berta")
+        .disclosed()
+        .submit();
     let (host, effects) = world.host(1).joins_with();
     assert_eq!(begun(&effects), [(steady.0, 1)]);
-    assert_eq!(done(&mut world, host), [(steady.0, 2)], "its second task is likelier needed than her first");
+    assert_eq!(
+        done(&mut world, host),
+        [(steady.0, 2)],
+        "its second task is likelier needed than her first"
+    );
     assert_eq!(done(&mut world, host), [(fickle.0, 1)]);
 }
 
 #[test]
 fn by_need_who_brings_tasks_one_by_one_gets_no_more_than_who_brings_them_together() {
     let mut world = world();
-    let alone: Vec<JobId> = (0..6).map(|_| world.job(1).policy("FCFSxNEED").user("fay").disclosed().submit()).collect();
-    let together = world.job(6).policy("FCFSxNEED").user("gus").disclosed().submit();
+    let alone: Vec<JobId> = (0..6)
+        .map(|_| {
+            world
+                .job(1)
+                .policy("FCFSxNEED")
+                .user("fay")
+                .disclosed()
+                .submit()
+        })
+        .collect();
+    let together = world
+        .job(6)
+        .policy("FCFSxNEED")
+        .user("gus")
+        .disclosed()
+        .submit();
     let (host, effects) = world.host(1).joins_with();
     let mut order = begun(&effects);
     order.extend((0..11).flat_map(|_| done(&mut world, host)));
-    let expected: Vec<(u32, u32)> =
-        (0..6).flat_map(|place| [(alone[place].0, 1), (together.0, place as u32 + 1)]).collect();
+    let expected: Vec<(u32, u32)> = (0..6)
+        .flat_map(|place| [(alone[place].0, 1), (together.0, place as u32 + 1)])
+        .collect();
     // Of equals the one that came first: fay's jobs did.
-    assert_eq!(order[..2], expected[..2], "the first task of each user goes before the second one of anybody");
-    let gus = |first: usize| order[..first].iter().filter(|(job, _)| *job == together.0).count();
-    assert!((2..=12).all(|first| gus(first) >= first / 2 - 1), "{order:?}");
+    assert_eq!(
+        order[..2],
+        expected[..2],
+        "the first task of each user goes before the second one of anybody"
+    );
+    let gus = |first: usize| {
+        order[..first]
+            .iter()
+            .filter(|(job, _)| *job == together.0)
+            .count()
+    };
+    assert!(
+        (2..=12).all(|first| gus(first) >= first / 2 - 1),
+        "{order:?}"
+    );
 }
 
 #[test]
@@ -196,7 +320,12 @@ fn who_drops_whole_jobs_drops_the_rest_of_them_too() {
     let mut world = world();
     for user in ["dan", "eve"] {
         for _ in 0..6 {
-            let job = world.job(2).policy("FCFSxNEED").user(user).disclosed().submit();
+            let job = world
+                .job(2)
+                .policy("FCFSxNEED")
+                .user(user)
+                .disclosed()
+                .submit();
             request(&mut world, job, [1]);
             if user == "eve" {
                 world.send(Event::UnrequestedCancelled { job });
@@ -205,7 +334,10 @@ fn who_drops_whole_jobs_drops_the_rest_of_them_too() {
         }
     }
     let decisions = world.scheduler.experience().drops;
-    assert!(decisions["dan"] == decisions["eve"] && decisions["dan"].0 == 6, "{decisions:?}");
+    assert!(
+        decisions["dan"] == decisions["eve"] && decisions["dan"].0 == 6,
+        "{decisions:?}"
+    );
 }
 
 #[test]
@@ -215,7 +347,10 @@ fn what_is_tried_again_of_a_dropped_rest_can_be_dropped_again() {
     let host = world.host(1).joins();
     request(&mut world, job, [1]);
     world.send(Event::UnrequestedCancelled { job });
-    world.send(Event::JobRetried { job, tasks: IdSet::from_range(2, 4) });
+    world.send(Event::JobRetried {
+        job,
+        tasks: IdSet::from_range(2, 4),
+    });
     assert_eq!(world.task_state(job, 3), TaskState::Disclosed);
     world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(1));
     let effects = world.send(Event::UnrequestedCancelled { job });
@@ -261,8 +396,15 @@ fn orderings_go_with_any_placement() {
     let mut world = world();
     world.host(1).speed(1.0).joins();
     let fast = world.host(2).speed(3.0).joins();
-    let job = world.job(1).policy("FCFSxFCFS:with=EXCL-PRED-DUP").disclosed().submit();
-    assert_eq!(world.books(fast).first().map(|attempt| attempt.task.job), Some(job));
+    let job = world
+        .job(1)
+        .policy("FCFSxFCFS:with=EXCL-PRED-DUP")
+        .disclosed()
+        .submit();
+    assert_eq!(
+        world.books(fast).first().map(|attempt| attempt.task.job),
+        Some(job)
+    );
     let refused = scheduler::policy::parse("FCFSxFCFS:with=PROMISE").map_err(|why| why.to_string());
     assert!(refused.is_err_and(|why| why.contains("promises nothing")));
 }

@@ -35,12 +35,21 @@ fn a_waiting_job_should_start_when_what_runs_is_done() {
     let third = w.job(1).estimate(s(100)).submit();
     assert_eq!(start_s(&w, first), None, "it has started");
     let [start, low, high] = start_s(&w, second).expect("it waits");
-    assert!(low <= start && start <= high && (60.0..140.0).contains(&start), "{low} {start} {high}");
+    assert!(
+        low <= start && start <= high && (60.0..140.0).contains(&start),
+        "{low} {start} {high}"
+    );
     let [later, ..] = start_s(&w, third).expect("it waits");
-    assert!(later > start + 50.0, "behind one more task: {later}, not {start}");
+    assert!(
+        later > start + 50.0,
+        "behind one more task: {later}, not {start}"
+    );
     w.pass(s(80));
     let [sooner, ..] = start_s(&w, second).expect("it waits still");
-    assert!(sooner < 0.6 * start, "the longer it has run, the sooner it ends: {sooner} after {start}");
+    assert!(
+        sooner < 0.6 * start,
+        "the longer it has run, the sooner it ends: {sooner} after {start}"
+    );
 }
 
 #[test]
@@ -51,31 +60,62 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
         w.host(host).joins();
     }
     w.job(8).submit();
-    let line: Vec<JobId> =
-        (0..300).map(|number| w.job(1 + number % 3).estimate(s(60 + u64::from(number % 90))).submit()).collect();
+    let line: Vec<JobId> = (0..300)
+        .map(|number| {
+            w.job(1 + number % 3)
+                .estimate(s(60 + u64::from(number % 90)))
+                .submit()
+        })
+        .collect();
     let starts = w.scheduler.predict_starts(&line, w.now);
     let mut last_s = 0.0;
     for (place, job) in line.iter().enumerate() {
         let left_s = starts[job].start.since(w.now).secs();
-        assert!(last_s - 1.0 <= left_s, "{place}: {left_s} s after {last_s} s");
+        assert!(
+            last_s - 1.0 <= left_s,
+            "{place}: {left_s} s after {last_s} s"
+        );
         last_s = left_s;
         if place % 15 > 0 {
             continue;
         }
         let [alone_s, low_s, high_s] = start_s(&w, *job).expect("it waits");
-        assert!((left_s - alone_s).abs() <= 0.1 * alone_s + 5.0, "{place}: {left_s} s in a list, {alone_s} s alone");
-        assert!(low_s <= alone_s && alone_s <= high_s, "{place}: {low_s} {alone_s} {high_s}");
-        let finish_s = w.scheduler.predict_finish(*job, w.now).expect("hosts work").since(w.now).secs();
+        assert!(
+            (left_s - alone_s).abs() <= 0.1 * alone_s + 5.0,
+            "{place}: {left_s} s in a list, {alone_s} s alone"
+        );
+        assert!(
+            low_s <= alone_s && alone_s <= high_s,
+            "{place}: {low_s} {alone_s} {high_s}"
+        );
+        let finish_s = w
+            .scheduler
+            .predict_finish(*job, w.now)
+            .expect("hosts work")
+            .since(w.now)
+            .secs();
         // Both are exact to about a task.
-        assert!(alone_s < finish_s + 100.0, "{place}: it starts in {alone_s} s and ends in {finish_s} s");
+        assert!(
+            alone_s < finish_s + 100.0,
+            "{place}: it starts in {alone_s} s and ends in {finish_s} s"
+        );
     }
-    assert!((2_000.0..20_000.0).contains(&last_s), "600 tasks of 105 s on eight hosts: {last_s}");
+    assert!(
+        (2_000.0..20_000.0).contains(&last_s),
+        "600 tasks of 105 s on eight hosts: {last_s}"
+    );
     for job in &line[..250] {
-        w.send(Event::JobCancelled { job: *job, tasks: None });
+        w.send(Event::JobCancelled {
+            job: *job,
+            tasks: None,
+        });
     }
     w.pass(s(2));
     let [left_s, ..] = start_s(&w, line[299]).expect("it waits");
-    assert!(left_s < 0.4 * last_s, "with a sixth of them ahead: {left_s} s after {last_s} s");
+    assert!(
+        left_s < 0.4 * last_s,
+        "with a sixth of them ahead: {left_s} s after {last_s} s"
+    );
 }
 
 #[test]
@@ -85,7 +125,10 @@ fn who_is_behind_tasks_of_which_nothing_is_known_is_told_a_start_as_well_and_les
     let line = [w.job(1).submit(), w.job(5).submit(), w.job(1).submit()];
     let [_, _, last] = line;
     let [start, low, high] = start_s(&w, last).expect("there is a host");
-    assert!(low < start / 10.0 && start * 10.0 < high, "{low} {start} {high}");
+    assert!(
+        low < start / 10.0 && start * 10.0 < high,
+        "{low} {start} {high}"
+    );
 }
 
 #[test]
@@ -95,8 +138,16 @@ fn what_runs_ahead_lasts_as_long_as_it_does_and_not_as_what_waits_behind_it() {
     w.job(1).estimate(s(1_000)).submit();
     w.moves(host, Phase::Running);
     let short = w.job(2).estimate(s(10)).submit();
-    let finish_s = w.scheduler.predict_finish(short, w.now).expect("a host works").since(w.now).secs();
-    assert!((1_000.0..2_000.0).contains(&finish_s), "behind 1,000 s on the only host: {finish_s}");
+    let finish_s = w
+        .scheduler
+        .predict_finish(short, w.now)
+        .expect("a host works")
+        .since(w.now)
+        .secs();
+    assert!(
+        (1_000.0..2_000.0).contains(&finish_s),
+        "behind 1,000 s on the only host: {finish_s}"
+    );
 }
 
 #[test]
@@ -106,12 +157,23 @@ fn owners_who_are_there_are_expected_to_leave() {
     w.owner_comes(host);
     let job = w.job(1).submit();
     let [start, low, high] = start_s(&w, job).expect("the owner will leave");
-    assert!(0.0 < low && low <= start && start <= high, "{low} {start} {high}");
+    assert!(
+        0.0 < low && low <= start && start <= high,
+        "{low} {start} {high}"
+    );
     let last = w.job(20).estimate(s(100)).submit();
     let [later, ..] = start_s(&w, last).expect("behind the other as well");
     assert!(later > start, "{later} after {start}");
-    let finish = w.scheduler.predict_finish(last, w.now).expect("when the owner has left").since(w.now).secs();
-    assert!(finish > later + 1_500.0, "20 tasks of 100 s after {later}: {finish}");
+    let finish = w
+        .scheduler
+        .predict_finish(last, w.now)
+        .expect("when the owner has left")
+        .since(w.now)
+        .secs();
+    assert!(
+        finish > later + 1_500.0,
+        "20 tasks of 100 s after {later}: {finish}"
+    );
     let mut empty = World::new();
     let alone = empty.job(1).submit();
     assert_eq!(start_s(&empty, alone), None, "there is no host");
@@ -127,7 +189,11 @@ fn hosts_are_free_together_when_enough_are_done() {
     w.job(2).submit();
     let found = |w: &World, hosts| w.scheduler.predict_hosts(hosts, w.now);
     let now = found(&w, 2);
-    assert_eq!((now.free, now.hosts, now.wait.used_s), (2, 4, Some(0.0)), "{first:?} and another one are busy");
+    assert_eq!(
+        (now.free, now.hosts, now.wait.used_s),
+        (2, 4, Some(0.0)),
+        "{first:?} and another one are busy"
+    );
     let three = found(&w, 3);
     assert_eq!(three.wait.benefactors, 2);
     let median_s = three.median_s.expect("one of two ends");

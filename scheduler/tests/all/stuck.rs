@@ -1,4 +1,5 @@
-//! Attempts that hold a job up though hosts are idle: on hosts of which nothing is heard, and such as run beyond everything seen.
+//! Attempts that hold a job up though hosts are idle: on hosts of which nothing is heard, and such
+//! as run beyond everything seen.
 
 use std::collections::BTreeMap;
 
@@ -38,15 +39,28 @@ fn an_attempt_that_runs_for_three_times_the_longest_seen_is_copied_to_an_idle_ho
     w.pass(s(2));
     done(&mut w, 1, s(2));
     done(&mut w, 2, s(2));
-    assert_eq!(starts(&w.pass(millis(3_900))), [], "not yet three times two seconds");
+    assert_eq!(
+        starts(&w.pass(millis(3_900))),
+        [],
+        "not yet three times two seconds"
+    );
     let effects = w.pass(millis(200));
-    let [(host, copy, StartReason::Duplicate(1, CopyReason::Overdue { ran, longest }))] = starts(&effects)[..] else {
+    let [(host, copy, StartReason::Duplicate(1, CopyReason::Overdue { ran, longest }))] =
+        starts(&effects)[..]
+    else {
         panic!("one copy starts, and says why: {effects:?}");
     };
     assert_eq!((copy.task, longest), (stuck.task, s(2)));
-    assert!(host != HostId(3) && (s(6)..=millis(6_100)).contains(&ran), "{host} {ran}");
+    assert!(
+        host != HostId(3) && (s(6)..=millis(6_100)).contains(&ran),
+        "{host} {ran}"
+    );
     w.moves(host, Phase::Running);
-    assert_eq!(starts(&w.pass(s(100))), [], "a copy goes on: another one would hardly end sooner");
+    assert_eq!(
+        starts(&w.pass(s(100))),
+        [],
+        "a copy goes on: another one would hardly end sooner"
+    );
     w.ends(host, copy, Outcome::Succeeded, s(2));
     assert_eq!(w.job_state(job), JobState::Finished);
 }
@@ -67,10 +81,16 @@ fn what_a_host_of_another_speed_took_counts_by_the_work_in_it() {
     w.host(1).speed(2.0).joins();
     w.host(2).speed(1.0).joins();
     w.job(2).submit();
-    [1, 2].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    [1, 2]
+        .into_iter()
+        .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.pass(s(5));
     done(&mut w, 1, s(5));
-    assert_eq!(starts(&w.pass(s(24))), [], "five seconds there are ten here");
+    assert_eq!(
+        starts(&w.pass(s(24))),
+        [],
+        "five seconds there are ten here"
+    );
     assert_eq!(starts(&w.pass(millis(1_100))).len(), 1);
 }
 
@@ -81,12 +101,18 @@ fn where_nothing_has_finished_the_estimate_counts() {
     w.host(2).joins();
     w.job(1).estimate(s(4)).submit();
     w.job(1).submit();
-    [1, 2].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    [1, 2]
+        .into_iter()
+        .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.host(3).joins();
     assert_eq!(starts(&w.pass(s(11))), []);
     let copies = starts(&w.pass(millis(1_100)));
     assert_eq!(copies.len(), 1);
-    assert_eq!(copies[0].1.task.job, JobId(1), "of the other nothing is known");
+    assert_eq!(
+        copies[0].1.task.job,
+        JobId(1),
+        "of the other nothing is known"
+    );
 }
 
 #[test]
@@ -115,14 +141,20 @@ fn nothing_is_copied_while_tasks_of_the_job_wait() {
     w.host(1).joins();
     w.host(2).joins();
     w.job(4).submit();
-    [1, 2].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    [1, 2]
+        .into_iter()
+        .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.pass(s(1));
     done(&mut w, 1, s(1));
     w.moves(HostId(1), Phase::Running);
     let effects = w.pass(s(30));
     assert_eq!(starts(&effects), []);
     done(&mut w, 1, s(31));
-    assert_eq!(w.attempt_on(HostId(1)).number, 1, "the last waiting task first");
+    assert_eq!(
+        w.attempt_on(HostId(1)).number,
+        1,
+        "the last waiting task first"
+    );
 }
 
 #[test]
@@ -131,7 +163,9 @@ fn a_copy_that_is_stuck_as_well_is_rescued_only_once_its_host_is_gone() {
     all_running(&mut w, 4);
     (1..=3).for_each(|host| done(&mut w, host, s(1)));
     let copies = starts(&w.pass(s(6)));
-    let [(copier, ..)] = copies[..] else { panic!("one copy: {copies:?}") };
+    let [(copier, ..)] = copies[..] else {
+        panic!("one copy: {copies:?}")
+    };
     w.moves(copier, Phase::Running);
     assert_eq!(starts(&w.pass(s(60))), []);
 }
@@ -147,11 +181,18 @@ fn a_host_that_is_not_connected_for_ten_seconds_has_its_tasks_copied() {
     w.send(Event::HostDisconnected { host: gone });
     assert_eq!(starts(&w.pass(millis(9_900))), []);
     let effects = w.pass(millis(100));
-    assert_eq!(starts(&effects)[0].2, StartReason::Duplicate(1, CopyReason::Suspect));
+    assert_eq!(
+        starts(&effects)[0].2,
+        StartReason::Duplicate(1, CopyReason::Suspect)
+    );
     assert_eq!((starts(&effects).len(), w.books(idle).len()), (1, 1));
     w.host(3).joins();
     assert_eq!(starts(&w.pass(s(100))), [], "one copy goes on");
-    assert_eq!(w.books(gone).len(), 1, "and the first attempt may still win");
+    assert_eq!(
+        w.books(gone).len(),
+        1,
+        "and the first attempt may still win"
+    );
     w.succeeds(idle, w.attempt_on(idle));
     assert_eq!(w.job_state(job), JobState::Finished);
 }
@@ -174,7 +215,10 @@ fn a_host_that_comes_back_within_ten_seconds_is_left_alone() {
 #[test]
 fn a_silent_hosts_task_is_copied_whatever_the_job_may_spend_on_copies() {
     let mut w = World::new();
-    w.job(1).policy("deskgrid:copies_max=0").estimate(s(3_600)).submit();
+    w.job(1)
+        .policy("deskgrid:copies_max=0")
+        .estimate(s(3_600))
+        .submit();
     let gone = w.host(1).joins();
     w.moves(gone, Phase::Running);
     let idle = w.host(2).joins();
@@ -198,7 +242,9 @@ fn no_ready_host_is_kept_for_a_faster_one_that_is_not_connected() {
     done(&mut w, 3, s(20));
     let taken = |w: &World, host| w.books(HostId(host)).len();
     assert_eq!((taken(&w, 1), taken(&w, 3)), (1, 1), "four tasks wait");
-    [1, 3].into_iter().for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+    [1, 3]
+        .into_iter()
+        .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.pass(s(20));
     done(&mut w, 1, s(20));
     assert_eq!(taken(&w, 1), 1, "and the next one is not kept back either");
@@ -222,8 +268,9 @@ fn policies_of_papers_copy_as_their_papers_say() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever is stuck where, as long as one host is sound: once every other task is done the job ends within three times
-    /// the longest seen, five seconds at least, and the time of a task; and no task has more than two attempts.
+    /// Whatever is stuck where, as long as one host is sound: once every other task is done the job
+    /// ends within three times the longest seen, five seconds at least, and the time of a task; and
+    /// no task has more than two attempts.
     #[test]
     fn tasks_that_are_stuck_on_some_hosts_do_not_hold_the_job(
         tasks_ms in prop::collection::vec(100_u64..8_000, 2..16),

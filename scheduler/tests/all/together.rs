@@ -1,5 +1,5 @@
-//! Jobs that run as several ranks at once: they get all their hosts together or none, hold them to the end, and hold up nobody
-//! for ever.
+//! Jobs that run as several ranks at once: they get all their hosts together or none, hold them to
+//! the end, and hold up nobody for ever.
 
 use common::attempt::{Outcome, Phase};
 use common::host::{OwnerState, YieldReason};
@@ -20,7 +20,12 @@ use super::world::{s, starts};
 fn known(least: u32, most: u32, work: u64, parallelism: f64) -> Ranks {
     let work = Some(s(work));
     let parallelism = Some(parallelism);
-    Ranks { work, parallelism, sigma: Some(0.0), ..Ranks::new(least, Some(most)) }
+    Ranks {
+        work,
+        parallelism,
+        sigma: Some(0.0),
+        ..Ranks::new(least, Some(most))
+    }
 }
 
 #[test]
@@ -31,16 +36,28 @@ fn ranks_start_together_once_there_are_enough_hosts_and_no_earlier() {
     assert_eq!(o.scheduler.job_state(job), Some(JobState::Waiting));
     o.joins(3);
     assert_eq!(o.places(job).len(), 3);
-    assert_eq!((o.formed[&job], o.scheduler.job_counts(job).unwrap().total), (3, 3));
+    assert_eq!(
+        (o.formed[&job], o.scheduler.job_counts(job).unwrap().total),
+        (3, 3)
+    );
 }
 
 #[test]
 fn a_width_between_two_takes_what_is_free_and_the_job_has_so_many_tasks() {
     let mut o = Office::of(5);
     let job = o.submit(Ranks::new(2, Some(4)), "AVG");
-    assert_eq!(o.places(job).keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
+    assert_eq!(
+        o.places(job).keys().copied().collect::<Vec<_>>(),
+        [0, 1, 2, 3]
+    );
     let other = o.submit(Ranks::new(1, None), "AVG");
-    assert_eq!((o.formed[&other], o.scheduler.job_counts(other).unwrap().total), (1, 1));
+    assert_eq!(
+        (
+            o.formed[&other],
+            o.scheduler.job_counts(other).unwrap().total
+        ),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -58,16 +75,30 @@ fn commands_begin_when_the_last_rank_is_ready() {
 #[test]
 fn a_rank_that_ends_before_it_could_begin_is_not_taken_for_ready() {
     let mut o = Office::of(2);
-    let rules = Rules { policy: "AVG".into(), retries: 1, ..Rules::default() };
+    let rules = Rules {
+        policy: "AVG".into(),
+        retries: 1,
+        ..Rules::default()
+    };
     o.jobs += 1;
     let job = JobId(o.jobs);
-    let bag = Bag { ranks: Some(exactly(2)), ..Bag::new(Ranks::tasks(2), rules) };
-    o.send(Event::JobSubmitted { job, bag: Box::new(bag) });
+    let bag = Bag {
+        ranks: Some(exactly(2)),
+        ..Bag::new(Ranks::tasks(2), rules)
+    };
+    o.send(Event::JobSubmitted {
+        job,
+        bag: Box::new(bag),
+    });
     let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
     o.moves(hosts[0], job, Phase::Ended);
     assert_eq!(begun(&o.moves(hosts[1], job, Phase::Ready)), []);
     let effects = o.ends(job, 0, Outcome::NotStarted("its input is not there".into()));
-    assert_eq!((starts(&effects).len(), begun(&effects)), (1, vec![]), "it is tried again first");
+    assert_eq!(
+        (starts(&effects).len(), begun(&effects)),
+        (1, vec![]),
+        "it is tried again first"
+    );
     assert_eq!(begun(&o.moves(hosts[0], job, Phase::Ready)).len(), 2);
 }
 
@@ -90,7 +121,12 @@ fn hosts_are_held_until_the_last_rank_is_done() {
     o.ends(job, 0, Outcome::Succeeded);
     assert!(o.places(bag).is_empty(), "its host is still held");
     let why = o.scheduler.explain(bag).unwrap();
-    assert!(why.hosts.iter().any(|(_, why)| why.contains("held for jobs of several ranks")), "{why:?}");
+    assert!(
+        why.hosts
+            .iter()
+            .any(|(_, why)| why.contains("held for jobs of several ranks")),
+        "{why:?}"
+    );
     o.ends(job, 1, Outcome::Succeeded);
     assert_eq!(o.settled[&job], JobState::Finished);
     assert_eq!(o.places(bag).len(), 1);
@@ -105,14 +141,29 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
     o.bag(5, |rules| rules.priority = 9);
     let lost = before[&1].0;
     o.loses(lost.0);
-    assert_eq!(o.scheduler.task_state(TaskId::new(job, 1)), Some(TaskState::Waiting));
+    assert_eq!(
+        o.scheduler.task_state(TaskId::new(job, 1)),
+        Some(TaskState::Waiting)
+    );
     let why = o.scheduler.explain(job).unwrap();
-    assert!(why.tasks.iter().any(|(why, _)| why.contains("has lost its host")), "{why:?}");
+    assert!(
+        why.tasks
+            .iter()
+            .any(|(why, _)| why.contains("has lost its host")),
+        "{why:?}"
+    );
     let effects = o.joins(9);
     let started = starts(&effects);
     assert_eq!(started.len(), 1, "{started:?}");
-    assert_eq!((started[0].0, started[0].1.task, started[0].1.number), (HostId(9), TaskId::new(job, 1), 2));
-    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Stop { .. } | Effect::Ended { .. })));
+    assert_eq!(
+        (started[0].0, started[0].1.task, started[0].1.number),
+        (HostId(9), TaskId::new(job, 1), 2)
+    );
+    assert!(
+        !effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Stop { .. } | Effect::Ended { .. }))
+    );
     // The others run already: it begins as soon as it is ready.
     assert_eq!(begun(&o.moves(HostId(9), job, Phase::Ready)).len(), 1);
     let after = o.places(job);
@@ -132,8 +183,15 @@ fn ranks_that_are_all_lost_at_one_time_begin_together_again() {
         o.beats_but(&lost);
     }
     let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
-    assert!(hosts.len() == 2 && hosts.iter().all(|host| !lost.contains(&host.0)), "{hosts:?}");
-    assert_eq!(begun(&o.moves(hosts[0], job, Phase::Ready)), [], "the other one is not ready");
+    assert!(
+        hosts.len() == 2 && hosts.iter().all(|host| !lost.contains(&host.0)),
+        "{hosts:?}"
+    );
+    assert_eq!(
+        begun(&o.moves(hosts[0], job, Phase::Ready)),
+        [],
+        "the other one is not ready"
+    );
     assert_eq!(begun(&o.moves(hosts[1], job, Phase::Ready)).len(), 2);
 }
 
@@ -148,7 +206,10 @@ fn a_rank_that_failed_starts_again_where_it_was_while_it_has_retries() {
     let effects = o.ends(job, 0, Outcome::Exited(1));
     assert_eq!(o.settled[&job], JobState::Failed);
     assert_eq!(
-        effects.iter().filter(|effect| matches!(effect, Effect::Stop { .. })).count(),
+        effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Stop { .. }))
+            .count(),
         1,
         "the other one goes too"
     );
@@ -161,8 +222,14 @@ fn a_returned_rank_takes_another_host_or_waits_for_one() {
     let mut o = Office::of(2);
     let job = o.submit(exactly(2), "AVG");
     let (host, attempt) = o.places(job)[&0];
-    o.send(Event::OwnerChanged { host, owner: OwnerState::Present(YieldReason::InUse) });
-    o.send(Event::AttemptsReturned { host, attempts: vec![attempt] });
+    o.send(Event::OwnerChanged {
+        host,
+        owner: OwnerState::Present(YieldReason::InUse),
+    });
+    o.send(Event::AttemptsReturned {
+        host,
+        attempts: vec![attempt],
+    });
     assert_eq!(o.places(job).len(), 1);
     o.joins(3);
     assert_eq!(o.places(job)[&0].0, HostId(3));
@@ -174,10 +241,16 @@ fn cancelling_any_rank_cancels_the_job_and_frees_its_hosts() {
     let mut o = Office::of(2);
     let job = o.submit(exactly(2), "AVG");
     o.all_ready(job);
-    o.send(Event::JobCancelled { job, tasks: Some(IdSet::from_range(1, 1)) });
+    o.send(Event::JobCancelled {
+        job,
+        tasks: Some(IdSet::from_range(1, 1)),
+    });
     assert_eq!(o.settled[&job], JobState::Cancelled);
     let waiting = o.submit(exactly(3), "AVG");
-    o.send(Event::JobCancelled { job: waiting, tasks: None });
+    o.send(Event::JobCancelled {
+        job: waiting,
+        tasks: None,
+    });
     assert_eq!(o.settled[&waiting], JobState::Cancelled);
     let bag = o.bag(2, |_| ());
     assert_eq!(o.places(bag).len(), 2, "nothing is kept for who is gone");
@@ -189,13 +262,29 @@ fn who_is_next_keeps_what_is_free_and_nobody_behind_takes_it() {
     let first = o.bag(2, |_| ());
     let job = o.submit(exactly(3), "AVG");
     let behind = o.bag(4, |_| ());
-    assert!(o.places(job).is_empty() && o.places(behind).is_empty(), "the third host is kept");
+    assert!(
+        o.places(job).is_empty() && o.places(behind).is_empty(),
+        "the third host is kept"
+    );
     let (host, attempt) = o.places(first)[&1];
     o.pass(s(5));
-    o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(5) });
-    assert!(o.places(job).is_empty() && o.places(behind).is_empty(), "so is the second");
+    o.send(Event::AttemptEnded {
+        host,
+        attempt,
+        outcome: Outcome::Succeeded,
+        ran: s(5),
+    });
+    assert!(
+        o.places(job).is_empty() && o.places(behind).is_empty(),
+        "so is the second"
+    );
     let (host, attempt) = o.places(first)[&2];
-    o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(5) });
+    o.send(Event::AttemptEnded {
+        host,
+        attempt,
+        outcome: Outcome::Succeeded,
+        ran: s(5),
+    });
     assert_eq!((o.places(job).len(), o.places(behind).len()), (3, 0));
     o.all_succeed(job);
     assert_eq!(o.places(behind).len(), 3);
@@ -217,11 +306,24 @@ fn short_tasks_pass_who_waits_if_they_are_done_in_time() {
     let teacher = o.bag(60, |rules| rules.policy = "FCFS".into());
     for _ in 0..58 {
         let (host, attempt) = *o.places(teacher).values().next().unwrap();
-        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(1_000) });
+        o.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: s(1_000),
+        });
     }
     assert_eq!(o.places(teacher).len(), 2);
     let job = o.submit(exactly(3), "AVG");
-    assert!(matches!(o.scheduler.together(job, o.now).unwrap().offer.unwrap().choice, Some(Choice::Hold(_))));
+    assert!(matches!(
+        o.scheduler
+            .together(job, o.now)
+            .unwrap()
+            .offer
+            .unwrap()
+            .choice,
+        Some(Choice::Hold(_))
+    ));
     let long = o.bag(1, |rules| rules.estimate = Some(s(50_000)));
     let short = o.bag(1, |rules| rules.estimate = Some(s(5)));
     assert_eq!((o.places(long).len(), o.places(short).len()), (0, 1));
@@ -234,8 +336,21 @@ fn a_job_for_more_hosts_than_there_are_holds_up_nobody_and_says_so() {
     let bag = o.bag(3, |_| ());
     assert_eq!((o.places(job).len(), o.places(bag).len()), (0, 2));
     let why = o.scheduler.explain(job).unwrap();
-    assert!(why.tasks.iter().any(|(why, _)| why.contains("3 hosts at once")), "{why:?}");
-    assert!(o.scheduler.together(job, o.now).unwrap().offer.unwrap().choice.is_none());
+    assert!(
+        why.tasks
+            .iter()
+            .any(|(why, _)| why.contains("3 hosts at once")),
+        "{why:?}"
+    );
+    assert!(
+        o.scheduler
+            .together(job, o.now)
+            .unwrap()
+            .offer
+            .unwrap()
+            .choice
+            .is_none()
+    );
 }
 
 #[test]
@@ -269,7 +384,11 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
         o.beats_but(&[gone[0].0, gone[1].0]);
     }
     let second_up = |effect: &Effect| match effect {
-        Effect::Ended { why: EndReason::Disbanded, attempt, .. } => attempt.task.job == second,
+        Effect::Ended {
+            why: EndReason::Disbanded,
+            attempt,
+            ..
+        } => attempt.task.job == second,
         _ => false,
     };
     let disbanded = ended.iter().any(second_up);
@@ -277,7 +396,10 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
     assert_eq!((o.places(first).len(), o.places(second).len()), (2, 0));
     o.all_ready(first);
     o.all_succeed(first);
-    assert_eq!((o.settled[&first], o.places(second).len()), (JobState::Finished, 2));
+    assert_eq!(
+        (o.settled[&first], o.places(second).len()),
+        (JobState::Finished, 2)
+    );
     assert_eq!(o.all_ready(second), 2, "all of it starts again, together");
     o.all_succeed(second);
     assert_eq!(o.settled[&second], JobState::Finished);
@@ -290,16 +412,26 @@ fn a_rank_that_is_found_again_after_its_job_gave_up_its_hosts_does_not_go_on_alo
     o.all_ready(job);
     let (host, attempt) = o.places(job)[&0];
     o.loses(host.0);
-    // There are not so many hosts any more: after a lease's time the job gives up those that it has.
+    // There are not so many hosts any more: after a lease's time the job gives up those that it
+    // has.
     for _ in 0..30 {
         o.pass(s(60));
         o.beats_but(&[host.0]);
     }
     assert!(o.places(job).is_empty(), "{:?}", o.places(job));
-    o.held.entry(host).or_default().insert(attempt, Phase::Running);
+    o.held
+        .entry(host)
+        .or_default()
+        .insert(attempt, Phase::Running);
     let effects = o.joins(host.0);
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Abandon { attempts, .. } if *attempts == [attempt])));
-    assert_eq!((starts(&effects).len(), o.all_ready(job)), (3, 3), "they start again together");
+    assert!(effects.iter().any(
+        |effect| matches!(effect, Effect::Abandon { attempts, .. } if *attempts == [attempt])
+    ));
+    assert_eq!(
+        (starts(&effects).len(), o.all_ready(job)),
+        (3, 3),
+        "they start again together"
+    );
 }
 
 #[test]
@@ -308,21 +440,43 @@ fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
     let teacher = o.bag(63, |_| ());
     for _ in 0..60 {
         let (host, attempt) = *o.places(teacher).values().next().unwrap();
-        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(10) });
+        o.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: s(10),
+        });
     }
-    assert_eq!(o.places(teacher).len(), 3, "one host is free, the others are for about ten seconds");
+    assert_eq!(
+        o.places(teacher).len(),
+        3,
+        "one host is free, the others are for about ten seconds"
+    );
     // An hour on one host, a quarter of that on four.
     let job = o.submit(known(1, 4, 3_600, 4.0), "PRED");
     let offer = o.scheduler.together(job, o.now).unwrap().offer.unwrap();
-    let Some(Choice::Hold(held)) = offer.choice else { panic!("{offer:?}") };
+    let Some(Choice::Hold(held)) = offer.choice else {
+        panic!("{offer:?}")
+    };
     assert_eq!((held.hosts, o.foretold.len()), (4, 1));
-    assert_eq!(offer.ways.iter().map(|way| way.hosts).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(
+        offer.ways.iter().map(|way| way.hosts).collect::<Vec<_>>(),
+        [1, 2, 3, 4]
+    );
     assert!(offer.ways[3].total_s() < offer.ways[0].total_s());
     let hasty = o.submit(known(1, 4, 3_600, 4.0), "AVG");
-    assert!(o.places(hasty).is_empty(), "who is behind takes nothing of what is kept");
+    assert!(
+        o.places(hasty).is_empty(),
+        "who is behind takes nothing of what is kept"
+    );
     o.pass(s(8));
     for (host, attempt) in o.places(teacher).into_values() {
-        o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran: s(10) });
+        o.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: s(10),
+        });
     }
     assert_eq!((o.formed[&job], o.places(job).len()), (4, 4));
 }
@@ -338,8 +492,14 @@ fn what_runs_teach_is_what_the_next_one_reckons_with() {
         o.all_succeed(job);
         assert_eq!(o.settled[&job], JobState::Finished);
     }
-    let rules = Rules { policy: "PRICED".into(), ..Rules::default() };
-    let bag = Bag { ranks: Some(Ranks::new(1, None)), ..Bag::new(Ranks::tasks(1), rules) };
+    let rules = Rules {
+        policy: "PRICED".into(),
+        ..Rules::default()
+    };
+    let bag = Bag {
+        ranks: Some(Ranks::new(1, None)),
+        ..Bag::new(Ranks::tasks(1), rules)
+    };
     let offer = o.scheduler.width_offered(&bag, o.now).unwrap();
     let scaling = offer.scaling.expect("four runs teach something");
     assert_eq!((offer.runs, offer.choice), (4, Some(Choice::Start(4))));
@@ -348,8 +508,22 @@ fn what_runs_teach_is_what_the_next_one_reckons_with() {
         assert!((run_s / seconds).ln().abs() < 0.1, "{run_s} s on {hosts}");
     }
     // What a user says of a job counts more than what earlier ones took.
-    let offer = o.scheduler.width_offered(&Bag { ranks: Some(known(1, 4, 9_000, 2.0)), ..bag }, o.now).unwrap();
-    assert_eq!(offer.scaling.map(|scaling| (scaling.work_s, scaling.speedup.parallelism())), Some((9_000.0, 2.0)));
+    let offer = o
+        .scheduler
+        .width_offered(
+            &Bag {
+                ranks: Some(known(1, 4, 9_000, 2.0)),
+                ..bag
+            },
+            o.now,
+        )
+        .unwrap();
+    assert_eq!(
+        offer
+            .scaling
+            .map(|scaling| (scaling.work_s, scaling.speedup.parallelism())),
+        Some((9_000.0, 2.0))
+    );
     assert_eq!(offer.most, 2);
 }
 
@@ -359,7 +533,13 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
     let limits = |effects: &[Effect]| -> Vec<Option<Span>> {
         effects
             .iter()
-            .filter_map(|effect| if let Effect::Start { limit, .. } = effect { Some(*limit) } else { None })
+            .filter_map(|effect| {
+                if let Effect::Start { limit, .. } = effect {
+                    Some(*limit)
+                } else {
+                    None
+                }
+            })
             .collect()
     };
     for seconds in [90, 95, 100, 105, 110, 300] {
@@ -367,25 +547,65 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
         o.all_ready(job);
         for (rank, (host, attempt)) in o.places(job) {
             let ran = s(seconds + u64::from(rank));
-            o.send(Event::AttemptEnded { host, attempt, outcome: Outcome::Succeeded, ran });
+            o.send(Event::AttemptEnded {
+                host,
+                attempt,
+                outcome: Outcome::Succeeded,
+                ran,
+            });
         }
     }
-    let rules = Rules { policy: "AVG:limits=learned".into(), max_fails: Some(0), ..Rules::default() };
-    let bag = Bag { ranks: Some(exactly(2)), ..Bag::new(Ranks::tasks(2), rules) };
-    assert_eq!(o.scheduler.limits_offered(&bag).map(|limits| limits.runs), Some(6), "one run for each job");
+    let rules = Rules {
+        policy: "AVG:limits=learned".into(),
+        max_fails: Some(0),
+        ..Rules::default()
+    };
+    let bag = Bag {
+        ranks: Some(exactly(2)),
+        ..Bag::new(Ranks::tasks(2), rules)
+    };
+    assert_eq!(
+        o.scheduler.limits_offered(&bag).map(|limits| limits.runs),
+        Some(6),
+        "one run for each job"
+    );
     o.jobs += 1;
     let job = JobId(o.jobs);
-    let first = limits(&o.send(Event::JobSubmitted { job, bag: Box::new(bag) }));
+    let first = limits(&o.send(Event::JobSubmitted {
+        job,
+        bag: Box::new(bag),
+    }));
     let limit = first[0].expect("a limit is learned");
-    assert!(first.len() == 2 && (s(110)..s(300)).contains(&limit), "{first:?}");
+    assert!(
+        first.len() == 2 && (s(110)..s(300)).contains(&limit),
+        "{first:?}"
+    );
     o.all_ready(job);
-    let again: Vec<Option<Span>> =
-        (0..2).flat_map(|rank| limits(&o.ends(job, rank, Outcome::TimedOut(limit)))).collect();
-    assert!(again.len() == 2 && again.iter().all(|next| next.is_some_and(|next| next > limit)), "{again:?}");
+    let again: Vec<Option<Span>> = (0..2)
+        .flat_map(|rank| limits(&o.ends(job, rank, Outcome::TimedOut(limit))))
+        .collect();
+    assert!(
+        again.len() == 2
+            && again
+                .iter()
+                .all(|next| next.is_some_and(|next| next > limit)),
+        "{again:?}"
+    );
     o.all_succeed(job);
-    assert_eq!(o.settled[&job], JobState::Finished, "who was killed at a limit has not failed");
+    assert_eq!(
+        o.settled[&job],
+        JobState::Finished,
+        "who was killed at a limit has not failed"
+    );
     let other = o.submit(exactly(1), "AVG:limits=learned");
-    assert!(o.scheduler.learned_limits(other).unwrap().sequence.is_none(), "one host teaches nothing of two");
+    assert!(
+        o.scheduler
+            .learned_limits(other)
+            .unwrap()
+            .sequence
+            .is_none(),
+        "one host teaches nothing of two"
+    );
 }
 
 /// Something that happens; what exactly follows from the state that it meets.
@@ -394,8 +614,16 @@ type Op = (u8, u16, u16);
 /// Anything happens to a small office with jobs of ranks and bags in it.
 fn happens(o: &mut Office, (kind, a, b): Op) {
     let hosts: Vec<HostId> = o.slots.keys().copied().collect();
-    let host = hosts.get(a as usize % hosts.len().max(1)).copied().unwrap_or(HostId(1));
-    let held: Vec<AttemptId> = o.held.get(&host).into_iter().flat_map(|held| held.keys().copied()).collect();
+    let host = hosts
+        .get(a as usize % hosts.len().max(1))
+        .copied()
+        .unwrap_or(HostId(1));
+    let held: Vec<AttemptId> = o
+        .held
+        .get(&host)
+        .into_iter()
+        .flat_map(|held| held.keys().copied())
+        .collect();
     let attempt = held.get(b as usize % held.len().max(1)).copied();
     match (kind, attempt) {
         (0, _) if o.jobs < 12 => {
@@ -403,12 +631,17 @@ fn happens(o: &mut Office, (kind, a, b): Op) {
             let policy = ["AVG", "PRED", "PRICED", "HEUR"][b as usize % 4];
             o.submit(known(least, least + u32::from(b % 3), 600, 3.0), policy);
         }
-        (1, _) if o.jobs < 12 => drop(o.bag(u32::from(a % 4) + 1, |rules| rules.priority = i32::from(b % 3) - 1)),
+        (1, _) if o.jobs < 12 => drop(o.bag(u32::from(a % 4) + 1, |rules| {
+            rules.priority = i32::from(b % 3) - 1
+        })),
         (2..=5, Some(attempt)) => {
             let phase = [Phase::Staging, Phase::Ready, Phase::Running][b as usize % 3];
             let ranks = o.formed.contains_key(&attempt.task.job);
             let begins = phase == Phase::Running && ranks;
-            let there = o.held.get_mut(&host).and_then(|held| held.get_mut(&attempt));
+            let there = o
+                .held
+                .get_mut(&host)
+                .and_then(|held| held.get_mut(&attempt));
             if let Some(there) = there.filter(|there| !begins && **there != Phase::Running) {
                 *there = if ranks { phase } else { Phase::Running };
             }
@@ -416,20 +649,39 @@ fn happens(o: &mut Office, (kind, a, b): Op) {
             o.send(Event::AttemptsMoved { host, held });
         }
         (6..=8, Some(attempt)) => {
-            let outcome = if b % 5 == 0 { Outcome::Exited(1) } else { Outcome::Succeeded };
-            o.send(Event::AttemptEnded { host, attempt, outcome, ran: s(9) });
+            let outcome = if b % 5 == 0 {
+                Outcome::Exited(1)
+            } else {
+                Outcome::Succeeded
+            };
+            o.send(Event::AttemptEnded {
+                host,
+                attempt,
+                outcome,
+                ran: s(9),
+            });
         }
-        (9, Some(attempt)) => drop(o.send(Event::AttemptsReturned { host, attempts: vec![attempt] })),
+        (9, Some(attempt)) => drop(o.send(Event::AttemptsReturned {
+            host,
+            attempts: vec![attempt],
+        })),
         (10, _) => {
             o.send(Event::HostLeft { host });
             o.held.remove(&host);
             o.joins(host.0);
         }
         (11, _) => {
-            let owner = if b.is_multiple_of(2) { OwnerState::Away } else { OwnerState::Present(YieldReason::Busy) };
+            let owner = if b.is_multiple_of(2) {
+                OwnerState::Away
+            } else {
+                OwnerState::Present(YieldReason::Busy)
+            };
             o.send(Event::OwnerChanged { host, owner });
         }
-        (12, _) => drop(o.send(Event::JobCancelled { job: JobId(u32::from(a % 12)), tasks: None })),
+        (12, _) => drop(o.send(Event::JobCancelled {
+            job: JobId(u32::from(a % 12)),
+            tasks: None,
+        })),
         (13, _) => {
             o.pass(s(u64::from(b % 90)));
             o.beats_but(&[]);
@@ -441,8 +693,9 @@ fn happens(o: &mut Office, (kind, a, b): Op) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
-    /// The office's own checks hold after each step; and in the end, with every owner away, every job is settled: nothing
-    /// that waits for hosts is left without, and nothing holds what it does not need.
+    /// The office's own checks hold after each step; and in the end, with every owner away, every
+    /// job is settled: nothing that waits for hosts is left without, and nothing holds what it does
+    /// not need.
     #[test]
     fn whatever_happens_ranks_stay_together_and_everything_ends(
         ops in proptest::collection::vec((0..14_u8, any::<u16>(), any::<u16>()), 1..150)

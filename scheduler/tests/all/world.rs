@@ -1,5 +1,5 @@
-//! The door through which tests speak to the scheduler: hosts, jobs and time. Every step is recorded, and checked
-//! against the model.
+//! The door through which tests speak to the scheduler: hosts, jobs and time. Every step is
+//! recorded, and checked against the model.
 
 use common::attempt::{Held, Outcome, Phase};
 use common::host::{Offers, OwnerState, YieldReason};
@@ -29,21 +29,31 @@ pub(crate) fn s(secs: u64) -> Span {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self::with(Settings { max_copies: 2, ..Settings::default() })
+        Self::with(Settings {
+            max_copies: 2,
+            ..Settings::default()
+        })
     }
 
     pub(crate) fn with(settings: Settings) -> Self {
         let incarnation = Incarnation(1);
         let model = Model::new(settings.clone(), incarnation);
         let scheduler = Scheduler::new(settings, incarnation);
-        Self { scheduler, model, now: Time(1_000_000), history: Vec::new(), jobs: 0 }
+        Self {
+            scheduler,
+            model,
+            now: Time(1_000_000),
+            history: Vec::new(),
+            jobs: 0,
+        }
     }
 
     /// Sends an event, checks the step, and gives back its effects.
     pub(crate) fn send(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.scheduler.step(self.now, event.clone(), &mut effects);
-        self.model.check(self.now, &event, &effects, &self.scheduler);
+        self.model
+            .check(self.now, &event, &effects, &self.scheduler);
         self.history.push((self.now, event, effects.clone()));
         effects
     }
@@ -78,7 +88,13 @@ impl World {
         let tasks = IdSet::from_range(1, tasks);
         let rules = Rules::default();
         let terms = Terms::default();
-        JobDraft { world: self, tasks, rules, terms, disclosed: false }
+        JobDraft {
+            world: self,
+            tasks,
+            rules,
+            terms,
+            disclosed: false,
+        }
     }
 
     pub(crate) fn job_state(&self, job: JobId) -> JobState {
@@ -86,18 +102,30 @@ impl World {
     }
 
     pub(crate) fn task_state(&self, job: JobId, index: u32) -> TaskState {
-        self.scheduler.task_state(TaskId::new(job, index)).expect("the task is there")
+        self.scheduler
+            .task_state(TaskId::new(job, index))
+            .expect("the task is there")
     }
 
     // Hosts.
 
     pub(crate) fn host(&mut self, id: u32) -> HostDraft<'_> {
-        HostDraft { world: self, id: HostId(id), slots: 1, speed: 1.0, owner: OwnerState::Away, held: Vec::new() }
+        HostDraft {
+            world: self,
+            id: HostId(id),
+            slots: 1,
+            speed: 1.0,
+            owner: OwnerState::Away,
+            held: Vec::new(),
+        }
     }
 
     /// The live attempts on the host's books, by number.
     pub(crate) fn books(&self, host: HostId) -> Vec<AttemptId> {
-        self.scheduler.host(host).expect("the host is there").attempts
+        self.scheduler
+            .host(host)
+            .expect("the host is there")
+            .attempts
     }
 
     /// The only attempt on the host's books.
@@ -113,8 +141,15 @@ impl World {
     }
 
     pub(crate) fn heard(&mut self, host: HostId, held: Vec<Held>) -> Vec<Effect> {
-        let owner = self.scheduler.host(host).map_or(OwnerState::Away, |host| host.owner);
-        self.send(Event::HostHeard { host, status: owner.into(), held })
+        let owner = self
+            .scheduler
+            .host(host)
+            .map_or(OwnerState::Away, |host| host.owner);
+        self.send(Event::HostHeard {
+            host,
+            status: owner.into(),
+            held,
+        })
     }
 
     /// A heartbeat that lists everything on the books, in its present phase.
@@ -127,35 +162,65 @@ impl World {
     pub(crate) fn held(&self, host: HostId) -> Vec<Held> {
         let live = |attempt: AttemptId| {
             let live = self.scheduler.task_attempts(attempt.task);
-            let live = live.into_iter().find(|live| live.attempt == attempt).expect("on the books of its task too");
-            Held { attempt, phase: live.phase, ran: live.ran, frozen_for: Span::ZERO, progress: live.progress }
+            let live = live
+                .into_iter()
+                .find(|live| live.attempt == attempt)
+                .expect("on the books of its task too");
+            Held {
+                attempt,
+                phase: live.phase,
+                ran: live.ran,
+                frozen_for: Span::ZERO,
+                progress: live.progress,
+            }
         };
         self.books(host).into_iter().map(live).collect()
     }
 
     /// Everything that the host holds is now in this phase.
     pub(crate) fn moves(&mut self, host: HostId, phase: Phase) -> Vec<Effect> {
-        let held = self.held(host).into_iter().map(|held| Held { phase, ..held }).collect();
+        let held = self
+            .held(host)
+            .into_iter()
+            .map(|held| Held { phase, ..held })
+            .collect();
         self.send(Event::AttemptsMoved { host, held })
     }
 
     /// The owner comes back: the host is suspended, and so is what executes there.
     pub(crate) fn owner_comes(&mut self, host: HostId) -> Vec<Effect> {
-        let mut effects = self.send(Event::OwnerChanged { host, owner: OwnerState::Present(YieldReason::InUse) });
+        let mut effects = self.send(Event::OwnerChanged {
+            host,
+            owner: OwnerState::Present(YieldReason::InUse),
+        });
         effects.extend(self.moves(host, Phase::Suspended(YieldReason::InUse)));
         effects
     }
 
     pub(crate) fn owner_goes(&mut self, host: HostId) -> Vec<Effect> {
-        let mut effects = self.send(Event::OwnerChanged { host, owner: OwnerState::Away });
+        let mut effects = self.send(Event::OwnerChanged {
+            host,
+            owner: OwnerState::Away,
+        });
         effects.extend(self.moves(host, Phase::Running));
         effects
     }
 
     // Attempts.
 
-    pub(crate) fn ends(&mut self, host: HostId, attempt: AttemptId, outcome: Outcome, ran: Span) -> Vec<Effect> {
-        self.send(Event::AttemptEnded { host, attempt, outcome, ran })
+    pub(crate) fn ends(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        outcome: Outcome,
+        ran: Span,
+    ) -> Vec<Effect> {
+        self.send(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome,
+            ran,
+        })
     }
 
     /// The host delivers a success of the attempt after a minute's run.
@@ -172,7 +237,9 @@ impl World {
     pub(crate) fn work_off(&mut self) {
         for _ in 0..100_000 {
             let hosts: Vec<HostId> = self.scheduler.hosts().collect();
-            let next = hosts.into_iter().find_map(|host| Some((host, *self.books(host).first()?)));
+            let next = hosts
+                .into_iter()
+                .find_map(|host| Some((host, *self.books(host).first()?)));
             let Some((host, attempt)) = next else { return };
             self.succeeds(host, attempt);
         }
@@ -280,7 +347,13 @@ impl JobDraft<'_> {
         self.world.jobs += 1;
         let job = JobId(self.world.jobs);
         let bag = self.bag();
-        (job, self.world.send(Event::JobSubmitted { job, bag: Box::new(bag) }))
+        (
+            job,
+            self.world.send(Event::JobSubmitted {
+                job,
+                bag: Box::new(bag),
+            }),
+        )
     }
 }
 
@@ -312,13 +385,25 @@ impl HostDraft<'_> {
 
     /// It can hold so many attempts frozen.
     pub(crate) fn holds_frozen(self, frozen: u32) -> Self {
-        let offers = Offers { frozen, ..Offers::default() };
-        self.world.send(Event::HostOffers { host: self.id, offers });
+        let offers = Offers {
+            frozen,
+            ..Offers::default()
+        };
+        self.world.send(Event::HostOffers {
+            host: self.id,
+            offers,
+        });
         self
     }
 
     pub(crate) fn holding(mut self, attempt: AttemptId, phase: Phase) -> Self {
-        self.held.push(Held { attempt, phase, ran: s(1), frozen_for: Span::ZERO, progress: None });
+        self.held.push(Held {
+            attempt,
+            phase,
+            ran: s(1),
+            frozen_for: Span::ZERO,
+            progress: None,
+        });
         self
     }
 
@@ -332,7 +417,16 @@ impl HostDraft<'_> {
         let slots = self.slots;
         let owner = self.owner;
         let held = self.held;
-        (host, self.world.send(Event::HostJoined { host, slots, speed, status: owner.into(), held }))
+        (
+            host,
+            self.world.send(Event::HostJoined {
+                host,
+                slots,
+                speed,
+                status: owner.into(),
+                held,
+            }),
+        )
     }
 }
 
@@ -340,7 +434,9 @@ impl HostDraft<'_> {
 
 pub(crate) fn starts(effects: &[Effect]) -> Vec<(HostId, AttemptId, StartReason)> {
     let start = |effect: &Effect| match effect {
-        Effect::Start { host, attempt, why, .. } => Some((*host, *attempt, why.clone())),
+        Effect::Start {
+            host, attempt, why, ..
+        } => Some((*host, *attempt, why.clone())),
         _ => None,
     };
     effects.iter().filter_map(start).collect()
@@ -394,7 +490,11 @@ pub(crate) fn verdict(effects: &[Effect]) -> Verdict {
             _ => None,
         })
         .collect();
-    assert_eq!(verdicts.len(), 1, "one completion, one acknowledgement: {effects:?}");
+    assert_eq!(
+        verdicts.len(),
+        1,
+        "one completion, one acknowledgement: {effects:?}"
+    );
     verdicts[0]
 }
 

@@ -1,5 +1,5 @@
-//! When owners are away: by habit, with breaks that nobody announces, or by hours that they set. What is not here: what
-//! happens then.
+//! When owners are away: by habit, with breaks that nobody announces, or by hours that they set.
+//! What is not here: what happens then.
 
 use common::host::Loan;
 use common::{Span, Time};
@@ -19,8 +19,8 @@ const FIRST_MONDAY: u32 = 4;
 /// How owners behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owners {
-    /// Half of them sit at a desk from nine to five, a quarter come in the evening, a quarter is in and out from eight to eight.
-    /// Nobody says when.
+    /// Half of them sit at a desk from nine to five, a quarter come in the evening, a quarter is in
+    /// and out from eight to eight. Nobody says when.
     Habits,
     /// Tasks may run from the evening to the morning and on weekends, and owners say so.
     Hours,
@@ -34,11 +34,16 @@ pub(super) struct Course {
 }
 
 impl Owners {
-    /// When a bag comes: at any time of a working day of the fifth week, or with hours at any time of one of its nights.
+    /// When a bag comes: at any time of a working day of the fifth week, or with hours at any time
+    /// of one of its nights.
     pub(super) fn start(self, stream: &mut Stream) -> Time {
         let monday_s = f64::from(FIRST_MONDAY + PAST) * DAY_S;
         let night_s = (4.0 * stream.unit()).floor() * DAY_S + stream.between(19.0, 30.0) * HOUR_S;
-        let at_s = if self == Owners::Hours { night_s } else { stream.between(0.0, 5.0 * DAY_S) };
+        let at_s = if self == Owners::Hours {
+            night_s
+        } else {
+            stream.between(0.0, 5.0 * DAY_S)
+        };
         Time(Span::from_secs_f64(monday_s + at_s).0)
     }
 
@@ -53,19 +58,32 @@ impl Owners {
             let weekend = day % 7 >= 5;
             match (self, host % 4) {
                 (Owners::Hours, _) if !weekend => {
-                    present.push((midnight_s + 8.0 * HOUR_S + shift_s, midnight_s + 18.0 * HOUR_S + shift_s));
+                    present.push((
+                        midnight_s + 8.0 * HOUR_S + shift_s,
+                        midnight_s + 18.0 * HOUR_S + shift_s,
+                    ));
                 }
                 (Owners::Habits, 0 | 1) if !weekend => {
                     let from_s = midnight_s + 9.0 * HOUR_S + 30.0 * MINUTE_S * stream.normal();
                     let to_s = midnight_s + 17.0 * HOUR_S + 45.0 * MINUTE_S * stream.normal();
                     let lunch_s = midnight_s + 12.0 * HOUR_S + 10.0 * MINUTE_S * stream.normal();
                     sit(&mut present, (from_s, lunch_s), (50.0, 12.0), &mut stream);
-                    sit(&mut present, (lunch_s + 50.0 * MINUTE_S, to_s), (50.0, 12.0), &mut stream);
+                    sit(
+                        &mut present,
+                        (lunch_s + 50.0 * MINUTE_S, to_s),
+                        (50.0, 12.0),
+                        &mut stream,
+                    );
                 }
                 (Owners::Habits, 2) => {
                     let from_s = midnight_s + if weekend { 13.0 } else { 18.0 } * HOUR_S;
                     let from_s = from_s + 45.0 * MINUTE_S * stream.normal();
-                    sit(&mut present, (from_s, midnight_s + 23.0 * HOUR_S), (60.0, 20.0), &mut stream);
+                    sit(
+                        &mut present,
+                        (from_s, midnight_s + 23.0 * HOUR_S),
+                        (60.0, 20.0),
+                        &mut stream,
+                    );
                 }
                 (Owners::Habits, 3) if !weekend => {
                     let hours = (midnight_s + 8.0 * HOUR_S, midnight_s + 20.0 * HOUR_S);
@@ -75,15 +93,24 @@ impl Owners {
             }
         }
         let end_s = f64::from(FIRST_MONDAY + PAST + FUTURE) * DAY_S;
-        let begins = std::iter::once(f64::from(FIRST_MONDAY) * DAY_S).chain(present.iter().map(|(_, to)| *to));
+        let begins = std::iter::once(f64::from(FIRST_MONDAY) * DAY_S)
+            .chain(present.iter().map(|(_, to)| *to));
         let ends = present.iter().map(|(from, _)| *from).chain([end_s]);
         let away = begins.zip(ends).filter(|(from, to)| from < to).collect();
-        Course { away, announced: self == Owners::Hours }
+        Course {
+            away,
+            announced: self == Owners::Hours,
+        }
     }
 }
 
 /// Somebody sits there between these times, with breaks: mean minutes of both.
-fn sit(present: &mut Vec<(f64, f64)>, (from_s, to_s): (f64, f64), (sits, breaks): (f64, f64), stream: &mut Stream) {
+fn sit(
+    present: &mut Vec<(f64, f64)>,
+    (from_s, to_s): (f64, f64),
+    (sits, breaks): (f64, f64),
+    stream: &mut Stream,
+) {
     let mut at_s = from_s;
     while at_s < to_s {
         let leaves_s = (at_s - sits * MINUTE_S * stream.unit().ln()).min(to_s);
@@ -111,7 +138,11 @@ impl Course {
     pub(super) fn next_turn(&self, now: Time) -> Option<Time> {
         let after = self.away.partition_point(|(_, to)| time(*to) <= now);
         let (from, to) = self.away.get(after)?;
-        Some(if now < time(*from) { time(*from) } else { time(*to) })
+        Some(if now < time(*from) {
+            time(*from)
+        } else {
+            time(*to)
+        })
     }
 
     /// What is recorded of absences before this time.
@@ -125,12 +156,23 @@ impl Course {
 
     /// For how long the owner's hours lend the host from now on.
     pub(super) fn loan(&self, now: Time) -> Option<Loan> {
-        let at = self.away.iter().position(|(from, to)| time(*from) <= now && now < time(*to))?;
+        let at = self
+            .away
+            .iter()
+            .position(|(from, to)| time(*from) <= now && now < time(*to))?;
         let left = time(self.away[at].1).since(now);
         let next = self.away.get(at + 1);
         let again = next.map_or(left, |(from, _)| time(*from).since(now));
-        let longest = self.away.iter().map(|(from, to)| to - from).fold(0.0, f64::max);
-        self.announced.then(|| Loan { left, again, longest: Span::from_secs_f64(longest) })
+        let longest = self
+            .away
+            .iter()
+            .map(|(from, to)| to - from)
+            .fold(0.0, f64::max);
+        self.announced.then(|| Loan {
+            left,
+            again,
+            longest: Span::from_secs_f64(longest),
+        })
     }
 }
 
@@ -142,7 +184,10 @@ mod tests {
     fn owners_are_away_at_night_and_say_for_how_long_where_they_have_hours() {
         for host in 0..4 {
             let course = Owners::Habits.course(1, 0, host);
-            assert!(course.away.windows(2).all(|pair| pair[0].1 < pair[1].0), "host {host}");
+            assert!(
+                course.away.windows(2).all(|pair| pair[0].1 < pair[1].0),
+                "host {host}"
+            );
             assert_eq!(course.loan(time(5.0 * DAY_S)), None);
             let mut now = course.at(time(6.0 * DAY_S + 4.0 * HOUR_S));
             assert!(now.0, "at four in the morning");
@@ -153,8 +198,13 @@ mod tests {
         }
         let course = Owners::Hours.course(1, 0, 0);
         let monday_s = f64::from(FIRST_MONDAY + 7) * DAY_S;
-        let loan = course.loan(time(monday_s + 20.0 * HOUR_S)).expect("it is announced");
-        assert!((11.0..=13.0).contains(&(loan.left.secs() / HOUR_S)), "{loan:?}");
+        let loan = course
+            .loan(time(monday_s + 20.0 * HOUR_S))
+            .expect("it is announced");
+        assert!(
+            (11.0..=13.0).contains(&(loan.left.secs() / HOUR_S)),
+            "{loan:?}"
+        );
         assert_eq!(loan.longest, Span::from_secs_f64(62.0 * HOUR_S));
         assert_eq!(course.loan(time(monday_s + 12.0 * HOUR_S)), None);
     }

@@ -5,7 +5,8 @@ use super::stream::Stream;
 use super::{DAY_ENDS_S, down, up};
 use crate::trace::Segment;
 
-/// The shortest outage, availability interval or spell, and suspension that traces show, in seconds.
+/// The shortest outage, availability interval or spell, and suspension that traces show, in
+/// seconds.
 const LEAST_OUTAGE_S: f64 = 60.0;
 const LEAST_UP_S: f64 = 20.0;
 const LEAST_SUSPENSION_S: f64 = 10.0;
@@ -30,21 +31,35 @@ impl<'m> Course<'m> {
         let lasting = Stream::new("host", seed, 0, host).lognormal(1.0, model.host_sigma);
         let mut power = Stream::new("power", seed, day, host);
         let scale = lasting * power.lognormal(1.0, model.host_day_sigma);
-        Course { model, power, owner: Stream::new("owner", seed, day, host), scale }
+        Course {
+            model,
+            power,
+            owner: Stream::new("owner", seed, day, host),
+            scale,
+        }
     }
 
-    /// The day, where all intervals are `day_scale` times as long as usual and a share `off` of the hosts is off.
+    /// The day, where all intervals are `day_scale` times as long as usual and a share `off` of the
+    /// hosts is off.
     pub(super) fn segments(mut self, day_scale: f64, off: f64) -> Vec<Segment> {
         self.scale *= day_scale;
         if self.power.chance(off) {
             return vec![down(0.0, DAY_ENDS_S)];
         }
-        let quiet = if self.owner.chance(self.model.active_share) { 1.0 } else { self.model.quiet_factor };
+        let quiet = if self.owner.chance(self.model.active_share) {
+            1.0
+        } else {
+            self.model.quiet_factor
+        };
         let mut segments = Vec::new();
         let mut now_s = 0.0;
         let mut is_up = self.power.chance(self.model.up_at_start);
         while now_s < DAY_ENDS_S {
-            let end_s = if is_up { self.failure_s(now_s) } else { self.return_s(now_s) };
+            let end_s = if is_up {
+                self.failure_s(now_s)
+            } else {
+                self.return_s(now_s)
+            };
             if is_up {
                 self.interval(now_s, end_s, quiet, &mut segments);
             } else {
@@ -62,16 +77,25 @@ impl<'m> Course<'m> {
         let length_s = if self.power.chance(model.short_share) {
             self.power.weibull(1.0, model.short_mean_s)
         } else {
-            self.power.weibull(model.long_shape, model.long_scale_s * self.scale)
+            self.power
+                .weibull(model.long_shape, model.long_scale_s * self.scale)
         };
         later(now_s, length_s, LEAST_UP_S, model.rhythm.failures)
     }
 
     /// When a host that went down at `now_s` comes up.
     fn return_s(&mut self, now_s: f64) -> f64 {
-        let (median, sigma) =
-            if self.power.chance(self.model.quick_share) { self.model.quick } else { self.model.slow };
-        later(now_s, self.power.lognormal(median, sigma), LEAST_OUTAGE_S, self.model.rhythm.returns)
+        let (median, sigma) = if self.power.chance(self.model.quick_share) {
+            self.model.quick
+        } else {
+            self.model.slow
+        };
+        later(
+            now_s,
+            self.power.lognormal(median, sigma),
+            LEAST_OUTAGE_S,
+            self.model.rhythm.returns,
+        )
     }
 
     /// Spells and suspensions in turns, from `now_s` to `end_s`.
@@ -86,7 +110,11 @@ impl<'m> Course<'m> {
                 let length_s = self.owner.lognormal(model.spell.0 * quiet, model.spell.1);
                 later(now_s, length_s, LEAST_UP_S, model.rhythm.owners)
             };
-            let cpu = if suspended { 0.0 } else { self.cpu(quiet > 1.0) };
+            let cpu = if suspended {
+                0.0
+            } else {
+                self.cpu(quiet > 1.0)
+            };
             segments.push(up(now_s, next_s.min(end_s), cpu));
             now_s = next_s;
             suspended = !suspended;
@@ -95,8 +123,16 @@ impl<'m> Course<'m> {
 
     /// What a spell leaves for tasks: nearly all, or what a busy owner leaves.
     fn cpu(&mut self, quiet: bool) -> f64 {
-        let partial = if quiet { self.model.partial.1 } else { self.model.partial.0 };
-        if self.owner.chance(partial) { self.owner.between(0.25, 0.9) } else { self.owner.between(0.97, 1.0) }
+        let partial = if quiet {
+            self.model.partial.1
+        } else {
+            self.model.partial.0
+        };
+        if self.owner.chance(partial) {
+            self.owner.between(0.25, 0.9)
+        } else {
+            self.owner.between(0.97, 1.0)
+        }
     }
 }
 
@@ -106,8 +142,8 @@ fn business(peak: f64) -> f64 {
     (angle(17.0).sin() - angle(9.0).sin()) / (angle(17.0) - angle(9.0))
 }
 
-/// When something ends that would take `length_s` from `now_s` on if its rate did not follow the time of day; at the
-/// earliest after `least_s`, at the latest with the day.
+/// When something ends that would take `length_s` from `now_s` on if its rate did not follow the
+/// time of day; at the earliest after `least_s`, at the latest with the day.
 fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64)) -> f64 {
     let mut at_s = now_s;
     let mut left_s = length_s.max(least_s);

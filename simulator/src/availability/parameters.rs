@@ -49,8 +49,8 @@ pub(super) struct Parameters {
     pub(super) rhythm: Rhythm,
 }
 
-/// How much the rates of failures, of returns and of owners rise and fall over the day, each as (amplitude, hour of its
-/// peak).
+/// How much the rates of failures, of returns and of owners rise and fall over the day, each as
+/// (amplitude, hour of its peak).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rhythm {
     pub(super) failures: (f64, f64),
@@ -59,12 +59,16 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    const NONE: Rhythm = Rhythm { failures: (0.0, 0.0), returns: (0.0, 0.0), owners: (0.0, 0.0) };
+    const NONE: Rhythm = Rhythm {
+        failures: (0.0, 0.0),
+        returns: (0.0, 0.0),
+        owners: (0.0, 0.0),
+    };
 }
 
-/// Calibrated to what the paper says of business hours: how often tasks fail (section 3.3), how far one day's intervals
-/// tell the next day's (section 4), how even the power is (section 5.2). The paper does not say the rest, which follows
-/// an independent model with the same aim.
+/// Calibrated to what the paper says of business hours: how often tasks fail (section 3.3), how far
+/// one day's intervals tell the next day's (section 4), how even the power is (section 5.2). The
+/// paper does not say the rest, which follows an independent model with the same aim.
 pub(super) const DEFAULT: Parameters = Parameters {
     seed: 0,
     short_share: 0.52,
@@ -86,13 +90,21 @@ pub(super) const DEFAULT: Parameters = Parameters {
     suspension: (130.0, 1.1),
     suspended_at_return: 0.27,
     partial: (0.19, 0.06),
-    rhythm: Rhythm { failures: (0.12, 14.0), returns: (0.25, 21.0), owners: (0.08, 12.0) },
+    rhythm: Rhythm {
+        failures: (0.12, 14.0),
+        returns: (0.25, 21.0),
+        owners: (0.08, 12.0),
+    },
 };
 
 /// The same law with other hosts and days.
-pub(super) const OTHER_SEED: Parameters = Parameters { seed: 0x6f74_6865_7273_6565, ..DEFAULT };
+pub(super) const OTHER_SEED: Parameters = Parameters {
+    seed: 0x6f74_6865_7273_6565,
+    ..DEFAULT
+};
 
-/// Hosts that are all alike and forget how long they have been up, so that no interval's age tells anything.
+/// Hosts that are all alike and forget how long they have been up, so that no interval's age tells
+/// anything.
 pub(super) const MEMORYLESS: Parameters = Parameters {
     short_share: 0.0,
     long_shape: 1.0,
@@ -104,17 +116,30 @@ pub(super) const MEMORYLESS: Parameters = Parameters {
     ..DEFAULT
 };
 
-/// Owners suspend tasks four times as often and for longer, a quarter of the time; three times as often they load the
-/// processor.
-pub(super) const HEAVY_SUSPENSION: Parameters =
-    Parameters { spell: (300.0, 1.1), suspension: (225.0, 1.1), partial: (0.57, 0.18), ..DEFAULT };
+/// Owners suspend tasks four times as often and for longer, a quarter of the time; three times as
+/// often they load the processor.
+pub(super) const HEAVY_SUSPENSION: Parameters = Parameters {
+    spell: (300.0, 1.1),
+    suspension: (225.0, 1.1),
+    partial: (0.57, 0.18),
+    ..DEFAULT
+};
 
 /// Hosts go down more than three times as often: every second task of 35 minutes fails.
-pub(super) const HEAVY_FAILURE: Parameters = Parameters { short_mean_s: 70.0, long_scale_s: 5_700.0, ..DEFAULT };
+pub(super) const HEAVY_FAILURE: Parameters = Parameters {
+    short_mean_s: 70.0,
+    long_scale_s: 5_700.0,
+    ..DEFAULT
+};
 
 /// As at night: hardly any owner, rare failures.
-pub(super) const QUIET: Parameters =
-    Parameters { short_share: 0.35, long_scale_s: 39_000.0, active_share: 0.1, rhythm: Rhythm::NONE, ..DEFAULT };
+pub(super) const QUIET: Parameters = Parameters {
+    short_share: 0.35,
+    long_scale_s: 39_000.0,
+    active_share: 0.1,
+    rhythm: Rhythm::NONE,
+    ..DEFAULT
+};
 
 impl Parameters {
     /// How long this day's intervals are against other days'.
@@ -124,7 +149,8 @@ impl Parameters {
 
     /// How many of the hosts are off this day.
     pub(super) fn off_today(&self, shared: &mut Stream) -> f64 {
-        let logit = (self.off_share / (1.0 - self.off_share)).ln() + self.off_sigma * shared.normal();
+        let logit =
+            (self.off_share / (1.0 - self.off_share)).ln() + self.off_sigma * shared.normal();
         (1.0 + (-logit).exp()).recip()
     }
 }

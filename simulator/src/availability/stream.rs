@@ -1,5 +1,6 @@
-//! Named streams of random numbers: each question about each host and day has its own, so that the answer does not depend
-//! on what else is drawn, and days can be made in any order. What is not here: what the numbers mean.
+//! Named streams of random numbers: each question about each host and day has its own, so that the
+//! answer does not depend on what else is drawn, and days can be made in any order. What is not
+//! here: what the numbers mean.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};

@@ -10,10 +10,13 @@ pub struct Calendar {
 impl Calendar {
     /// All of these are free from then on.
     pub fn new(from: f64, processors: u32) -> Self {
-        Self { steps: vec![(from, i64::from(processors))] }
+        Self {
+            steps: vec![(from, i64::from(processors))],
+        }
     }
 
-    /// The earliest time, not before `from`, from which on so many are free for so long. None where there are never so many.
+    /// The earliest time, not before `from`, from which on so many are free for so long. None where
+    /// there are never so many.
     pub fn earliest(&self, from: f64, processors: u32, length: f64) -> Option<f64> {
         let wanted = i64::from(processors);
         let mut since = None;
@@ -70,7 +73,9 @@ impl Calendar {
     fn cut(&mut self, time: f64) -> usize {
         let at = self.steps.partition_point(|step| step.0 < time);
         if self.steps.get(at).is_none_or(|step| step.0 > time) {
-            let free = at.checked_sub(1).map_or(self.steps[0].1, |before| self.steps[before].1);
+            let free = at
+                .checked_sub(1)
+                .map_or(self.steps[0].1, |before| self.steps[before].1);
             self.steps.insert(at, (time, free));
         }
         at
@@ -104,6 +109,12 @@ mod tests {
         assert_eq!(calendar, Calendar::new(0.0, 10));
         calendar.take(1.0, 5.0, 3);
         calendar.forget(3.0);
-        assert_eq!((calendar.earliest(3.0, 8, 1.0), calendar.earliest(3.0, 7, 1.0)), (Some(5.0), Some(3.0)));
+        assert_eq!(
+            (
+                calendar.earliest(3.0, 8, 1.0),
+                calendar.earliest(3.0, 7, 1.0)
+            ),
+            (Some(5.0), Some(3.0))
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! First come, first served, with conservative backfilling: every job has a reservation from its arrival on, and is only ever
-//! moved to an earlier one. What is not here: a reservation for the head alone (`easy`).
+//! First come, first served, with conservative backfilling: every job has a reservation from its
+//! arrival on, and is only ever moved to an earlier one. What is not here: a reservation for the
+//! head alone (`easy`).
 
 use super::calendar::Calendar;
 use super::job::{Job, Outcome, Stay};
@@ -22,9 +23,12 @@ struct World<'a> {
     outcome: Outcome,
 }
 
-/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again, with a new reservation.
+/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again,
+/// with a new reservation.
 pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
-    let mut arrivals: Vec<usize> = (0..jobs.len()).filter(|job| jobs[*job].processors <= processors).collect();
+    let mut arrivals: Vec<usize> = (0..jobs.len())
+        .filter(|job| jobs[*job].processors <= processors)
+        .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
     let mut arrivals = arrivals.into_iter().peekable();
     let mut world = World {
@@ -37,9 +41,19 @@ pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
         outcome: Outcome::new(jobs.len()),
     };
     loop {
-        let end = world.running.iter().map(|(stay, _)| stay.to).fold(f64::INFINITY, f64::min);
-        let start = world.reserved.iter().map(|reserved| reserved.start).fold(f64::INFINITY, f64::min);
-        let arrival = arrivals.peek().map_or(f64::INFINITY, |job| jobs[*job].submit);
+        let end = world
+            .running
+            .iter()
+            .map(|(stay, _)| stay.to)
+            .fold(f64::INFINITY, f64::min);
+        let start = world
+            .reserved
+            .iter()
+            .map(|reserved| reserved.start)
+            .fold(f64::INFINITY, f64::min);
+        let arrival = arrivals
+            .peek()
+            .map_or(f64::INFINITY, |job| jobs[*job].submit);
         world.now = end.min(start).min(arrival);
         if world.now.is_infinite() {
             return world.outcome;
@@ -61,8 +75,9 @@ impl World<'_> {
     /// Ends what ends now, and moves the others up if it was early.
     fn end(&mut self) {
         let now = self.now;
-        let (mut over, still): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.running).into_iter().partition(|(stay, _)| stay.to <= now);
+        let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|(stay, _)| stay.to <= now);
         self.running = still;
         over.sort_by_key(|(stay, _)| stay.job);
         let mut again = Vec::new();
@@ -84,15 +99,20 @@ impl World<'_> {
         }
     }
 
-    /// Moves every reservation to the earliest time that others leave, in their order. None comes to be later.
+    /// Moves every reservation to the earliest time that others leave, in their order. None comes
+    /// to be later.
     fn compress(&mut self) {
-        self.reserved.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.job.cmp(&b.job)));
+        self.reserved
+            .sort_by(|a, b| a.start.total_cmp(&b.start).then(a.job.cmp(&b.job)));
         for at in 0..self.reserved.len() {
             let Reservation { start, job } = self.reserved[at];
             let limit = self.limit(job);
             let processors = self.jobs[job].processors;
             self.calendar.give_back(start, start + limit, processors);
-            let earlier = self.calendar.earliest(self.now, processors, limit).unwrap_or(start);
+            let earlier = self
+                .calendar
+                .earliest(self.now, processors, limit)
+                .unwrap_or(start);
             self.calendar.take(earlier, earlier + limit, processors);
             self.reserved[at].start = earlier;
         }
@@ -110,14 +130,21 @@ impl World<'_> {
     /// Starts whose time has come.
     fn start(&mut self) {
         let now = self.now;
-        let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.reserved).into_iter().partition(|reserved| reserved.start <= now);
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reserved)
+            .into_iter()
+            .partition(|reserved| reserved.start <= now);
         self.reserved = later;
         for Reservation { job, .. } in due {
             let limit = self.limit(job);
             let processors = self.jobs[job].processors;
             let run = self.jobs[job].run;
-            let stay = Stay { job, from: now, to: now + run.min(limit), processors, done: run <= limit };
+            let stay = Stay {
+                job,
+                from: now,
+                to: now + run.min(limit),
+                processors,
+                done: run <= limit,
+            };
             self.running.push((stay, now + limit));
         }
     }

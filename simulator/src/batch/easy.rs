@@ -1,5 +1,6 @@
-//! First come, first served, with EASY backfilling: only the head of the queue has a reservation, and others may pass it
-//! if they do not delay it. What is not here: reservations for all (`conservative`).
+//! First come, first served, with EASY backfilling: only the head of the queue has a reservation,
+//! and others may pass it if they do not delay it. What is not here: reservations for all
+//! (`conservative`).
 
 use super::job::{Job, Outcome, Stay};
 
@@ -21,9 +22,12 @@ struct World<'a> {
     outcome: Outcome,
 }
 
-/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again, at the queue's end.
+/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again,
+/// at the queue's end.
 pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
-    let mut arrivals: Vec<usize> = (0..jobs.len()).filter(|job| jobs[*job].processors <= processors).collect();
+    let mut arrivals: Vec<usize> = (0..jobs.len())
+        .filter(|job| jobs[*job].processors <= processors)
+        .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
     let mut arrivals = arrivals.into_iter().peekable();
     let mut world = World {
@@ -36,8 +40,14 @@ pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
         outcome: Outcome::new(jobs.len()),
     };
     loop {
-        let end = world.running.iter().map(|running| running.stay.to).fold(f64::INFINITY, f64::min);
-        let arrival = arrivals.peek().map_or(f64::INFINITY, |job| jobs[*job].submit);
+        let end = world
+            .running
+            .iter()
+            .map(|running| running.stay.to)
+            .fold(f64::INFINITY, f64::min);
+        let arrival = arrivals
+            .peek()
+            .map_or(f64::INFINITY, |job| jobs[*job].submit);
         world.now = end.min(arrival);
         if world.now.is_infinite() {
             return world.outcome;
@@ -54,8 +64,9 @@ impl World<'_> {
     /// Ends what ends now.
     fn end(&mut self) {
         let now = self.now;
-        let (mut over, still): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.running).into_iter().partition(|running| running.stay.to <= now);
+        let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|running| running.stay.to <= now);
         self.running = still;
         over.sort_by_key(|running| running.stay.job);
         for Running { stay, .. } in over {
@@ -80,7 +91,9 @@ impl World<'_> {
         for job in self.queue.drain(..ahead).collect::<Vec<_>>() {
             self.run(job);
         }
-        let Some(head) = self.queue.first().copied() else { return };
+        let Some(head) = self.queue.first().copied() else {
+            return;
+        };
         let (shadow, mut spare) = self.reservation(head);
         let mut at = 1;
         while at < self.queue.len() && self.free > 0 {
@@ -97,10 +110,14 @@ impl World<'_> {
         }
     }
 
-    /// When the head of the queue can start at the latest, and how many processors it leaves free then.
+    /// When the head of the queue can start at the latest, and how many processors it leaves free
+    /// then.
     fn reservation(&self, head: usize) -> (f64, u32) {
-        let mut ends: Vec<(f64, u32)> =
-            self.running.iter().map(|running| (running.until, running.stay.processors)).collect();
+        let mut ends: Vec<(f64, u32)> = self
+            .running
+            .iter()
+            .map(|running| (running.until, running.stay.processors))
+            .collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let wanted = self.jobs[head].processors;
         let mut free = self.free;
@@ -116,10 +133,21 @@ impl World<'_> {
     }
 
     fn run(&mut self, job: usize) {
-        let Job { processors, run, .. } = self.jobs[job];
+        let Job {
+            processors, run, ..
+        } = self.jobs[job];
         let limit = self.jobs[job].limit(self.killed[job]);
         self.free -= processors;
-        let stay = Stay { job, from: self.now, to: self.now + run.min(limit), processors, done: run <= limit };
-        self.running.push(Running { stay, until: self.now + limit });
+        let stay = Stay {
+            job,
+            from: self.now,
+            to: self.now + run.min(limit),
+            processors,
+            done: run <= limit,
+        };
+        self.running.push(Running {
+            stay,
+            until: self.now + limit,
+        });
     }
 }

@@ -1,6 +1,6 @@
-//! First come, first served, for jobs that run on any number of processors: the head of the queue asks the scheduler's rule
-//! (`scheduler::policy::width`) whether it starts or holds out, and nobody passes it. What is not here: any such rule, and what
-//! is made of the outcome.
+//! First come, first served, for jobs that run on any number of processors: the head of the queue
+//! asks the scheduler's rule (`scheduler::policy::width`) whether it starts or holds out, and
+//! nobody passes it. What is not here: any such rule, and what is made of the outcome.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,8 @@ pub struct Arrival {
 pub enum Waits<'a> {
     /// The predictors, with this law of lifetimes.
     Predicted(&'a (dyn Lifetime + Sync)),
-    /// The truth, which only a simulator knows: nobody passes the head, so it follows from the running jobs' ends.
+    /// The truth, which only a simulator knows: nobody passes the head, so it follows from the
+    /// running jobs' ends.
     Known,
 }
 
@@ -70,7 +71,8 @@ pub struct Elastic<'a> {
     free: u32,
     queue: VecDeque<usize>,
     running: Vec<Kept>,
-    /// How many processors were free when the head first decided, what it holds out for, and what it was told.
+    /// How many processors were free when the head first decided, what it holds out for, and what
+    /// it was told.
     offered: Option<u32>,
     held: Option<Holdout>,
     pending: Pending,
@@ -93,9 +95,10 @@ impl<'a> Elastic<'a> {
         }
     }
 
-    /// Runs until every job has started: every stay, by its start. `bias` learns from predictions that can be judged. `deciding`
-    /// sees the machine whenever a head is about to decide for the first time; `told` hears of every prediction by which one
-    /// held out, the first time that it did for so many processors.
+    /// Runs until every job has started: every stay, by its start. `bias` learns from predictions
+    /// that can be judged. `deciding` sees the machine whenever a head is about to decide for the
+    /// first time; `told` hears of every prediction by which one held out, the first time that it
+    /// did for so many processors.
     pub fn run(
         mut self,
         ruled: &Ruled<'_>,
@@ -124,8 +127,8 @@ impl<'a> Elastic<'a> {
         kept
     }
 
-    /// What would become of the head, which is about to decide, if it alone followed this rule: its stay. None where it
-    /// would never start.
+    /// What would become of the head, which is about to decide, if it alone followed this rule: its
+    /// stay. None where it would never start.
     pub fn what_if(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<Kept> {
         let mut fork = self.clone();
         let mut bias = *bias;
@@ -155,8 +158,15 @@ impl<'a> Elastic<'a> {
 
     /// Goes on to what happens next. False once nothing can.
     fn advance(&mut self) -> bool {
-        let arrival_s = self.arrivals.get(self.next).map_or(f64::INFINITY, |arrival| arrival.submit_s);
-        let end_s = self.running.iter().map(|kept| kept.to_s).fold(f64::INFINITY, f64::min);
+        let arrival_s = self
+            .arrivals
+            .get(self.next)
+            .map_or(f64::INFINITY, |arrival| arrival.submit_s);
+        let end_s = self
+            .running
+            .iter()
+            .map(|kept| kept.to_s)
+            .fold(f64::INFINITY, f64::min);
         let prompt_s = self.held.map_or(f64::INFINITY, |held| held.until_s);
         let next_s = arrival_s.min(end_s).min(prompt_s);
         if next_s.is_infinite() || (self.queue.is_empty() && arrival_s.is_infinite()) {
@@ -164,10 +174,19 @@ impl<'a> Elastic<'a> {
         }
         self.now_s = self.now_s.max(next_s);
         let now_s = self.now_s;
-        let freed: u32 = self.running.iter().filter(|kept| kept.to_s <= now_s).map(|kept| kept.hosts).sum();
+        let freed: u32 = self
+            .running
+            .iter()
+            .filter(|kept| kept.to_s <= now_s)
+            .map(|kept| kept.hosts)
+            .sum();
         self.running.retain(|kept| kept.to_s > now_s);
         self.free += freed;
-        while self.arrivals.get(self.next).is_some_and(|arrival| arrival.submit_s <= now_s) {
+        while self
+            .arrivals
+            .get(self.next)
+            .is_some_and(|arrival| arrival.submit_s <= now_s)
+        {
             self.queue.push_back(self.next);
             self.next += 1;
         }
@@ -177,7 +196,8 @@ impl<'a> Elastic<'a> {
     /// Compares with what came what can be compared now.
     fn judge(&mut self, bias: &mut Bias) {
         let came = self.pending.came(self.free, self.now_s);
-        came.into_iter().for_each(|(predicted_s, came_s)| bias.observe(predicted_s, came_s));
+        came.into_iter()
+            .for_each(|(predicted_s, came_s)| bias.observe(predicted_s, came_s));
     }
 
     fn choose(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<Choice> {
@@ -193,12 +213,20 @@ impl<'a> Elastic<'a> {
             bias,
         };
         match ruled.waits {
-            Waits::Known => ruled.width.choose(&asked, &|least, most| self.known_s(least, most)),
+            Waits::Known => ruled
+                .width
+                .choose(&asked, &|least, most| self.known_s(least, most)),
             Waits::Predicted(law) => {
                 let units = self.running.iter();
-                let units = units.map(|kept| Unit { hosts: kept.hosts, age_s: self.now_s - kept.from_s, law });
+                let units = units.map(|kept| Unit {
+                    hosts: kept.hosts,
+                    age_s: self.now_s - kept.from_s,
+                    law,
+                });
                 let machine = Machine::new(self.free, units.collect());
-                ruled.width.choose(&asked, &|least, most| machine.waits_s(least, most))
+                ruled
+                    .width
+                    .choose(&asked, &|least, most| machine.waits_s(least, most))
             }
         }
     }
@@ -223,9 +251,17 @@ impl<'a> Elastic<'a> {
 
     fn hold(&mut self, held: Holdout, told: &mut dyn FnMut(Told)) {
         if self.pending.told(held.hosts, held.predicted_s, self.now_s)
-            && let Some(came_s) = self.known_s(held.hosts, held.hosts).first().copied().flatten()
+            && let Some(came_s) = self
+                .known_s(held.hosts, held.hosts)
+                .first()
+                .copied()
+                .flatten()
         {
-            told(Told { expected_s: held.expected_s, predicted_s: held.predicted_s, came_s });
+            told(Told {
+                expected_s: held.expected_s,
+                predicted_s: held.predicted_s,
+                came_s,
+            });
         }
         self.held = Some(held);
     }
@@ -234,7 +270,13 @@ impl<'a> Elastic<'a> {
         let job = self.queue.pop_front()?;
         let to_s = self.now_s + self.arrivals[job].job.run_s(hosts);
         let offered = self.offered.take().unwrap_or(self.free);
-        let kept = Kept { job, from_s: self.now_s, to_s, hosts, offered };
+        let kept = Kept {
+            job,
+            from_s: self.now_s,
+            to_s,
+            hosts,
+            offered,
+        };
         self.free -= hosts;
         self.running.push(kept);
         self.held = None;
@@ -252,53 +294,111 @@ mod tests {
 
     fn arrival(submit_s: f64, work_s: f64, parallelism: f64) -> Arrival {
         let speedup = Speedup::new(parallelism, 0.0).unwrap();
-        Arrival { submit_s, job: Malleable { work_s, speedup } }
+        Arrival {
+            submit_s,
+            job: Malleable { work_s, speedup },
+        }
     }
 
     fn stays(arrivals: &[Arrival], ruled: Ruled<'_>) -> Vec<(f64, f64, u32)> {
-        let kept = Elastic::new(arrivals, 10).run(&ruled, &mut Bias::default(), &mut |_| (), &mut |_| ());
-        kept.iter().map(|kept| (kept.from_s, kept.to_s, kept.hosts)).collect()
+        let kept =
+            Elastic::new(arrivals, 10).run(&ruled, &mut Bias::default(), &mut |_| (), &mut |_| ());
+        kept.iter()
+            .map(|kept| (kept.from_s, kept.to_s, kept.hosts))
+            .collect()
     }
 
-    const OPTIMAL: Ruled<'_> = Ruled { width: Width::Soonest(Soonest::PLAIN), waits: Waits::Known };
+    const OPTIMAL: Ruled<'_> = Ruled {
+        width: Width::Soonest(Soonest::PLAIN),
+        waits: Waits::Known,
+    };
 
     #[test]
     fn who_takes_what_there_is_runs_long_and_who_knows_waits() {
         // Eight processors are busy until 10; then 100 s of work for ten.
         let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0)];
-        let taken = stays(&jobs, Ruled { width: Width::Average, ..OPTIMAL });
+        let taken = stays(
+            &jobs,
+            Ruled {
+                width: Width::Average,
+                ..OPTIMAL
+            },
+        );
         assert_eq!(taken, [(0.0, 10.0, 8), (1.0, 51.0, 2)]);
         assert_eq!(stays(&jobs, OPTIMAL), [(0.0, 10.0, 8), (10.0, 20.0, 10)]);
         // Predictions that are much too long keep it from waiting.
         let law = UniformLog::between(7.0, 14.0).unwrap();
-        assert_eq!(stays(&jobs, Ruled { waits: Waits::Predicted(&law), ..OPTIMAL }), taken);
+        assert_eq!(
+            stays(
+                &jobs,
+                Ruled {
+                    waits: Waits::Predicted(&law),
+                    ..OPTIMAL
+                }
+            ),
+            taken
+        );
     }
 
     #[test]
     fn who_is_patient_waits_for_a_part_of_what_it_would_save() {
         let jobs = [arrival(0.0, 800.0, 8.0), arrival(1.0, 100.0, 10.0)];
-        let patient = Ruled { width: Width::Patient { k: 0.2 }, ..OPTIMAL };
+        let patient = Ruled {
+            width: Width::Patient { k: 0.2 },
+            ..OPTIMAL
+        };
         // 50 s or 10 s: it waits for 8 s, in vain.
         assert_eq!(stays(&jobs, patient)[1], (9.0, 59.0, 2));
     }
 
     #[test]
     fn nobody_passes_the_head() {
-        let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0), arrival(2.0, 1.0, 1.0)];
+        let jobs = [
+            arrival(0.0, 80.0, 8.0),
+            arrival(1.0, 100.0, 10.0),
+            arrival(2.0, 1.0, 1.0),
+        ];
         assert_eq!(stays(&jobs, OPTIMAL)[2], (20.0, 21.0, 1));
         // Unless its waiting is priced: then the head does not wait.
-        let priced = Width::Soonest(Soonest { price: 10.0, ..Soonest::PLAIN });
-        let jobs = [jobs[0], Arrival { submit_s: 0.5, ..jobs[1] }, Arrival { submit_s: 0.5, ..jobs[2] }];
-        assert_eq!(stays(&jobs, Ruled { width: priced, ..OPTIMAL })[1].0, 0.5);
+        let priced = Width::Soonest(Soonest {
+            price: 10.0,
+            ..Soonest::PLAIN
+        });
+        let jobs = [
+            jobs[0],
+            Arrival {
+                submit_s: 0.5,
+                ..jobs[1]
+            },
+            Arrival {
+                submit_s: 0.5,
+                ..jobs[2]
+            },
+        ];
+        assert_eq!(
+            stays(
+                &jobs,
+                Ruled {
+                    width: priced,
+                    ..OPTIMAL
+                }
+            )[1]
+            .0,
+            0.5
+        );
     }
 
     #[test]
     fn what_would_be_changes_nothing() {
         let jobs = [arrival(0.0, 80.0, 8.0), arrival(1.0, 100.0, 10.0)];
         let mut seen = Vec::new();
-        let average = Ruled { width: Width::Average, ..OPTIMAL };
+        let average = Ruled {
+            width: Width::Average,
+            ..OPTIMAL
+        };
         let mut look = |world: &Elastic<'_>| seen.extend(world.what_if(&OPTIMAL, &Bias::default()));
-        let kept = Elastic::new(&jobs, 10).run(&average, &mut Bias::default(), &mut look, &mut |_| ());
+        let kept =
+            Elastic::new(&jobs, 10).run(&average, &mut Bias::default(), &mut look, &mut |_| ());
         assert_eq!((seen[1].from_s, seen[1].to_s), (10.0, 20.0));
         assert_eq!((kept[1].from_s, kept[1].to_s), (1.0, 51.0));
     }

@@ -1,5 +1,6 @@
-//! Waits of a real log, predicted when each job was submitted from what was known then: the scheduler's predictor beside an
-//! average of the last waits and one of all. What is not here: the predictor (`scheduler::malleable`).
+//! Waits of a real log, predicted when each job was submitted from what was known then: the
+//! scheduler's predictor beside an average of the last waits and one of all. What is not here: the
+//! predictor (`scheduler::malleable`).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,7 +17,8 @@ const LAST: usize = 10;
 pub const HELD: f64 = 0.8;
 /// The laws of all programs together are made anew after so many more runs.
 const FRESH: u64 = 50;
-/// Nobody's wait is predicted from behind more jobs than this: their hosts count, their ends do not.
+/// Nobody's wait is predicted from behind more jobs than this: their hosts count, their ends do
+/// not.
 const QUEUE: usize = 64;
 
 /// How one way to predict did.
@@ -37,15 +39,24 @@ pub struct Way {
 }
 
 impl Way {
-    /// Of pairs of what was predicted and what came, so many of which lay within their intervals, and how wide these were; all
-    /// in seconds. None of no pairs.
-    pub fn of(name: &'static str, pairs: Vec<(f64, f64)>, held: usize, mut widths_s: Vec<f64>) -> Option<Self> {
+    /// Of pairs of what was predicted and what came, so many of which lay within their intervals,
+    /// and how wide these were; all in seconds. None of no pairs.
+    pub fn of(
+        name: &'static str,
+        pairs: Vec<(f64, f64)>,
+        held: usize,
+        mut widths_s: Vec<f64>,
+    ) -> Option<Self> {
         let accuracy = Accuracy::of(&pairs)?;
         widths_s.sort_by(f64::total_cmp);
         Some(Self {
             name,
             accuracy,
-            mean_error_s: mean(pairs.iter().map(|(predicted, came)| (came - predicted).abs())),
+            mean_error_s: mean(
+                pairs
+                    .iter()
+                    .map(|(predicted, came)| (came - predicted).abs()),
+            ),
             coverage: held as f64 / pairs.len() as f64,
             median_width_s: widths_s.get(widths_s.len() / 2).copied().unwrap_or(0.0),
             pairs,
@@ -81,33 +92,63 @@ impl One {
     fn of(record: &Record, processors: u32) -> Option<Self> {
         let wait_s = record.wait_s?;
         let run_s = record.run_s.filter(|run_s| *run_s > 0.0)?;
-        let hosts = record.processors.or(record.requested).filter(|hosts| (1..=processors).contains(hosts))?;
+        let hosts = record
+            .processors
+            .or(record.requested)
+            .filter(|hosts| (1..=processors).contains(hosts))?;
         let start_s = record.submit_s + wait_s;
-        let limit_s = record.requested_s.filter(|limit_s| *limit_s > 0.0).unwrap_or(f64::INFINITY);
+        let limit_s = record
+            .requested_s
+            .filter(|limit_s| *limit_s > 0.0)
+            .unwrap_or(f64::INFINITY);
         let user = record.user.unwrap_or(u64::MAX);
-        Some(One { submit_s: record.submit_s, start_s, end_s: start_s + run_s, hosts, limit_s, user })
+        Some(One {
+            submit_s: record.submit_s,
+            start_s,
+            end_s: start_s + run_s,
+            hosts,
+            limit_s,
+            user,
+        })
     }
 }
 
-/// Predicts every wait of a log, in its order, from what had ended by then. The first half of the jobs only teaches, the
-/// second half is judged.
+/// Predicts every wait of a log, in its order, from what had ended by then. The first half of the
+/// jobs only teaches, the second half is judged.
 pub fn foretell(log: &Log) -> Foretold {
     let processors = log.processors.unwrap_or(PROCESSORS);
-    let mut jobs: Vec<One> = log.records.iter().filter_map(|record| One::of(record, processors)).collect();
+    let mut jobs: Vec<One> = log
+        .records
+        .iter()
+        .filter_map(|record| One::of(record, processors))
+        .collect();
     jobs.sort_by(|a, b| a.submit_s.total_cmp(&b.submit_s));
     let mut known = Known::new(&jobs, processors);
     let mut ways = ["deskgrid", "last 10 waits", "all waits"].map(Kept::new);
     let taught = jobs.len() / 2;
     for (number, job) in jobs.iter().enumerate() {
         known.until(job.submit_s, &mut ways);
-        let raw_s = [known.predicted_s(number), mean(known.last.iter().copied()), known.sum_s / known.count.max(1.0)];
+        let raw_s = [
+            known.predicted_s(number),
+            mean(known.last.iter().copied()),
+            known.sum_s / known.count.max(1.0),
+        ];
         for (way, raw_s) in ways.iter_mut().zip(raw_s) {
-            way.predict(number, raw_s, (number >= taught).then_some(job.start_s - job.submit_s));
+            way.predict(
+                number,
+                raw_s,
+                (number >= taught).then_some(job.start_s - job.submit_s),
+            );
         }
         known.submitted(number);
     }
     let judged = jobs.len() - taught;
-    Foretold { taught, judged, processors, ways: ways.into_iter().filter_map(Kept::close).collect() }
+    Foretold {
+        taught,
+        judged,
+        processors,
+        ways: ways.into_iter().filter_map(Kept::close).collect(),
+    }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
@@ -131,7 +172,14 @@ impl Kept {
         let raw_s = BTreeMap::new();
         let pairs = Vec::new();
         let widths_s = Vec::new();
-        Kept { name, margin: Margin::default(), raw_s, pairs, held: 0, widths_s }
+        Kept {
+            name,
+            margin: Margin::default(),
+            raw_s,
+            pairs,
+            held: 0,
+            widths_s,
+        }
     }
 
     fn predict(&mut self, job: usize, raw_s: f64, came_s: Option<f64>) {
@@ -144,7 +192,11 @@ impl Kept {
         self.held += usize::from((low_s.floor()..=high_s.ceil()).contains(&came_s));
         self.widths_s.push(high_s - low_s);
         // Averages are judged as they are.
-        let used_s = if self.name == "deskgrid" { edge(0.5) } else { raw_s };
+        let used_s = if self.name == "deskgrid" {
+            edge(0.5)
+        } else {
+            raw_s
+        };
         self.pairs.push((used_s, came_s));
     }
 
@@ -184,13 +236,27 @@ impl<'a> Known<'a> {
         let queue = VecDeque::new();
         let running = Vec::new();
         let users = BTreeMap::new();
-        Known { jobs, processors, lives, pooled, pooled_at: 0, users, queue, running, last, sum_s: 0.0, count: 0.0 }
+        Known {
+            jobs,
+            processors,
+            lives,
+            pooled,
+            pooled_at: 0,
+            users,
+            queue,
+            running,
+            last,
+            sum_s: 0.0,
+            count: 0.0,
+        }
     }
 
     /// Hears of everything that started and ended by then.
     fn until(&mut self, now_s: f64, ways: &mut [Kept]) {
-        let (started, waiting): (Vec<usize>, Vec<usize>) =
-            self.queue.iter().partition(|job| self.jobs[**job].start_s <= now_s);
+        let (started, waiting): (Vec<usize>, Vec<usize>) = self
+            .queue
+            .iter()
+            .partition(|job| self.jobs[**job].start_s <= now_s);
         self.queue = waiting.into();
         for job in started {
             let came_s = self.jobs[job].start_s - self.jobs[job].submit_s;
@@ -203,12 +269,20 @@ impl<'a> Known<'a> {
             self.count = self.count + 1.0;
             self.running.push(job);
         }
-        let (ended, running): (Vec<usize>, Vec<usize>) =
-            self.running.iter().partition(|job| self.jobs[**job].end_s <= now_s);
+        let (ended, running): (Vec<usize>, Vec<usize>) = self
+            .running
+            .iter()
+            .partition(|job| self.jobs[**job].end_s <= now_s);
         self.running = running;
         for job in ended {
-            let One { start_s, end_s, user, .. } = self.jobs[job];
-            self.lives.observe(&user.to_string(), Run::done(end_s - start_s));
+            let One {
+                start_s,
+                end_s,
+                user,
+                ..
+            } = self.jobs[job];
+            self.lives
+                .observe(&user.to_string(), Run::done(end_s - start_s));
             self.users.remove(&user);
         }
         if self.lives.observed() >= self.pooled_at + FRESH {
@@ -229,7 +303,12 @@ impl<'a> Known<'a> {
         let free = self.processors.saturating_sub(used);
         let ahead = self.queue.iter().copied().take(QUEUE).chain([job]);
         let ahead: Vec<usize> = ahead.collect();
-        let need: u32 = self.queue.iter().chain([&job]).map(|job| self.jobs[*job].hosts).sum();
+        let need: u32 = self
+            .queue
+            .iter()
+            .chain([&job])
+            .map(|job| self.jobs[*job].hosts)
+            .sum();
         if need <= free {
             return 0.0;
         }
@@ -240,18 +319,40 @@ impl<'a> Known<'a> {
         }
         let within = |job: &usize| {
             let One { limit_s, user, .. } = self.jobs[*job];
-            Some(Within { law: self.users.get(&user)?, limit_s })
+            Some(Within {
+                law: self.users.get(&user)?,
+                limit_s,
+            })
         };
-        let running: Vec<(usize, Within<'_>)> =
-            self.running.iter().filter_map(|job| Some((*job, within(job)?))).collect();
-        let waiting: Vec<(usize, Within<'_>)> = ahead.iter().filter_map(|job| Some((*job, within(job)?))).collect();
+        let running: Vec<(usize, Within<'_>)> = self
+            .running
+            .iter()
+            .filter_map(|job| Some((*job, within(job)?)))
+            .collect();
+        let waiting: Vec<(usize, Within<'_>)> = ahead
+            .iter()
+            .filter_map(|job| Some((*job, within(job)?)))
+            .collect();
         let units: Vec<Unit<'_>> = running
             .iter()
-            .map(|(job, law)| Unit { hosts: self.jobs[*job].hosts, age_s: now_s - self.jobs[*job].start_s, law })
+            .map(|(job, law)| Unit {
+                hosts: self.jobs[*job].hosts,
+                age_s: now_s - self.jobs[*job].start_s,
+                law,
+            })
             .collect();
-        let queue: Vec<Waiting<'_>> =
-            waiting.iter().map(|(job, law)| Waiting { hosts: self.jobs[*job].hosts, law }).collect();
-        starts_s(free, &units, &queue).last().copied().flatten().unwrap_or(0.0)
+        let queue: Vec<Waiting<'_>> = waiting
+            .iter()
+            .map(|(job, law)| Waiting {
+                hosts: self.jobs[*job].hosts,
+                law,
+            })
+            .collect();
+        starts_s(free, &units, &queue)
+            .last()
+            .copied()
+            .flatten()
+            .unwrap_or(0.0)
     }
 }
 
@@ -259,7 +360,8 @@ impl<'a> Known<'a> {
 mod tests {
     use super::*;
 
-    /// A machine of ten processors on which every job takes all of them for about a minute, one after the other.
+    /// A machine of ten processors on which every job takes all of them for about a minute, one
+    /// after the other.
     fn log(count: u32) -> Log {
         let mut free_s: f64 = 0.0;
         let record = |job: u32| {
@@ -280,16 +382,27 @@ mod tests {
                 executable: None,
             }
         };
-        Log { processors: Some(10), records: (1..=count).map(record).collect() }
+        Log {
+            processors: Some(10),
+            records: (1..=count).map(record).collect(),
+        }
     }
 
     #[test]
     fn waits_that_follow_from_the_queue_are_predicted_and_averages_are_not() {
         let found = foretell(&log(600));
-        assert_eq!((found.taught, found.judged, found.ways.len()), (300, 300, 3));
-        let [ours, last, all] = &found.ways[..] else { panic!("three ways") };
+        assert_eq!(
+            (found.taught, found.judged, found.ways.len()),
+            (300, 300, 3)
+        );
+        let [ours, last, all] = &found.ways[..] else {
+            panic!("three ways")
+        };
         let error_s = |way: &Way| way.accuracy.median_error_s;
-        assert!(error_s(ours) < 0.5 * error_s(last).min(error_s(all)), "{found:?}");
+        assert!(
+            error_s(ours) < 0.5 * error_s(last).min(error_s(all)),
+            "{found:?}"
+        );
         assert!((ours.coverage - HELD).abs() < 0.12, "{}", ours.coverage);
     }
 }

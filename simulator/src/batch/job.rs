@@ -6,7 +6,8 @@ use scheduler::reservation::limit_after;
 
 use super::table::Tabulated;
 
-/// A job that holds its processors together from its start to its end. Times are in one unit, the same for all.
+/// A job that holds its processors together from its start to its end. Times are in one unit, the
+/// same for all.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// When it is submitted.
@@ -15,7 +16,8 @@ pub struct Job {
     pub processors: u32,
     /// How long it runs, whenever it runs.
     pub run: f64,
-    /// How long it asks for: first, and after each time that it was killed. Beyond the last, requests double.
+    /// How long it asks for: first, and after each time that it was killed. Beyond the last,
+    /// requests double.
     pub limits: Arc<[f64]>,
     /// The law of its run time, as far as anybody knows one.
     pub law: Option<Arc<Tabulated>>,
@@ -54,7 +56,10 @@ pub struct Outcome {
 
 impl Outcome {
     pub(super) fn new(jobs: usize) -> Self {
-        Self { ends: vec![f64::NAN; jobs], stays: Vec::new() }
+        Self {
+            ends: vec![f64::NAN; jobs],
+            stays: Vec::new(),
+        }
     }
 
     pub(super) fn left(&mut self, stay: Stay) {
@@ -74,23 +79,32 @@ impl Outcome {
         self.ends.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The part of what all processors could do until the last job was done that went into jobs which were done.
+    /// The part of what all processors could do until the last job was done that went into jobs
+    /// which were done.
     pub fn utilisation(&self, jobs: &[Job], processors: u32) -> f64 {
-        let work: f64 = jobs.iter().map(|job| f64::from(job.processors) * job.run).sum();
+        let work: f64 = jobs
+            .iter()
+            .map(|job| f64::from(job.processors) * job.run)
+            .sum();
         work / (f64::from(processors) * self.end())
     }
 
     /// The mean time from submission to end.
     pub fn response(&self, jobs: &[Job]) -> f64 {
-        let flows = jobs.iter().zip(&self.ends).map(|(job, end)| end - job.submit);
+        let flows = jobs
+            .iter()
+            .zip(&self.ends)
+            .map(|(job, end)| end - job.submit);
         flows.sum::<f64>() / jobs.len().max(1) as f64
     }
 
-    /// The mean of the time from submission to end by the run time, where runs below `bound` count as that long, and no
-    /// slowdown is below 1.
+    /// The mean of the time from submission to end by the run time, where runs below `bound` count
+    /// as that long, and no slowdown is below 1.
     pub fn bounded_slowdown(&self, jobs: &[Job], bound: f64) -> f64 {
-        let slowdowns =
-            jobs.iter().zip(&self.ends).map(|(job, end)| ((end - job.submit) / job.run.max(bound)).max(1.0));
+        let slowdowns = jobs
+            .iter()
+            .zip(&self.ends)
+            .map(|(job, end)| ((end - job.submit) / job.run.max(bound)).max(1.0));
         slowdowns.sum::<f64>() / jobs.len().max(1) as f64
     }
 }

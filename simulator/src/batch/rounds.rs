@@ -1,7 +1,8 @@
-//! The paper's greedy heuristic (section 4.3): jobs are planned in rounds, the largest requests first, each at the earliest time
-//! that the calendar of the round's requests leaves; who is killed comes again in the next round. What a job does not need
-//! of its request is a gap, into which others may be backfilled. What is not here: moving all requests up when a job ends
-//! early (`conservative`).
+//! The paper's greedy heuristic (section 4.3): jobs are planned in rounds, the largest requests
+//! first, each at the earliest time that the calendar of the round's requests leaves; who is killed
+//! comes again in the next round. What a job does not need of its request is a gap, into which
+//! others may be backfilled. What is not here: moving all requests up when a job ends early
+//! (`conservative`).
 
 use scheduler::reservation::{self, Candidate, Gap};
 
@@ -16,7 +17,8 @@ pub enum Backfill {
     Nothing,
     /// Jobs whose requests fit.
     Fitting,
-    /// If no request fits, the job that is expected to make the most of the gap, killed at the gap's end.
+    /// If no request fits, the job that is expected to make the most of the gap, killed at the
+    /// gap's end.
     Speculative,
 }
 
@@ -58,7 +60,9 @@ struct World<'a> {
 
 /// What becomes of these jobs on so many processors.
 pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
-    let mut arrivals: Vec<usize> = (0..jobs.len()).filter(|job| jobs[*job].processors <= processors).collect();
+    let mut arrivals: Vec<usize> = (0..jobs.len())
+        .filter(|job| jobs[*job].processors <= processors)
+        .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
     let mut arrivals = arrivals.into_iter().peekable();
     let mut world = World {
@@ -73,7 +77,9 @@ pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
         outcome: Outcome::new(jobs.len()),
     };
     loop {
-        let arrival = arrivals.peek().map_or(f64::INFINITY, |job| jobs[*job].submit);
+        let arrival = arrivals
+            .peek()
+            .map_or(f64::INFINITY, |job| jobs[*job].submit);
         if world.planned.is_empty() && world.running.is_empty() {
             if world.waiting.is_empty() {
                 if arrival.is_infinite() {
@@ -111,7 +117,8 @@ impl World<'_> {
     /// When the next job ends or begins.
     fn next(&self) -> f64 {
         let ends = self.running.iter().map(|running| running.stay.to);
-        ends.chain(self.planned.iter().map(|planned| planned.start)).fold(f64::INFINITY, f64::min)
+        ends.chain(self.planned.iter().map(|planned| planned.start))
+            .fold(f64::INFINITY, f64::min)
     }
 
     /// Begins a round with all that wait.
@@ -132,11 +139,15 @@ impl World<'_> {
     /// Ends what ends now.
     fn end(&mut self) {
         let now = self.now;
-        let (mut over, still): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.running).into_iter().partition(|running| running.stay.to <= now);
+        let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
+            .into_iter()
+            .partition(|running| running.stay.to <= now);
         self.running = still;
         over.sort_by_key(|running| running.stay.job);
-        for Running { stay, speculative, .. } in over {
+        for Running {
+            stay, speculative, ..
+        } in over
+        {
             self.outcome.left(stay);
             let past = &mut self.past[stay.job];
             past.trying = false;
@@ -158,8 +169,9 @@ impl World<'_> {
     /// Begins what is planned for now.
     fn begin(&mut self) {
         let now = self.now;
-        let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.planned).into_iter().partition(|planned| planned.start <= now);
+        let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.planned)
+            .into_iter()
+            .partition(|planned| planned.start <= now);
         self.planned = later;
         for Planned { job, .. } in due {
             self.run(job);
@@ -170,29 +182,57 @@ impl World<'_> {
     fn run(&mut self, job: usize) {
         let limit = self.limit(job);
         let run = self.jobs[job].run;
-        self.occupy(job, self.now + run.min(limit), self.now + limit, run <= limit);
+        self.occupy(
+            job,
+            self.now + run.min(limit),
+            self.now + limit,
+            run <= limit,
+        );
     }
 
     /// Gives a job a gap that ends then.
     fn attempt(&mut self, job: usize, until: f64) {
-        // The gap's end itself, not now and its length: what is rounded up would run into whoever comes next.
+        // The gap's end itself, not now and its length: what is rounded up would run into whoever
+        // comes next.
         let end = self.now + self.jobs[job].run;
         self.past[job].trying = true;
         self.occupy(job, end.min(until), until, end <= until);
     }
 
     fn occupy(&mut self, job: usize, to: f64, until: f64, done: bool) {
-        let stay = Stay { job, from: self.now, to, processors: self.jobs[job].processors, done };
-        self.running.push(Running { stay, until, speculative: self.past[job].trying });
+        let stay = Stay {
+            job,
+            from: self.now,
+            to,
+            processors: self.jobs[job].processors,
+            done,
+        };
+        self.running.push(Running {
+            stay,
+            until,
+            speculative: self.past[job].trying,
+        });
     }
 
     /// Backfills what is free now until the next request begins, or the round ends.
     fn fill(&mut self) {
         while self.backfill != Backfill::Nothing {
-            let used: u32 = self.running.iter().map(|running| running.stay.processors).sum();
+            let used: u32 = self
+                .running
+                .iter()
+                .map(|running| running.stay.processors)
+                .sum();
             let free = self.processors - used;
-            let next = self.planned.iter().map(|planned| planned.start).fold(f64::INFINITY, f64::min);
-            let round = self.running.iter().map(|running| running.until).fold(self.now, f64::max);
+            let next = self
+                .planned
+                .iter()
+                .map(|planned| planned.start)
+                .fold(f64::INFINITY, f64::min);
+            let round = self
+                .running
+                .iter()
+                .map(|running| running.until)
+                .fold(self.now, f64::max);
             let until = if next.is_finite() { next } else { round };
             if free == 0 || until <= self.now {
                 return;
@@ -201,7 +241,11 @@ impl World<'_> {
             who.extend(&self.waiting);
             who.retain(|job| self.jobs[*job].processors <= free && !self.past[*job].trying);
             self.largest_first(&mut who);
-            if let Some(job) = who.iter().copied().find(|job| self.now + self.limit(*job) <= until) {
+            if let Some(job) = who
+                .iter()
+                .copied()
+                .find(|job| self.now + self.limit(*job) <= until)
+            {
                 self.planned.retain(|planned| planned.job != job);
                 self.waiting.retain(|waiting| *waiting != job);
                 self.run(job);
@@ -225,9 +269,16 @@ impl World<'_> {
         for (job, law) in &known {
             let failed = self.past[*job].failed;
             let processors = f64::from(self.jobs[*job].processors);
-            candidates.push(Candidate { law, failed, processors });
+            candidates.push(Candidate {
+                law,
+                failed,
+                processors,
+            });
         }
-        let gap = Gap { length, processors: f64::from(free) };
+        let gap = Gap {
+            length,
+            processors: f64::from(free),
+        };
         reservation::fill(gap, &candidates).map(|(at, _)| known[at].0)
     }
 }
@@ -240,13 +291,23 @@ mod tests {
 
     fn job(processors: u32, run: f64, limits: &[f64]) -> Job {
         let law = Tabulated::new("uniform:0,10".parse().unwrap());
-        Job { submit: 0.0, processors, run, limits: Arc::from(limits), law: Some(Arc::new(law)) }
+        Job {
+            submit: 0.0,
+            processors,
+            run,
+            limits: Arc::from(limits),
+            law: Some(Arc::new(law)),
+        }
     }
 
     #[test]
     fn requests_are_planned_largest_first_and_stay_where_they_are() {
         // The wide one first, then both others side by side, though the wide one is done at 1.
-        let jobs = [job(5, 3.0, &[6.0]), job(5, 2.0, &[4.0]), job(10, 1.0, &[5.0])];
+        let jobs = [
+            job(5, 3.0, &[6.0]),
+            job(5, 2.0, &[4.0]),
+            job(10, 1.0, &[5.0]),
+        ];
         let outcome = rounds(&jobs, 10, Backfill::Nothing);
         assert_eq!(outcome.ends, [8.0, 7.0, 1.0]);
         assert!((outcome.utilisation(&jobs, 10) - 35.0 / 80.0).abs() < 1e-12);
@@ -257,7 +318,10 @@ mod tests {
         let jobs = [job(10, 5.0, &[4.0, 8.0]), job(10, 1.0, &[3.0])];
         let outcome = rounds(&jobs, 10, Backfill::Nothing);
         // Killed at 4; the other one from 4 to 5; then 5 more.
-        assert_eq!((outcome.ends.clone(), outcome.kills()), (vec![10.0, 5.0], 1));
+        assert_eq!(
+            (outcome.ends.clone(), outcome.kills()),
+            (vec![10.0, 5.0], 1)
+        );
         // Beyond the last limit requests double: 2, 4, 8.
         let long = [job(1, 7.0, &[2.0])];
         assert_eq!(rounds(&long, 1, Backfill::Nothing).ends, [13.0]);
@@ -276,7 +340,10 @@ mod tests {
         // Who was wrong to try keeps the place that it had.
         let jobs = [job(10, 1.0, &[6.0]), job(10, 5.25, &[5.5])];
         let outcome = rounds(&jobs, 10, Backfill::Speculative);
-        assert_eq!((outcome.ends.clone(), outcome.kills()), (vec![1.0, 11.25], 1));
+        assert_eq!(
+            (outcome.ends.clone(), outcome.kills()),
+            (vec![1.0, 11.25], 1)
+        );
     }
 
     #[test]
@@ -293,12 +360,24 @@ mod tests {
 
     #[test]
     fn who_arrives_in_a_round_waits_for_its_end_unless_a_gap_fits() {
-        let late = Job { submit: 2.0, ..job(4, 1.0, &[2.0]) };
+        let late = Job {
+            submit: 2.0,
+            ..job(4, 1.0, &[2.0])
+        };
         let jobs = [job(8, 6.0, &[8.0]), late];
         assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [6.0, 7.0]);
-        let narrow = Job { processors: 2, ..jobs[1].clone() };
-        assert_eq!(rounds(&[jobs[0].clone(), narrow], 10, Backfill::Fitting).ends, [6.0, 3.0]);
-        let alone = [Job { submit: 3.0, ..jobs[1].clone() }];
+        let narrow = Job {
+            processors: 2,
+            ..jobs[1].clone()
+        };
+        assert_eq!(
+            rounds(&[jobs[0].clone(), narrow], 10, Backfill::Fitting).ends,
+            [6.0, 3.0]
+        );
+        let alone = [Job {
+            submit: 3.0,
+            ..jobs[1].clone()
+        }];
         assert_eq!(rounds(&alone, 10, Backfill::Nothing).ends, [4.0]);
     }
 }

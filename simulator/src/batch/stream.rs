@@ -1,5 +1,5 @@
-//! A stream of small work that flows through the processors which jobs leave idle: work that can be divided at will, as in
-//! section 3 of the paper. What is not here: small jobs one by one.
+//! A stream of small work that flows through the processors which jobs leave idle: work that can be
+//! divided at will, as in section 3 of the paper. What is not here: small jobs one by one.
 
 use super::job::Outcome;
 
@@ -22,7 +22,11 @@ pub fn filled(outcome: &Outcome, processors: u32, rate: f64) -> Filled {
         changes.push((stay.to, f64::from(stay.processors)));
     }
     changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut flow = Flow { now: 0.0, backlog: 0.0, waited: 0.0 };
+    let mut flow = Flow {
+        now: 0.0,
+        backlog: 0.0,
+        waited: 0.0,
+    };
     let mut free = f64::from(processors);
     let last = outcome.end();
     for (time, change) in changes {
@@ -52,7 +56,11 @@ impl Flow {
     fn until(&mut self, time: f64, growth: f64) {
         let span = (time - self.now).max(0.0);
         self.now += span;
-        let lasts = if growth < 0.0 { span.min(self.backlog / -growth) } else { span };
+        let lasts = if growth < 0.0 {
+            span.min(self.backlog / -growth)
+        } else {
+            span
+        };
         let after = (self.backlog + growth * lasts).max(0.0);
         self.waited += (self.backlog + after) / 2.0 * lasts;
         self.backlog = after;
@@ -66,13 +74,30 @@ mod tests {
 
     #[test]
     fn small_work_waits_while_a_job_has_the_machine_and_is_done_afterwards() {
-        // The whole machine for 4; half of it arrives meanwhile; then as much again arrives while that is worked off.
-        let stay = Stay { job: 0, from: 0.0, to: 4.0, processors: 10, done: true };
-        let outcome = Outcome { ends: vec![4.0], stays: vec![stay] };
+        // The whole machine for 4; half of it arrives meanwhile; then as much again arrives while
+        // that is worked off.
+        let stay = Stay {
+            job: 0,
+            from: 0.0,
+            to: 4.0,
+            processors: 10,
+            done: true,
+        };
+        let outcome = Outcome {
+            ends: vec![4.0],
+            stays: vec![stay],
+        };
         let found = filled(&outcome, 10, 5.0);
         assert_eq!((found.end, found.work), (8.0, 40.0));
         // The backlog rises to 20 and falls to 0: 80 by 40.
         assert!((found.wait - 2.0).abs() < 1e-12);
-        assert_eq!(filled(&outcome, 10, 0.0), Filled { end: 4.0, work: 0.0, wait: 0.0 });
+        assert_eq!(
+            filled(&outcome, 10, 0.0),
+            Filled {
+                end: 4.0,
+                work: 0.0,
+                wait: 0.0
+            }
+        );
     }
 }

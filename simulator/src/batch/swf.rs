@@ -1,5 +1,6 @@
-//! The Standard Workload Format's reader (version 2.2): a job on each line, strictly. What cannot be is refused with file, line
-//! and reason. What is not here: which of its jobs an experiment takes.
+//! The Standard Workload Format's reader (version 2.2): a job on each line, strictly. What cannot
+//! be is refused with file, line and reason. What is not here: which of its jobs an experiment
+//! takes.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +48,8 @@ pub struct Record {
     pub requested: Option<u32>,
     /// For how long it asked.
     pub requested_s: Option<f64>,
-    /// 1 where it was completed, 0 where it failed, 5 where it was cancelled, 2 to 4 where it is a part.
+    /// 1 where it was completed, 0 where it failed, 5 where it was cancelled, 2 to 4 where it is a
+    /// part.
     pub status: Option<i64>,
     /// Who submitted it.
     pub user: Option<u64>,
@@ -70,34 +72,61 @@ impl Log {
     /// # Errors
     /// If the file cannot be read, or says what cannot be: then with the line.
     pub fn read(file: &Path) -> Result<Self, TraceError> {
-        let text = fs::read_to_string(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
+        let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
+            file: file.to_owned(),
+            source,
+        })?;
         let mut log = Log::default();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if let Some(comment) = line.strip_prefix(';') {
-                let value = comment.trim().strip_prefix("MaxProcs:").and_then(|value| value.trim().parse().ok());
+                let value = comment
+                    .trim()
+                    .strip_prefix("MaxProcs:")
+                    .and_then(|value| value.trim().parse().ok());
                 log.processors = value.or(log.processors);
             } else if !line.is_empty() {
-                let flawed = |flaw| TraceError::Flawed { file: file.to_owned(), line: number + 1, flaw };
+                let flawed = |flaw| TraceError::Flawed {
+                    file: file.to_owned(),
+                    line: number + 1,
+                    flaw,
+                };
                 log.records.push(record(line).map_err(flawed)?);
             }
         }
         if log.records.is_empty() {
             let line = text.lines().count().max(1);
-            return Err(TraceError::Flawed { file: file.to_owned(), line, flaw: Flaw::NoJobs });
+            return Err(TraceError::Flawed {
+                file: file.to_owned(),
+                line,
+                flaw: Flaw::NoJobs,
+            });
         }
         Ok(log)
     }
 
-    /// The jobs as a machine of so many processors takes them: those that ran, and asked for processors that it has. A
-    /// job's request is its estimate, or its run time where it has none, and runs end at their estimates.
+    /// The jobs as a machine of so many processors takes them: those that ran, and asked for
+    /// processors that it has. A job's request is its estimate, or its run time where it has none,
+    /// and runs end at their estimates.
     pub fn jobs(&self, processors: u32) -> Vec<Job> {
         let one = |record: &Record| {
             let run = record.run_s.filter(|run| *run > 0.0)?;
-            let wanted = record.requested.or(record.processors).filter(|wanted| (1..=processors).contains(wanted))?;
-            let estimate = record.requested_s.filter(|estimate| *estimate > 0.0).unwrap_or(run);
+            let wanted = record
+                .requested
+                .or(record.processors)
+                .filter(|wanted| (1..=processors).contains(wanted))?;
+            let estimate = record
+                .requested_s
+                .filter(|estimate| *estimate > 0.0)
+                .unwrap_or(run);
             let limits = Arc::from([estimate]);
-            Some(Job { submit: record.submit_s, processors: wanted, run: run.min(estimate), limits, law: None })
+            Some(Job {
+                submit: record.submit_s,
+                processors: wanted,
+                run: run.min(estimate),
+                limits,
+                law: None,
+            })
         };
         self.records.iter().filter_map(one).collect()
     }
@@ -106,19 +135,34 @@ impl Log {
 fn record(line: &str) -> Result<Record, Flaw> {
     let fields: Vec<&str> = line.split_whitespace().take(FIELDS.len()).collect();
     if fields.len() < FIELDS.len() {
-        return Err(Flaw::Short { expected: FIELDS.len(), found: fields.len() });
+        return Err(Flaw::Short {
+            expected: FIELDS.len(),
+            found: fields.len(),
+        });
     }
     let mut numbers = [0.0; FIELDS.len()];
     for ((number, field), column) in numbers.iter_mut().zip(&fields).zip(FIELDS) {
-        let parsed = field.parse::<f64>().ok().filter(|number| number.is_finite());
-        *number = parsed.ok_or_else(|| Flaw::NotANumber { column, text: (*field).to_owned() })?;
+        let parsed = field
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite());
+        *number = parsed.ok_or_else(|| Flaw::NotANumber {
+            column,
+            text: (*field).to_owned(),
+        })?;
     }
     let known = |at: usize| Some(numbers[at]).filter(|number: &f64| *number >= 0.0);
-    let sure = |at: usize| known(at).ok_or(Flaw::Negative { column: FIELDS[at], value: numbers[at] });
+    let sure = |at: usize| {
+        known(at).ok_or(Flaw::Negative {
+            column: FIELDS[at],
+            value: numbers[at],
+        })
+    };
     let count = |at: usize| match known(at) {
-        Some(number) if number > f64::from(u32::MAX) => {
-            Err(Flaw::TooLarge { column: FIELDS[at], text: fields[at].to_owned() })
-        }
+        Some(number) if number > f64::from(u32::MAX) => Err(Flaw::TooLarge {
+            column: FIELDS[at],
+            text: fields[at].to_owned(),
+        }),
         number => Ok(number.map(|number| number as u32)),
     };
     Ok(Record {

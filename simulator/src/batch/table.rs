@@ -9,7 +9,8 @@ const STEPS: u32 = 4_096;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tabulated {
     law: Law,
-    /// At each step: the probability of a run no longer, and the integral of time by density up to there.
+    /// At each step: the probability of a run no longer, and the integral of time by density up to
+    /// there.
     entries: Vec<(f64, f64)>,
 }
 
@@ -68,13 +69,23 @@ mod tests {
 
     #[test]
     fn a_table_agrees_with_its_law() {
-        for name in ["truncnorm:0,20,8,2", "pareto:1,20,2.1", "exponential:0,16,1"] {
+        for name in [
+            "truncnorm:0,20,8,2",
+            "pareto:1,20,2.1",
+            "exponential:0,16,1",
+        ] {
             let law: Law = name.parse().unwrap();
             let table = Tabulated::new(law);
             for time in [0.3, 1.7, 5.0, 8.8, 19.0] {
-                assert!((table.cdf(time) - law.cdf(time)).abs() < 1e-5, "{name} at {time}");
+                assert!(
+                    (table.cdf(time) - law.cdf(time)).abs() < 1e-5,
+                    "{name} at {time}"
+                );
                 let means = (table.partial_mean(1.0, time), law.partial_mean(1.0, time));
-                assert!((means.0 - means.1).abs() < 1e-5, "{name} up to {time}: {means:?}");
+                assert!(
+                    (means.0 - means.1).abs() < 1e-5,
+                    "{name} up to {time}: {means:?}"
+                );
             }
         }
     }

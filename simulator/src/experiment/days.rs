@@ -1,5 +1,5 @@
-//! Where days come from: generated from a platform and an availability model, or one trace that is every day. What is
-//! not here: how they are generated.
+//! Where days come from: generated from a platform and an availability model, or one trace that is
+//! every day. What is not here: how they are generated.
 
 use super::grid::{Contender, GridError, Job, Source, SourceError};
 use super::history::Knowledge;
@@ -26,16 +26,25 @@ pub struct Generated {
 impl Generated {
     /// Days of a platform; none where there is no platform or no model of this name.
     pub fn named(platform: &str, model: &str, seed: u64, hosts: usize) -> Option<Self> {
-        Self::of(Platform::named(platform)?.clocks_mhz(seed, hosts), model, seed)
+        Self::of(
+            Platform::named(platform)?.clocks_mhz(seed, hosts),
+            model,
+            seed,
+        )
     }
 
     /// Days of hosts with these clock rates, in MHz; none where there is no model of this name.
     pub fn of(clocks_mhz: Vec<f64>, model: &str, seed: u64) -> Option<Self> {
-        Some(Self { clocks_mhz, model: Model::named(model)?, seed })
+        Some(Self {
+            clocks_mhz,
+            model: Model::named(model)?,
+            seed,
+        })
     }
 
-    /// What schedulers know that have watched so many training days of this site, and of these contenders what they
-    /// know that have run such jobs on them. Nothing of what is reported is known to any.
+    /// What schedulers know that have watched so many training days of this site, and of these
+    /// contenders what they know that have run such jobs on them. Nothing of what is reported is
+    /// known to any.
     ///
     /// # Errors
     /// If a day cannot be had, or a job cannot be run.
@@ -46,8 +55,17 @@ impl Generated {
         contenders: &[Contender],
         threads: usize,
     ) -> Result<Knowledge, GridError> {
-        let named = |day, why| GridError::Source { day, site: "training".to_owned(), why };
-        let day = |day| Ok((day, World::new(&self.day(day).map_err(|why| named(day, why))?)));
+        let named = |day, why| GridError::Source {
+            day,
+            site: "training".to_owned(),
+            why,
+        };
+        let day = |day| {
+            Ok((
+                day,
+                World::new(&self.day(day).map_err(|why| named(day, why))?),
+            ))
+        };
         let days: Vec<(u32, World)> = (1..=days).map(day).collect::<Result<_, _>>()?;
         Knowledge::gained(&days, jobs, contenders, self.seed, threads)
     }

@@ -1,5 +1,5 @@
-//! What is compared with what, and the running of it on several threads. Every run is a function of the grid and of its
-//! own place in it, so the rows are the same on any number of threads.
+//! What is compared with what, and the running of it on several threads. Every run is a function of
+//! the grid and of its own place in it, so the rows are the same on any number of threads.
 
 use common::Span;
 use rand_chacha::ChaCha8Rng;
@@ -15,17 +15,24 @@ use crate::world::{Foretold, Run, RunError, Simulator, World};
 
 /// Seconds that starting a task costs (Kondo et al. 2004, section 3.1).
 const START_COST_S: f64 = 40.0;
-/// Between which seconds of a day's trace jobs start: 09:00 and 15:00, after a warm-up of four hours.
+/// Between which seconds of a day's trace jobs start: 09:00 and 15:00, after a warm-up of four
+/// hours.
 pub(super) const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
 
 /// The sizes of jobs in Kondo et al. 2004, section 3.3.
 pub const KONDO_JOBS: [Job; 9] = {
     let tasks = [100, 200, 400];
     let minutes = [5.0, 15.0, 35.0];
-    let mut jobs = [Job { tasks: 0, work_s: 0.0 }; 9];
+    let mut jobs = [Job {
+        tasks: 0,
+        work_s: 0.0,
+    }; 9];
     let mut at = 0;
     while at < 9 {
-        jobs[at] = Job { tasks: tasks[at / 3], work_s: minutes[at % 3] * 60.0 };
+        jobs[at] = Job {
+            tasks: tasks[at / 3],
+            work_s: minutes[at % 3] * 60.0,
+        };
         at += 1;
     }
     jobs
@@ -54,7 +61,11 @@ pub struct Contender {
 impl Contender {
     /// The policy of this name, under this name.
     pub fn named(policy: &str) -> Self {
-        Contender { label: policy.to_owned(), policy: policy.to_owned(), checkpoint: false }
+        Contender {
+            label: policy.to_owned(),
+            policy: policy.to_owned(),
+            checkpoint: false,
+        }
     }
 }
 
@@ -130,14 +141,16 @@ pub struct Row {
     pub day: u32,
     /// When it started, in seconds since the trace's start.
     pub start_s: f64,
-    /// When its last task was done, in seconds since its start; none where that was not before the trace's end.
+    /// When its last task was done, in seconds since its start; none where that was not before the
+    /// trace's end.
     pub makespan_s: Option<f64>,
     /// The time from its start to the trace's end, in seconds.
     pub horizon_s: f64,
     /// The least possible makespan; none where the trace ends before it.
     pub optimal_s: Option<f64>,
-    /// The makespan that the predictor of Kondo et al. 2004, section 5.2, expects: of the hosts that are ready at the
-    /// start, at the mean rate that hosts had while they were up on the eve; none without an eve.
+    /// The makespan that the predictor of Kondo et al. 2004, section 5.2, expects: of the hosts
+    /// that are ready at the start, at the mean rate that hosts had while they were up on the eve;
+    /// none without an eve.
     pub predicted_s: Option<f64>,
     /// What the scheduler predicted on the way (see [`crate::world::Outcome::foretold`]).
     pub foretold: [Option<Foretold>; 3],
@@ -159,7 +172,11 @@ impl Row {
 
     /// The part of its processor time that did not deliver a task.
     pub fn cpu_waste(&self) -> f64 {
-        if self.cpu_s > 0.0 { self.wasted_cpu_s / self.cpu_s } else { 0.0 }
+        if self.cpu_s > 0.0 {
+            self.wasted_cpu_s / self.cpu_s
+        } else {
+            0.0
+        }
     }
 }
 
@@ -201,7 +218,9 @@ impl Grid<'_> {
         let days = self.days.iter();
         let of_site = |site| days.clone().map(move |day| Portion { site, day });
         let portions: Vec<Portion<'_>> = (0..self.sites.len()).flat_map(of_site).collect();
-        let done = in_parallel(self.threads, &portions, |portion| self.portion(&mut Simulator::default(), portion));
+        let done = in_parallel(self.threads, &portions, |portion| {
+            self.portion(&mut Simulator::default(), portion)
+        });
         let mut rows = Vec::new();
         for portion in done {
             rows.extend(portion?);
@@ -210,19 +229,31 @@ impl Grid<'_> {
     }
 
     /// One day of one site.
-    fn portion(&self, simulator: &mut Simulator, portion: &Portion<'_>) -> Result<Vec<Row>, GridError> {
+    fn portion(
+        &self,
+        simulator: &mut Simulator,
+        portion: &Portion<'_>,
+    ) -> Result<Vec<Row>, GridError> {
         let site = &self.sites[portion.site];
         let day = portion.day.day;
         let trace = self.trace(site, day)?;
-        let eve = day.checked_sub(1).map(|eve| self.trace(site, eve)).transpose()?;
+        let eve = day
+            .checked_sub(1)
+            .map(|eve| self.trace(site, eve))
+            .transpose()?;
         let records = eve.map(|eve| track_records(&World::new(&eve)));
         let world = World::new(&trace);
         let rate = records.as_deref().and_then(mean_rate);
-        let watches: Vec<bool> = self.contenders.iter().map(|who| reports(&who.policy)).collect();
+        let watches: Vec<bool> = self
+            .contenders
+            .iter()
+            .map(|who| reports(&who.policy))
+            .collect();
         let mut rows = Vec::new();
         for (number, start_s) in portion.day.starts_s.iter().copied().enumerate() {
             for (job, size) in self.jobs.iter().enumerate() {
-                let optimal_s = Oracle::new(&trace, start_s, size.work_s, START_COST_S, 1).makespan_s(size.tasks);
+                let optimal_s = Oracle::new(&trace, start_s, size.work_s, START_COST_S, 1)
+                    .makespan_s(size.tasks);
                 let predicted_s = rate.and_then(|rate| predicted(&world, start_s, *size, rate));
                 for (contender, who) in self.contenders.iter().enumerate() {
                     let shuffle = self.seed ^ (u64::from(day) << 32 | number as u64);
@@ -259,14 +290,18 @@ impl Grid<'_> {
     }
 
     fn trace(&self, site: &Site<'_>, day: u32) -> Result<Trace, GridError> {
-        let named = |why| GridError::Source { day, site: format!("{} ({})", site.platform, site.model), why };
+        let named = |why| GridError::Source {
+            day,
+            site: format!("{} ({})", site.platform, site.model),
+            why,
+        };
         site.source.day(day).map_err(named)
     }
 }
 
 impl Day {
-    /// So many starts in business hours, over as many days as it takes, from day `first` on, the last of which may
-    /// have fewer.
+    /// So many starts in business hours, over as many days as it takes, from day `first` on, the
+    /// last of which may have fewer.
     pub fn spread(seed: u64, first: u32, runs: usize, per_day: usize) -> Vec<Day> {
         let per_day = per_day.max(1);
         let share = |at: usize| per_day.min(runs - at * per_day);
@@ -276,9 +311,12 @@ impl Day {
 
     /// So many random starts between two times. Each day has a stream of its own.
     pub fn random(seed: u64, day: u32, runs: usize, (from_s, to_s): (f64, f64)) -> Day {
-        let mut stream = ChaCha8Rng::seed_from_u64(seed ^ 0x7374_6172_7473 ^ (u64::from(day) << 40));
+        let mut stream =
+            ChaCha8Rng::seed_from_u64(seed ^ 0x7374_6172_7473 ^ (u64::from(day) << 40));
         let mut unit = || (stream.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        let mut starts_s: Vec<f64> = (0..runs).map(|_| (from_s + (to_s - from_s) * unit()).round()).collect();
+        let mut starts_s: Vec<f64> = (0..runs)
+            .map(|_| (from_s + (to_s - from_s) * unit()).round())
+            .collect();
         starts_s.sort_by(f64::total_cmp);
         Day { day, starts_s }
     }
@@ -302,11 +340,22 @@ pub(super) fn reports(policy: &str) -> bool {
 }
 
 /// One run; the optimum itself is a contender without a policy.
-fn one(simulator: &mut Simulator, world: &World, run: &Run<'_>, place: Row) -> Result<Row, GridError> {
+fn one(
+    simulator: &mut Simulator,
+    world: &World,
+    run: &Run<'_>,
+    place: Row,
+) -> Result<Row, GridError> {
     if run.policy.is_empty() {
-        return Ok(Row { makespan_s: place.optimal_s, ..place });
+        return Ok(Row {
+            makespan_s: place.optimal_s,
+            ..place
+        });
     }
-    let failed = |why| GridError::Run { policy: run.policy.to_owned(), why };
+    let failed = |why| GridError::Run {
+        policy: run.policy.to_owned(),
+        why,
+    };
     let outcome = simulator.run(world, run).map_err(failed)?;
     Ok(Row {
         makespan_s: outcome.makespan_s,

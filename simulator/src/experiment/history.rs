@@ -12,9 +12,9 @@ use crate::world::{Run, Simulator, World};
 /// From 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of four hours.
 pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 
-/// How each host was available in a day's business hours (Kondo et al. 2004, section 4: the work of a mean availability
-/// interval "using the previous weekday's trace"). Intervals that reach beyond those hours count with their part in
-/// them; nothing is known of a host that was not up.
+/// How each host was available in a day's business hours (Kondo et al. 2004, section 4: the work of
+/// a mean availability interval "using the previous weekday's trace"). Intervals that reach beyond
+/// those hours count with their part in them; nothing is known of a host that was not up.
 pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
     let (from_s, to_s) = BUSINESS_HOURS_S;
     let record = |host| {
@@ -27,7 +27,10 @@ pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
             intervals += 1;
         }
         let known = intervals > 0 && up_s > 0.0;
-        known.then(|| TrackRecord { interval_work_s: work_s / f64::from(intervals), rate: work_s / up_s })
+        known.then(|| TrackRecord {
+            interval_work_s: work_s / f64::from(intervals),
+            rate: work_s / up_s,
+        })
     };
     (0..day.hosts()).map(record).collect()
 }
@@ -35,7 +38,8 @@ pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
 /// What a scheduler has learned that watched these days' business hours, one after the other.
 pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experience {
     let (mut simulator, (from_s, to_s)) = (Simulator::default(), BUSINESS_HOURS_S);
-    let learn = |before: Option<Experience>, day| Some(simulator.watch(day, from_s, to_s, before.as_ref()));
+    let learn =
+        |before: Option<Experience>, day| Some(simulator.watch(day, from_s, to_s, before.as_ref()));
     days.into_iter().fold(None, learn).unwrap_or_default()
 }
 
@@ -49,10 +53,13 @@ pub struct Knowledge {
 impl Knowledge {
     /// What this contender knows.
     pub fn of(&self, who: &Contender) -> &Experience {
-        self.own.get(&(who.policy.clone(), who.checkpoint)).unwrap_or(&self.hosts)
+        self.own
+            .get(&(who.policy.clone(), who.checkpoint))
+            .unwrap_or(&self.hosts)
     }
 
-    /// What is known of hosts that were watched on these days, and by each of these contenders that ran jobs on them.
+    /// What is known of hosts that were watched on these days, and by each of these contenders that
+    /// ran jobs on them.
     ///
     /// # Errors
     /// If the scheduler does not take a job.
@@ -64,21 +71,33 @@ impl Knowledge {
         threads: usize,
     ) -> Result<Self, GridError> {
         let hosts = experience_of(days.iter().map(|(_, world)| world));
-        let mut open: Vec<&Contender> = contenders.iter().filter(|who| !who.policy.is_empty()).collect();
+        let mut open: Vec<&Contender> = contenders
+            .iter()
+            .filter(|who| !who.policy.is_empty())
+            .collect();
         open.sort_by_key(|who| (&who.policy, who.checkpoint));
         open.dedup_by_key(|who| (&who.policy, who.checkpoint));
-        let own = in_parallel(threads, &open, |who| practise(hosts.clone(), (days, jobs), who, seed));
+        let own = in_parallel(threads, &open, |who| {
+            practise(hosts.clone(), (days, jobs), who, seed)
+        });
         let key = |who: &Contender| (who.policy.clone(), who.checkpoint);
-        let own = open.iter().zip(own).map(|(who, learned)| Ok((key(who), learned?)));
-        Ok(Knowledge { own: own.collect::<Result<_, _>>()?, hosts })
+        let own = open
+            .iter()
+            .zip(own)
+            .map(|(who, learned)| Ok((key(who), learned?)));
+        Ok(Knowledge {
+            own: own.collect::<Result<_, _>>()?,
+            hosts,
+        })
     }
 }
 
 /// How many jobs of each size practice has on each day.
 const ROUNDS: usize = 3;
 
-/// Runs jobs of every size on each of these days, one after the other, each with what was learned from those before it, and
-/// keeps what they teach of predictions and of copies. What the hosts are like is known already.
+/// Runs jobs of every size on each of these days, one after the other, each with what was learned
+/// from those before it, and keeps what they teach of predictions and of copies. What the hosts are
+/// like is known already.
 fn practise(
     mut known: Experience,
     (days, jobs): (&[(u32, World)], &[Job]),
@@ -97,7 +116,10 @@ fn practise(
                 shuffle: Some(u64::from(*day)),
                 ..Run::new(*start_s, job.tasks, job.work_s, &who.policy)
             };
-            let failed = |why| GridError::Run { policy: who.policy.clone(), why };
+            let failed = |why| GridError::Run {
+                policy: who.policy.clone(),
+                why,
+            };
             let outcome = simulator.run(world, &run).map_err(failed)?;
             if let Some(learned) = outcome.learned {
                 known.prices = learned.prices;

@@ -1,4 +1,5 @@
-//! What rows come to: ratios to the optimum with their confidence, copies and waste. What is not here: prose.
+//! What rows come to: ratios to the optimum with their confidence, copies and waste. What is not
+//! here: prose.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +15,11 @@ pub struct Reading {
     pub job: usize,
     /// See [`Reading::site`].
     pub contender: usize,
-    /// Mean makespan by mean optimal makespan (Kondo et al. 2004, section 4: "normalized to the mean optimal").
+    /// Mean makespan by mean optimal makespan (Kondo et al. 2004, section 4: "normalized to the
+    /// mean optimal").
     pub ratio: Figure,
-    /// Mean makespan, in seconds; a run that was not finished counts with the time until its trace ended.
+    /// Mean makespan, in seconds; a run that was not finished counts with the time until its trace
+    /// ended.
     pub makespan_s: f64,
     /// Mean optimal makespan, in seconds.
     pub optimal_s: f64,
@@ -70,15 +73,24 @@ struct Sums {
 /// One cell's sums, day by day in the grid's order.
 type Days = Vec<Sums>;
 
-/// The readings of every cell, by site, contender and job, and the summaries of every contender, by site; those of all
-/// sites together come last.
+/// The readings of every cell, by site, contender and job, and the summaries of every contender, by
+/// site; those of all sites together come last.
 pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) {
     let mut cells: BTreeMap<(usize, usize, usize), Vec<&Row>> = BTreeMap::new();
     for row in rows {
-        cells.entry((row.site, row.contender, row.job)).or_default().push(row);
+        cells
+            .entry((row.site, row.contender, row.job))
+            .or_default()
+            .push(row);
     }
-    let days: BTreeMap<_, Days> = cells.iter().map(|(place, rows)| (*place, sums(grid, rows))).collect();
-    let readings: Vec<Reading> = cells.iter().map(|(place, rows)| reading(grid, *place, rows, &days[place])).collect();
+    let days: BTreeMap<_, Days> = cells
+        .iter()
+        .map(|(place, rows)| (*place, sums(grid, rows)))
+        .collect();
+    let readings: Vec<Reading> = cells
+        .iter()
+        .map(|(place, rows)| reading(grid, *place, rows, &days[place]))
+        .collect();
     let mut summaries = Vec::new();
     for site in (0..grid.sites.len()).map(Some).chain([None]) {
         for contender in 0..grid.contenders.len() {
@@ -91,7 +103,9 @@ pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) 
 fn sums(grid: &Grid<'_>, rows: &[&Row]) -> Days {
     let mut days = vec![Sums::default(); grid.days.len()];
     for row in rows {
-        let Some(day) = grid.days.iter().position(|day| day.day == row.day) else { continue };
+        let Some(day) = grid.days.iter().position(|day| day.day == row.day) else {
+            continue;
+        };
         days[day].makespan_s += counted(row);
         days[day].optimal_s += row.optimal_s.unwrap_or(row.horizon_s);
     }
@@ -115,12 +129,17 @@ fn ratio(days: &Days, drawn: &[u32]) -> Option<f64> {
 
 fn figure(grid: &Grid<'_>, statistic: impl Fn(&[u32]) -> Option<f64>) -> Figure {
     let value = statistic(&vec![1; grid.days.len()]).unwrap_or(f64::NAN);
-    Figure { value, ci: bootstrap(grid.seed, grid.days.len(), statistic) }
+    Figure {
+        value,
+        ci: bootstrap(grid.seed, grid.days.len(), statistic),
+    }
 }
 
 fn reading(grid: &Grid<'_>, place: (usize, usize, usize), rows: &[&Row], days: &Days) -> Reading {
     let (site, contender, job) = place;
-    let mean = |of: &dyn Fn(&Row) -> f64| rows.iter().map(|row| of(row)).sum::<f64>() / rows.len().max(1) as f64;
+    let mean = |of: &dyn Fn(&Row) -> f64| {
+        rows.iter().map(|row| of(row)).sum::<f64>() / rows.len().max(1) as f64
+    };
     let cpu_s = mean(&|row| row.cpu_s);
     Reading {
         site,
@@ -130,7 +149,11 @@ fn reading(grid: &Grid<'_>, place: (usize, usize, usize), rows: &[&Row], days: &
         makespan_s: mean(&counted),
         optimal_s: mean(&|row| row.optimal_s.unwrap_or(row.horizon_s)),
         replicas: mean(&|row| f64::from(row.replicas)) / f64::from(grid.jobs[job].tasks.max(1)),
-        cpu_waste: if cpu_s > 0.0 { mean(&|row| row.wasted_cpu_s) / cpu_s } else { 0.0 },
+        cpu_waste: if cpu_s > 0.0 {
+            mean(&|row| row.wasted_cpu_s) / cpu_s
+        } else {
+            0.0
+        },
         runs: rows.len(),
         unfinished: rows.iter().filter(|row| row.makespan_s.is_none()).count(),
     }
@@ -144,16 +167,28 @@ fn summary(
     days: &BTreeMap<(usize, usize, usize), Days>,
 ) -> Option<Summary> {
     let wanted = |at: usize| site.is_none_or(|site| site == at);
-    let cells: Vec<&Reading> =
-        readings.iter().filter(|reading| reading.contender == contender && wanted(reading.site)).collect();
-    let own: Vec<&Days> =
-        days.iter().filter(|((at, who, _), _)| *who == contender && wanted(*at)).map(|(_, days)| days).collect();
+    let cells: Vec<&Reading> = readings
+        .iter()
+        .filter(|reading| reading.contender == contender && wanted(reading.site))
+        .collect();
+    let own: Vec<&Days> = days
+        .iter()
+        .filter(|((at, who, _), _)| *who == contender && wanted(*at))
+        .map(|(_, days)| days)
+        .collect();
     let geo = |drawn: &[u32]| {
         let ratios: Option<Vec<f64>> = own.iter().map(|days| ratio(days, drawn)).collect();
         geometric_mean(ratios?)
     };
-    let most = |of: &dyn Fn(&Reading) -> f64| cells.iter().map(|cell| of(cell)).fold(f64::NEG_INFINITY, f64::max);
-    let mean = |of: &dyn Fn(&Reading) -> f64| cells.iter().map(|cell| of(cell)).sum::<f64>() / cells.len() as f64;
+    let most = |of: &dyn Fn(&Reading) -> f64| {
+        cells
+            .iter()
+            .map(|cell| of(cell))
+            .fold(f64::NEG_INFINITY, f64::max)
+    };
+    let mean = |of: &dyn Fn(&Reading) -> f64| {
+        cells.iter().map(|cell| of(cell)).sum::<f64>() / cells.len() as f64
+    };
     (!cells.is_empty()).then(|| Summary {
         site,
         contender,

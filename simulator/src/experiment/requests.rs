@@ -1,5 +1,6 @@
-//! Jobs whose run times are a matter of chance, and how users ask for time: drawn for many runs, the same ones whoever asks.
-//! What is not here: the machine (`batch`), and what is made of the results.
+//! Jobs whose run times are a matter of chance, and how users ask for time: drawn for many runs,
+//! the same ones whoever asks. What is not here: the machine (`batch`), and what is made of the
+//! results.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ pub const ADAPTIVE_POINTS: usize = 46;
 pub enum Asking {
     /// The longest time that there can be: classical HPC.
     Longest,
-    /// The longest of so many random past runs, and the longest time that there can be after that: Neuroscience.
+    /// The longest of so many random past runs, and the longest time that there can be after that:
+    /// Neuroscience.
     Recent(u32),
     /// TOptimal for the true law.
     TimeOptimal,
@@ -56,7 +58,11 @@ pub struct Kind {
 impl Kind {
     /// So many jobs of this law.
     pub fn new(law: Law, widths: Widths, count: usize) -> Self {
-        Kind { law: Arc::new(Tabulated::new(law)), widths, count }
+        Kind {
+            law: Arc::new(Tabulated::new(law)),
+            widths,
+            count,
+        }
     }
 }
 
@@ -98,7 +104,9 @@ impl Requests {
         match self {
             Requests::Same(limits) => limits.clone(),
             Requests::Recent(runs) => {
-                let recent = (0..*runs).map(|_| law.quantile(stream.unit())).fold(0.0, f64::max);
+                let recent = (0..*runs)
+                    .map(|_| law.quantile(stream.unit()))
+                    .fold(0.0, f64::max);
                 Arc::from([recent, longest])
             }
             Requests::Learned(runs) => Arc::from(learned(law, *runs, stream)),
@@ -108,13 +116,17 @@ impl Requests {
 
 /// The sequence that so many runs of this law teach.
 pub(crate) fn learned(law: &Law, runs: u32, stream: &mut Stream) -> Vec<f64> {
-    let seen: Vec<Run> = (0..runs).map(|_| Run::done(law.quantile(stream.unit()))).collect();
-    let sequence = Learned::expected(&seen).map(|learned| time_optimal(&Grid::of(&learned, TIME_POINTS)));
+    let seen: Vec<Run> = (0..runs)
+        .map(|_| Run::done(law.quantile(stream.unit())))
+        .collect();
+    let sequence =
+        Learned::expected(&seen).map(|learned| time_optimal(&Grid::of(&learned, TIME_POINTS)));
     sequence.map_or_else(|| vec![law.support().1], |sequence| sequence.limits)
 }
 
 impl Draw<'_> {
-    /// The jobs of a run, whose users ask in this way. Run times, widths and times of submission do not depend on that.
+    /// The jobs of a run, whose users ask in this way. Run times, widths and times of submission do
+    /// not depend on that.
     pub fn jobs(&self, asking: Asking, run: usize) -> Vec<Job> {
         let run = u32::try_from(run).unwrap_or(u32::MAX);
         let mut jobs = Vec::new();
@@ -127,7 +139,13 @@ impl Draw<'_> {
                 let submit = self.within * stream.unit();
                 let mut past = Stream::new("batch past", self.seed, run, jobs.len());
                 let limits = requests.limits(law.law(), &mut past);
-                jobs.push(Job { submit, processors, run: time, limits, law: Some(law.clone()) });
+                jobs.push(Job {
+                    submit,
+                    processors,
+                    run: time,
+                    limits,
+                    law: Some(law.clone()),
+                });
             }
         }
         jobs
@@ -167,8 +185,15 @@ impl Mean {
         let values: Vec<f64> = values.into_iter().collect();
         let count = values.len() as f64;
         let value = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|other| (other - value).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-        Mean { value, half: 1.96 * (variance / count).sqrt() }
+        let variance = values
+            .iter()
+            .map(|other| (other - value).powi(2))
+            .sum::<f64>()
+            / (count - 1.0).max(1.0);
+        Mean {
+            value,
+            half: 1.96 * (variance / count).sqrt(),
+        }
     }
 }
 
@@ -178,15 +203,40 @@ mod tests {
 
     #[test]
     fn who_asks_does_not_change_what_is_asked_for() {
-        let kinds = [Kind::new("exponential:0,16,1".parse().unwrap(), Widths::Beta, 5)];
-        let draw = Draw { kinds: &kinds, processors: 100, within: 10.0, seed: 3 };
+        let kinds = [Kind::new(
+            "exponential:0,16,1".parse().unwrap(),
+            Widths::Beta,
+            5,
+        )];
+        let draw = Draw {
+            kinds: &kinds,
+            processors: 100,
+            within: 10.0,
+            seed: 3,
+        };
         let bare = |asking| -> Vec<(f64, u32, f64)> {
-            draw.jobs(asking, 1).iter().map(|job| (job.submit, job.processors, job.run)).collect()
+            draw.jobs(asking, 1)
+                .iter()
+                .map(|job| (job.submit, job.processors, job.run))
+                .collect()
         };
         assert_eq!(bare(Asking::Longest), bare(Asking::Recent(10)));
         assert_eq!(bare(Asking::Longest), bare(Asking::TimeOptimal));
-        let limits = |asking| draw.jobs(asking, 1).into_iter().map(|job| job.limits.to_vec()).collect::<Vec<_>>();
-        assert!(limits(Asking::Longest).iter().all(|limits| *limits == [16.0]));
-        assert!(limits(Asking::Recent(10)).iter().all(|limits| limits.len() == 2 && limits[0] < limits[1]));
+        let limits = |asking| {
+            draw.jobs(asking, 1)
+                .into_iter()
+                .map(|job| job.limits.to_vec())
+                .collect::<Vec<_>>()
+        };
+        assert!(
+            limits(Asking::Longest)
+                .iter()
+                .all(|limits| *limits == [16.0])
+        );
+        assert!(
+            limits(Asking::Recent(10))
+                .iter()
+                .all(|limits| limits.len() == 2 && limits[0] < limits[1])
+        );
     }
 }

@@ -29,9 +29,14 @@ pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (number > 0).then(|| (sum / f64::from(number)).exp())
 }
 
-/// The 95 % interval of a statistic over `groups` groups (days), which are drawn again with replacement. The statistic
-/// is given how often each group was drawn; draws for which it has no value are passed over.
-pub(super) fn bootstrap(seed: u64, groups: usize, statistic: impl Fn(&[u32]) -> Option<f64>) -> Option<Interval> {
+/// The 95 % interval of a statistic over `groups` groups (days), which are drawn again with
+/// replacement. The statistic is given how often each group was drawn; draws for which it has no
+/// value are passed over.
+pub(super) fn bootstrap(
+    seed: u64,
+    groups: usize,
+    statistic: impl Fn(&[u32]) -> Option<f64>,
+) -> Option<Interval> {
     if groups < 2 {
         return None;
     }
@@ -46,8 +51,15 @@ pub(super) fn bootstrap(seed: u64, groups: usize, statistic: impl Fn(&[u32]) -> 
         found.extend(statistic(&drawn));
     }
     found.sort_by(f64::total_cmp);
-    let at = |part: f64| found.get((part * found.len().saturating_sub(1) as f64).round() as usize).copied();
-    Some(Interval { low: at(0.025)?, high: at(0.975)? })
+    let at = |part: f64| {
+        found
+            .get((part * found.len().saturating_sub(1) as f64).round() as usize)
+            .copied()
+    };
+    Some(Interval {
+        low: at(0.025)?,
+        high: at(0.975)?,
+    })
 }
 
 #[cfg(test)]
@@ -65,12 +77,18 @@ mod tests {
     fn an_interval_of_a_mean_is_as_wide_as_its_standard_error_says() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
         let mean = |drawn: &[u32]| {
-            let weighted = values.iter().zip(drawn).map(|(value, times)| value * f64::from(*times));
+            let weighted = values
+                .iter()
+                .zip(drawn)
+                .map(|(value, times)| value * f64::from(*times));
             Some(weighted.sum::<f64>() / 100.0)
         };
         let found = bootstrap(1, values.len(), mean).unwrap();
         // Mean 49.5, standard error 28.9 / 10.
-        assert!((found.low - 43.8).abs() < 1.0 && (found.high - 55.2).abs() < 1.0, "{found:?}");
+        assert!(
+            (found.low - 43.8).abs() < 1.0 && (found.high - 55.2).abs() < 1.0,
+            "{found:?}"
+        );
         assert_eq!(Some(found), bootstrap(1, values.len(), mean));
         assert_eq!(bootstrap(1, 1, mean), None);
     }

@@ -4,7 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What `work` makes of each item. Which thread does what depends on time; the results do not.
-pub(crate) fn in_parallel<I: Sync, T: Send>(threads: usize, items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+pub(crate) fn in_parallel<I: Sync, T: Send>(
+    threads: usize,
+    items: &[I],
+    work: impl Fn(&I) -> T + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -14,7 +18,9 @@ pub(crate) fn in_parallel<I: Sync, T: Send>(threads: usize, items: &[I], work: i
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(item) = items.get(at) else { return };
                     let result = work(item);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+                    done.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((at, result));
                 }
             });
         }
@@ -32,7 +38,10 @@ mod tests {
     fn results_come_in_the_order_of_the_work() {
         let items: Vec<u32> = (0..100).collect();
         for threads in [1, 2, 7] {
-            assert_eq!(in_parallel(threads, &items, |item| item * 2), items.iter().map(|i| i * 2).collect::<Vec<_>>());
+            assert_eq!(
+                in_parallel(threads, &items, |item| item * 2),
+                items.iter().map(|i| i * 2).collect::<Vec<_>>()
+            );
         }
         assert!(in_parallel(2, &[] as &[u32], |item| *item).is_empty());
     }

@@ -21,21 +21,53 @@ pub struct Study {
 impl Study {
     /// All of it.
     pub fn full(seed: u64) -> Self {
-        Self { seed, crowds: 5, hosts: 200, load: Load { jobs: 20, tasks: 1_000 } }
+        Self {
+            seed,
+            crowds: 5,
+            hosts: 200,
+            load: Load {
+                jobs: 20,
+                tasks: 1_000,
+            },
+        }
     }
 
     /// In a few seconds.
     pub fn quick(seed: u64) -> Self {
-        Self { seed, crowds: 2, hosts: 100, load: Load { jobs: 8, tasks: 400 } }
+        Self {
+            seed,
+            crowds: 2,
+            hosts: 100,
+            load: Load {
+                jobs: 8,
+                tasks: 400,
+            },
+        }
     }
 }
 
 /// Ways of believing, with what they are to be compared to.
 const SCHEMES: [Scheme; 4] = [
-    Scheme { name: "the first result", size: 1, adaptive: false },
-    Scheme { name: "--quorum 2", size: 2, adaptive: false },
-    Scheme { name: "--quorum 3", size: 3, adaptive: false },
-    Scheme { name: "--quorum 2 --adaptive", size: 2, adaptive: true },
+    Scheme {
+        name: "the first result",
+        size: 1,
+        adaptive: false,
+    },
+    Scheme {
+        name: "--quorum 2",
+        size: 2,
+        adaptive: false,
+    },
+    Scheme {
+        name: "--quorum 3",
+        size: 3,
+        adaptive: false,
+    },
+    Scheme {
+        name: "--quorum 2 --adaptive",
+        size: 2,
+        adaptive: true,
+    },
 ];
 
 /// Liars: which part of the hosts, how they lie, and how that is said.
@@ -47,10 +79,18 @@ const CROWDS: [(f64, Lie, &str); 11] = [
     (0.10, Lie::Always, "10 %, always, each its own"),
     (0.10, Lie::OnceTrusted, "10 %, once trusted, each its own"),
     (0.01, Lie::InConcert, "1 % in concert, the same task in ten"),
-    (0.10, Lie::InConcert, "10 % in concert, the same task in ten"),
+    (
+        0.10,
+        Lie::InConcert,
+        "10 % in concert, the same task in ten",
+    ),
     (0.01, Lie::AlwaysInConcert, "1 % in concert, always"),
     (0.10, Lie::AlwaysInConcert, "10 % in concert, always"),
-    (0.10, Lie::OneOwner, "10 % in concert, the same task in ten, all of one owner"),
+    (
+        0.10,
+        Lie::OneOwner,
+        "10 % in concert, the same task in ten, all of one owner",
+    ),
 ];
 
 /// A crowd under a scheme.
@@ -69,17 +109,36 @@ pub fn report(study: &Study, talk: &mut dyn FnMut(&str)) -> Vec<File> {
             let mut outcomes = Outcomes::default();
             for n in 0..study.crowds {
                 let seed = study.seed.wrapping_mul(1_000).wrapping_add(u64::from(n));
-                outcomes.add(&run(&Crowd::new(study.hosts, part, lie, seed), scheme, study.load));
+                outcomes.add(&run(
+                    &Crowd::new(study.hosts, part, lie, seed),
+                    scheme,
+                    study.load,
+                ));
             }
-            rows.push(Row { crowd, scheme, outcomes });
+            rows.push(Row {
+                crowd,
+                scheme,
+                outcomes,
+            });
         }
     }
-    let file = |name: &str, text| File { name: name.to_owned(), text };
-    vec![file("report.md", text(study, &rows)), file("liars.csv", csv(&rows))]
+    let file = |name: &str, text| File {
+        name: name.to_owned(),
+        text,
+    };
+    vec![
+        file("report.md", text(study, &rows)),
+        file("liars.csv", csv(&rows)),
+    ]
 }
 
 fn text(study: &Study, rows: &[Row]) -> String {
-    let Study { seed, crowds, hosts, load } = *study;
+    let Study {
+        seed,
+        crowds,
+        hosts,
+        load,
+    } = *study;
     let mut text = format!(
         "# Hosts that lie\n\n\
          Made by `deskgrid reproduce liars` with seed {seed}: the scheduler that runs live gives {jobs} jobs of {tasks} tasks,\n\
@@ -93,7 +152,12 @@ fn text(study: &Study, rows: &[Row]) -> String {
         tasks = load.tasks,
     );
     let mut first_s = 0.0;
-    for Row { crowd, scheme, outcomes } in rows {
+    for Row {
+        crowd,
+        scheme,
+        outcomes,
+    } in rows
+    {
         if scheme.size == 1 {
             first_s = outcomes.makespan_s;
         }
@@ -123,8 +187,20 @@ looked at again, what it was believed in jobs before is not.
 fn csv(rows: &[Row]) -> String {
     let mut text =
         "liars,quorum,adaptive,finished,wrong,failed,caught,attempts,escape_rate,extra_work,makespan_s\n".to_owned();
-    for Row { crowd, scheme, outcomes } in rows {
-        let Outcomes { finished, wrong, failed, attempts, caught, makespan_s } = *outcomes;
+    for Row {
+        crowd,
+        scheme,
+        outcomes,
+    } in rows
+    {
+        let Outcomes {
+            finished,
+            wrong,
+            failed,
+            attempts,
+            caught,
+            makespan_s,
+        } = *outcomes;
         let escape = outcomes.escape_rate();
         let extra = outcomes.extra_work();
         let _ = writeln!(

@@ -1,4 +1,5 @@
-//! Laws of clock rates, in MHz, and the tables behind them. What is not here: which host gets which clock.
+//! Laws of clock rates, in MHz, and the tables behind them. What is not here: which host gets which
+//! clock.
 
 use crate::availability::stream::Stream;
 
@@ -8,7 +9,12 @@ pub(super) enum Law {
     /// Shares of the hosts, each spread evenly over a range.
     Strata(&'static [Stratum]),
     /// The same, then moved and stretched to a mean and a standard deviation within bounds.
-    Fitted { strata: &'static [Stratum], mean: f64, sd: f64, bounds: (f64, f64) },
+    Fitted {
+        strata: &'static [Stratum],
+        mean: f64,
+        sd: f64,
+        bounds: (f64, f64),
+    },
     /// Normal.
     Normal { mean: f64, sd: f64 },
     /// Clocks with how often they were seen, from the slowest.
@@ -18,7 +24,8 @@ pub(super) enum Law {
 /// A share of the hosts, and from which to which clock they are.
 type Stratum = (f64, f64, f64);
 
-/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 5.1). Many slow hosts and a tail of fast ones.
+/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 5.1). Many slow hosts and a
+/// tail of fast ones.
 pub(super) const SDSC: Law = Law::Fitted {
     strata: &[
         (0.12, 330.0, 450.0),
@@ -48,8 +55,9 @@ pub(super) const INTERNET_2004: Law = Law::Strata(&[
 /// Two labs at once, each of few kinds of hosts.
 pub(super) const LRI_WISC: Law = Law::Seen(&[(600.0, 83.0), (900.0, 122.0), (1_800.0, 15.0)]);
 
-/// Clocks of hosts of Einstein@Home, 2016, with how many hosts have each. Chosen among the public statistics of volunteers'
-/// hosts because SETI@home's still count hosts of the nineties, and LHC@home's are of far fewer hosts.
+/// Clocks of hosts of Einstein@Home, 2016, with how many hosts have each. Chosen among the public
+/// statistics of volunteers' hosts because SETI@home's still count hosts of the nineties, and
+/// LHC@home's are of far fewer hosts.
 pub(super) const INTERNET_2016: Law = Law::Seen(&[
     (1300.0, 45.0),
     (1330.0, 25.0),
@@ -103,8 +111,14 @@ pub(super) const INTERNET_2016: Law = Law::Seen(&[
 ]);
 
 /// Fifty desktops of a university's lab, about 2010.
-pub(super) const LAB: Law =
-    Law::Seen(&[(1_800.0, 10.0), (1_860.0, 1.0), (2_200.0, 3.0), (2_330.0, 11.0), (2_800.0, 9.0), (3_000.0, 16.0)]);
+pub(super) const LAB: Law = Law::Seen(&[
+    (1_800.0, 10.0),
+    (1_860.0, 1.0),
+    (2_200.0, 3.0),
+    (2_330.0, 11.0),
+    (2_800.0, 9.0),
+    (3_000.0, 16.0),
+]);
 
 impl Law {
     /// So many clocks in ascending order: one from each of as many equal shares of the law.
@@ -112,7 +126,12 @@ impl Law {
         let mut shares = (0..hosts).map(|host| (host as f64 + stream.unit()) / hosts as f64);
         match *self {
             Law::Strata(strata) => shares.map(|share| in_strata(strata, share)).collect(),
-            Law::Fitted { strata, mean, sd, bounds } => {
+            Law::Fitted {
+                strata,
+                mean,
+                sd,
+                bounds,
+            } => {
                 let mut clocks: Vec<_> = shares.map(|share| in_strata(strata, share)).collect();
                 fit(&mut clocks, mean, sd, bounds);
                 clocks
@@ -150,12 +169,18 @@ fn in_table(seen: &[(f64, f64)], share: f64) -> f64 {
     seen.last().map_or(0.0, |(clock, _)| *clock)
 }
 
-/// Moves and stretches the clocks to this mean and standard deviation, as closely as the bounds allow.
+/// Moves and stretches the clocks to this mean and standard deviation, as closely as the bounds
+/// allow.
 fn fit(clocks: &mut [f64], mean: f64, sd: f64, (low, high): (f64, f64)) {
     for _ in 0..100 {
         let count = clocks.len() as f64;
         let found_mean = clocks.iter().sum::<f64>() / count;
-        let found_sd = (clocks.iter().map(|clock| (clock - found_mean).powi(2)).sum::<f64>() / count).sqrt();
+        let found_sd = (clocks
+            .iter()
+            .map(|clock| (clock - found_mean).powi(2))
+            .sum::<f64>()
+            / count)
+            .sqrt();
         if found_sd > 0.0 {
             for clock in clocks.iter_mut() {
                 *clock = (mean + (*clock - found_mean) * sd / found_sd).clamp(low, high);

@@ -1,7 +1,7 @@
-//! Downey, "Using Queue Time Predictions for Processor Allocation" (1997), again: when malleable jobs should hold out for more
-//! processors, what that does to each of them and to all, and how good the predictions behind it are; on the paper's
-//! workload, and predictions of waits on a real log. What is not here: the machine (`batch`) and the rules
-//! (`scheduler::policy::width`).
+//! Downey, "Using Queue Time Predictions for Processor Allocation" (1997), again: when malleable
+//! jobs should hold out for more processors, what that does to each of them and to all, and how
+//! good the predictions behind it are; on the paper's workload, and predictions of waits on a real
+//! log. What is not here: the machine (`batch`) and the rules (`scheduler::policy::width`).
 
 mod claims;
 mod figures;
@@ -39,12 +39,24 @@ pub struct Study {
 impl Study {
     /// Five draws of 120 days.
     pub fn full(seed: u64, threads: usize) -> Self {
-        Study { seed, threads, runs: 5, days: 120, log: None, quick: false }
+        Study {
+            seed,
+            threads,
+            runs: 5,
+            days: 120,
+            log: None,
+            quick: false,
+        }
     }
 
     /// A first look.
     pub fn quick(seed: u64, threads: usize) -> Self {
-        Study { runs: 2, days: 30, quick: true, ..Study::full(seed, threads) }
+        Study {
+            runs: 2,
+            days: 30,
+            quick: true,
+            ..Study::full(seed, threads)
+        }
     }
 }
 
@@ -63,8 +75,14 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     let found = Found::new(study, real, say);
     let figures = figures::all(&found);
     let mut files = vec![
-        File { name: "report.md".into(), text: text::report(study, &found, &figures) },
-        File { name: "runs.csv".into(), text: found.csv() },
+        File {
+            name: "report.md".into(),
+            text: text::report(study, &found, &figures),
+        },
+        File {
+            name: "runs.csv".into(),
+            text: found.csv(),
+        },
     ];
     files.extend(figures.iter().flat_map(both));
     Ok(files)
@@ -72,6 +90,9 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
 
 /// A figure's picture and its numbers.
 fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File { name: format!("{}.{ending}", figure.name), text };
+    let file = |ending, text| File {
+        name: format!("{}.{ending}", figure.name),
+        text,
+    };
     [file("svg", draw(figure)), file("csv", figure.csv())]
 }

@@ -61,18 +61,29 @@ impl Figure {
         match &self.body {
             Body::Lines(lines) => {
                 out.push_str("series,x,y\n");
-                lines.iter().for_each(|(name, points)| series(&mut out, name, points));
+                lines
+                    .iter()
+                    .for_each(|(name, points)| series(&mut out, name, points));
             }
             Body::Cloud { points, lines } => {
                 out.push_str("series,x,y\n");
                 series(&mut out, "points", points);
-                lines.iter().for_each(|(name, points)| series(&mut out, name, points));
+                lines
+                    .iter()
+                    .for_each(|(name, points)| series(&mut out, name, points));
             }
             Body::Spread(lines) => {
                 out.push_str("series,x,y,sd\n");
                 for (name, points) in lines {
                     for (x, y, sd) in points {
-                        let _ = writeln!(out, "{},{},{},{}", field(name), number(*x), number(*y), number(*sd));
+                        let _ = writeln!(
+                            out,
+                            "{},{},{},{}",
+                            field(name),
+                            number(*x),
+                            number(*y),
+                            number(*sd)
+                        );
                     }
                 }
             }
@@ -81,8 +92,16 @@ impl Figure {
                 for (name, bars) in series {
                     for (group, bar) in groups.iter().zip(bars) {
                         let (low, high) =
-                            bar.ci.map_or((String::new(), String::new()), |(l, h)| (number(l), number(h)));
-                        let _ = writeln!(out, "{},{},{},{low},{high}", field(group), field(name), number(bar.value));
+                            bar.ci.map_or((String::new(), String::new()), |(l, h)| {
+                                (number(l), number(h))
+                            });
+                        let _ = writeln!(
+                            out,
+                            "{},{},{},{low},{high}",
+                            field(group),
+                            field(name),
+                            number(bar.value)
+                        );
                     }
                 }
             }
@@ -99,7 +118,11 @@ fn series(out: &mut String, name: &str, points: &[(f64, f64)]) {
 
 /// A field of a CSV line: quoted where it has to be.
 pub(crate) fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 /// A number of a CSV line: at most six places, none for nothing.
@@ -109,7 +132,11 @@ pub(crate) fn number(value: f64) -> String {
     }
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+    if text == "-0" {
+        "0".to_owned()
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -127,11 +154,20 @@ mod tests {
             log: false,
             body: Body::Bars {
                 groups: vec!["a, b".into(), "c".into()],
-                series: vec![("s".into(), vec![bar(1.5, Some((1.0, 2.0))), bar(f64::NAN, None)])],
+                series: vec![(
+                    "s".into(),
+                    vec![bar(1.5, Some((1.0, 2.0))), bar(f64::NAN, None)],
+                )],
             },
         };
-        assert_eq!(figure.csv(), "group,series,value,low,high\n\"a, b\",s,1.5,1,2\nc,s,,,\n");
-        let lines = Figure { body: Body::Lines(vec![("s".into(), vec![(0.0, 1.0), (2.25, -0.0)])]), ..figure };
+        assert_eq!(
+            figure.csv(),
+            "group,series,value,low,high\n\"a, b\",s,1.5,1,2\nc,s,,,\n"
+        );
+        let lines = Figure {
+            body: Body::Lines(vec![("s".into(), vec![(0.0, 1.0), (2.25, -0.0)])]),
+            ..figure
+        };
         assert_eq!(lines.csv(), "series,x,y\ns,0,1\ns,2.25,0\n");
     }
 }

@@ -1,6 +1,6 @@
-//! Gainaru, Pallez, Sun and Raghavan, "Speculative Scheduling for Stochastic HPC Applications" (ICPP 2019), again: sequences of
-//! requests, in rounds on a machine of many processors, with and without backfilling; and what a few past runs teach. What
-//! is not here: the machine.
+//! Gainaru, Pallez, Sun and Raghavan, "Speculative Scheduling for Stochastic HPC Applications"
+//! (ICPP 2019), again: sequences of requests, in rounds on a machine of many processors, with and
+//! without backfilling; and what a few past runs teach. What is not here: the machine.
 
 mod absent;
 mod claims;
@@ -37,12 +37,22 @@ pub struct Study {
 impl Study {
     /// Fifty runs of each case, as the paper has.
     pub fn full(seed: u64, threads: usize) -> Self {
-        Study { seed, threads, runs: 50, log: None, quick: false }
+        Study {
+            seed,
+            threads,
+            runs: 50,
+            log: None,
+            quick: false,
+        }
     }
 
     /// A first look.
     pub fn quick(seed: u64, threads: usize) -> Self {
-        Study { runs: 10, quick: true, ..Study::full(seed, threads) }
+        Study {
+            runs: 10,
+            quick: true,
+            ..Study::full(seed, threads)
+        }
     }
 }
 
@@ -53,7 +63,8 @@ pub struct Real {
     pub jobs: usize,
     /// On how many processors.
     pub processors: u32,
-    /// FCFS with EASY backfilling: average flow time in seconds, and average slowdown bounded at 10 s.
+    /// FCFS with EASY backfilling: average flow time in seconds, and average slowdown bounded at 10
+    /// s.
     pub easy: (f64, f64),
     /// Conservative backfilling: the same.
     pub conservative: (f64, f64),
@@ -69,8 +80,12 @@ impl Real {
     pub fn of(log: &Log) -> Self {
         let processors = log.processors.unwrap_or(PROCESSORS);
         let jobs = log.jobs(processors);
-        let measures =
-            |outcome: &Outcome, jobs: &[Job]| (outcome.response(jobs), outcome.bounded_slowdown(jobs, BOUND_S));
+        let measures = |outcome: &Outcome, jobs: &[Job]| {
+            (
+                outcome.response(jobs),
+                outcome.bounded_slowdown(jobs, BOUND_S),
+            )
+        };
         Real {
             jobs: jobs.len(),
             processors,
@@ -105,13 +120,19 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     };
     let found = Found::new(study, real, say)?;
     let figures = figures::all(&found);
-    let mut files = vec![File { name: "report.md".into(), text: text::report(study, &found, &figures) }];
+    let mut files = vec![File {
+        name: "report.md".into(),
+        text: text::report(study, &found, &figures),
+    }];
     files.extend(figures.iter().flat_map(both));
     Ok(files)
 }
 
 /// A figure's picture and its numbers.
 fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File { name: format!("{}.{ending}", figure.name), text };
+    let file = |ending, text| File {
+        name: format!("{}.{ending}", figure.name),
+        text,
+    };
     [file("svg", draw(figure)), file("csv", figure.csv())]
 }

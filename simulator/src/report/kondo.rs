@@ -1,6 +1,6 @@
-//! Kondo, Chien and Casanova, "Resource Management for Rapid Application Turnaround on Enterprise Desktop Grids" (SC
-//! 2004), again: every heuristic on every platform with every size of job, and ours beside them. What is not here: the
-//! simulation.
+//! Kondo, Chien and Casanova, "Resource Management for Rapid Application Turnaround on Enterprise
+//! Desktop Grids" (SC 2004), again: every heuristic on every platform with every size of job, and
+//! ours beside them. What is not here: the simulation.
 
 mod claims;
 mod figures;
@@ -8,7 +8,9 @@ mod reference;
 mod table;
 mod text;
 
-use reference::{CONTENDERS, ENTERPRISE, EQUAL, LATER_PLATFORMS, OURS, OURS_KEPT, PLATFORMS, TIMEOUT};
+use reference::{
+    CONTENDERS, ENTERPRISE, EQUAL, LATER_PLATFORMS, OURS, OURS_KEPT, PLATFORMS, TIMEOUT,
+};
 use table::Table;
 
 use super::figure::Figure;
@@ -16,8 +18,8 @@ use super::rows::{rows_csv, summary_csv};
 use super::svg::draw;
 use crate::availability::Model;
 use crate::experiment::{
-    Contender, Day, FIRST_DAY, Generated, Grid, GridError, HOSTS, Job, KONDO_JOBS, Knowledge, Reading, Row, Site,
-    Source, SourceError, TRAINING_DAYS, summarize,
+    Contender, Day, FIRST_DAY, Generated, Grid, GridError, HOSTS, Job, KONDO_JOBS, Knowledge,
+    Reading, Row, Site, Source, SourceError, TRAINING_DAYS, summarize,
 };
 use crate::world::{Outcome, Run, Simulator, World};
 
@@ -76,7 +78,14 @@ impl Study {
 
     /// A first look.
     pub fn quick(seed: u64, threads: usize) -> Self {
-        Study { runs: 12, side_runs: 2, per_day: 2, training_days: 4, quick: true, ..Study::full(seed, threads) }
+        Study {
+            runs: 12,
+            side_runs: 2,
+            per_day: 2,
+            training_days: 4,
+            quick: true,
+            ..Study::full(seed, threads)
+        }
     }
 }
 
@@ -98,20 +107,45 @@ struct Findings {
 /// # Errors
 /// If the scheduler does not take a job.
 pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, GridError> {
-    let contenders: Vec<Contender> =
-        CONTENDERS.iter().map(|(label, policy, kept)| named(label, policy, *kept)).collect();
-    let ours: Vec<Contender> = ["FCFS", "PRI-CR", TIMEOUT, OURS].map(Contender::named).to_vec();
+    let contenders: Vec<Contender> = CONTENDERS
+        .iter()
+        .map(|(label, policy, kept)| named(label, policy, *kept))
+        .collect();
+    let ours: Vec<Contender> = ["FCFS", "PRI-CR", TIMEOUT, OURS]
+        .map(Contender::named)
+        .to_vec();
     say("the paper's platforms");
     let mut files = Vec::new();
-    let main = compare(study, &PLATFORMS, "default", &contenders, study.runs, Some(&mut files))?;
+    let main = compare(
+        study,
+        &PLATFORMS,
+        "default",
+        &contenders,
+        study.runs,
+        Some(&mut files),
+    )?;
     say("equal copies");
     let equal = equal_copies(study, &main)?;
     say("later platforms");
-    let later = compare(study, &LATER_PLATFORMS, "default", &ours, study.side_runs, None)?;
+    let later = compare(
+        study,
+        &LATER_PLATFORMS,
+        "default",
+        &ours,
+        study.side_runs,
+        None,
+    )?;
     let mut models = Vec::new();
     for model in Model::NAMES.iter().skip(1) {
         say(&format!("the availability model {model}"));
-        models.push(compare(study, &["sdsc", "lri-wisc"], model, &ours[1..], study.side_runs, None)?);
+        models.push(compare(
+            study,
+            &["sdsc", "lri-wisc"],
+            model,
+            &ours[1..],
+            study.side_runs,
+            None,
+        )?);
     }
     say("copies and what they bring");
     let frontier = frontier(study)?;
@@ -119,21 +153,43 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     let mut drawn = figures::bars(&main, &equal);
     drawn.extend(curves(study)?);
     drawn.push(figures::clocks(study.seed));
-    drawn.push(figures::frontier(&frontier.iter().map(|(_, copies, geo, _)| (*copies, *geo)).collect::<Vec<_>>()));
+    drawn.push(figures::frontier(
+        &frontier
+            .iter()
+            .map(|(_, copies, geo, _)| (*copies, *geo))
+            .collect::<Vec<_>>(),
+    ));
     drawn.sort_by(|a, b| a.name.cmp(&b.name));
-    let findings = Findings { study: study.clone(), main, equal, later, models, frontier };
-    files.push(File { name: "report.md".into(), text: text::report(&findings, &drawn) });
+    let findings = Findings {
+        study: study.clone(),
+        main,
+        equal,
+        later,
+        models,
+        frontier,
+    };
+    files.push(File {
+        name: "report.md".into(),
+        text: text::report(&findings, &drawn),
+    });
     files.extend(drawn.iter().flat_map(both));
     Ok(files)
 }
 
 fn named(label: &str, policy: &str, kept: bool) -> Contender {
-    Contender { label: label.to_owned(), policy: policy.to_owned(), checkpoint: kept }
+    Contender {
+        label: label.to_owned(),
+        policy: policy.to_owned(),
+        checkpoint: kept,
+    }
 }
 
 /// A figure's picture and its numbers.
 fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File { name: format!("{}.{ending}", figure.name), text };
+    let file = |ending, text| File {
+        name: format!("{}.{ending}", figure.name),
+        text,
+    };
     [file("svg", draw(figure)), file("csv", figure.csv())]
 }
 
@@ -146,8 +202,8 @@ fn generated(study: &Study, platform: &str, model: &str) -> Result<Generated, Gr
     Generated::named(platform, model, study.seed, study.hosts).ok_or_else(missing)
 }
 
-/// Every contender with every size of job on these platforms. Rows and summaries are kept as files where there is room
-/// for them.
+/// Every contender with every size of job on these platforms. Rows and summaries are kept as files
+/// where there is room for them.
 fn compare(
     study: &Study,
     platforms: &[&str],
@@ -156,10 +212,18 @@ fn compare(
     runs: usize,
     files: Option<&mut Vec<File>>,
 ) -> Result<Table, GridError> {
-    let sources: Vec<Generated> =
-        platforms.iter().map(|name| generated(study, name, model)).collect::<Result<_, _>>()?;
-    let learners: Vec<Contender> = contenders.iter().filter(|who| learns(who)).cloned().collect();
-    let learn = |source: &Generated| source.knowledge(study.training_days, &study.jobs, &learners, study.threads);
+    let sources: Vec<Generated> = platforms
+        .iter()
+        .map(|name| generated(study, name, model))
+        .collect::<Result<_, _>>()?;
+    let learners: Vec<Contender> = contenders
+        .iter()
+        .filter(|who| learns(who))
+        .cloned()
+        .collect();
+    let learn = |source: &Generated| {
+        source.knowledge(study.training_days, &study.jobs, &learners, study.threads)
+    };
     let known: Vec<Knowledge> = sources.iter().map(learn).collect::<Result<_, _>>()?;
     let parts = platforms.iter().zip(sources.iter().zip(&known));
     let sites = parts.map(|(platform, (source, knowledge))| Site {
@@ -180,29 +244,48 @@ fn compare(
     let rows: Vec<Row> = grid.rows()?;
     if let Some(files) = files {
         let (_, summaries) = summarize(&grid, &rows);
-        files.push(File { name: "rows.csv".into(), text: rows_csv(&grid, &rows) });
-        files.push(File { name: "summary.csv".into(), text: summary_csv(&grid, &summaries) });
+        files.push(File {
+            name: "rows.csv".into(),
+            text: rows_csv(&grid, &rows),
+        });
+        files.push(File {
+            name: "summary.csv".into(),
+            text: summary_csv(&grid, &summaries),
+        });
     }
     Ok(Table::new(&grid, rows))
 }
 
-/// EXCL-PRED-DUP* of the paper's Figure 11: for each job, EXCL-PRED-DUP with no more copies than EXCL-PRED-TO made.
+/// EXCL-PRED-DUP* of the paper's Figure 11: for each job, EXCL-PRED-DUP with no more copies than
+/// EXCL-PRED-TO made.
 fn equal_copies(study: &Study, main: &Table) -> Result<Vec<Reading>, GridError> {
-    let Some(site) = main.site(ENTERPRISE) else { return Ok(Vec::new()) };
+    let Some(site) = main.site(ENTERPRISE) else {
+        return Ok(Vec::new());
+    };
     let mut all = Vec::new();
     for (number, job) in study.jobs.iter().enumerate() {
-        let copies = main.reading(site, TIMEOUT, number).map_or(0.0, |cell| cell.replicas);
+        let copies = main
+            .reading(site, TIMEOUT, number)
+            .map_or(0.0, |cell| cell.replicas);
         let who = named(EQUAL, &format!("EXCL-PRED-DUP:copies_max={copies}"), false);
-        let study = Study { jobs: vec![*job], ..study.clone() };
+        let study = Study {
+            jobs: vec![*job],
+            ..study.clone()
+        };
         let table = compare(&study, &[ENTERPRISE], "default", &[who], study.runs, None)?;
-        all.extend(table.readings.into_iter().map(|cell| Reading { job: number, ..cell }));
+        all.extend(table.readings.into_iter().map(|cell| Reading {
+            job: number,
+            ..cell
+        }));
     }
     Ok(all)
 }
 
-/// Whether a contender's own past matters: to its decisions, or to the predictions that are reported.
+/// Whether a contender's own past matters: to its decisions, or to the predictions that are
+/// reported.
 fn learns(who: &Contender) -> bool {
-    COVERED.contains(&&*who.label) || scheduler::policy::parse(&who.policy).is_ok_and(|row| row.reports().is_some())
+    COVERED.contains(&&*who.label)
+        || scheduler::policy::parse(&who.policy).is_ok_and(|row| row.reports().is_some())
 }
 
 /// What ours reaches with each budget of copies, over all platforms.
@@ -210,11 +293,27 @@ fn frontier(study: &Study) -> Result<Vec<(String, f64, f64, f64)>, GridError> {
     let budgets: &[&str] = if study.quick { &FEW_BUDGETS } else { &BUDGETS };
     let policy = |budget: &&str| named(budget, &format!("{OURS}:copies_max={budget}"), false);
     let contenders: Vec<Contender> = budgets.iter().map(policy).collect();
-    let platforms: &[&str] = if study.quick { &PLATFORMS[..1] } else { &PLATFORMS };
-    let table = compare(study, platforms, "default", &contenders, study.side_runs, None)?;
+    let platforms: &[&str] = if study.quick {
+        &PLATFORMS[..1]
+    } else {
+        &PLATFORMS
+    };
+    let table = compare(
+        study,
+        platforms,
+        "default",
+        &contenders,
+        study.side_runs,
+        None,
+    )?;
     let point = |budget: &&str| {
         let all = table.summary(None, budget)?;
-        Some((String::from(*budget), all.mean_replicas, all.geo.value, all.worst))
+        Some((
+            String::from(*budget),
+            all.mean_replicas,
+            all.geo.value,
+            all.worst,
+        ))
     };
     Ok(budgets.iter().filter_map(point).collect())
 }
@@ -222,23 +321,46 @@ fn frontier(study: &Study) -> Result<Vec<(String, f64, f64, f64)>, GridError> {
 /// Figures 1 and 4: single runs on the first day.
 fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
     let source = generated(study, "sdsc", "default")?;
-    let missing = |why| GridError::Source { day: FIRST_DAY, site: "sdsc".into(), why };
+    let missing = |why| GridError::Source {
+        day: FIRST_DAY,
+        site: "sdsc".into(),
+        why,
+    };
     let world = World::new(&source.day(FIRST_DAY).map_err(missing)?);
-    let start_s = Day::spread(study.seed, FIRST_DAY, 1, 1).first().map_or(0.0, |day| day.starts_s[0]);
+    let start_s = Day::spread(study.seed, FIRST_DAY, 1, 1)
+        .first()
+        .map_or(0.0, |day| day.starts_s[0]);
     let mut simulator = Simulator::default();
     let mut one = |policy: &str, tasks| -> Result<Outcome, GridError> {
-        let run = Run { story: true, shuffle: Some(study.seed), ..Run::new(start_s, tasks, 900.0, policy) };
-        simulator.run(&world, &run).map_err(|why| GridError::Run { policy: policy.to_owned(), why })
+        let run = Run {
+            story: true,
+            shuffle: Some(study.seed),
+            ..Run::new(start_s, tasks, 900.0, policy)
+        };
+        simulator.run(&world, &run).map_err(|why| GridError::Run {
+            policy: policy.to_owned(),
+            why,
+        })
     };
-    let fcfs = [(100, one("FCFS", 100)?), (200, one("FCFS", 200)?), (400, one("FCFS", 400)?)];
+    let fcfs = [
+        (100, one("FCFS", 100)?),
+        (200, one("FCFS", 200)?),
+        (400, one("FCFS", 400)?),
+    ];
     let pri = one("PRI-CR", 400)?;
-    Ok([figures::completions(&fcfs), figures::queue(&world, start_s, 400, &pri)])
+    Ok([
+        figures::completions(&fcfs),
+        figures::queue(&world, start_s, 400, &pri),
+    ])
 }
 
 /// How often the interval of 80 % held what came, of predictions of ours at each stage: held, all.
 fn coverage(table: &Table, label: &str) -> [(usize, usize); 3] {
     let contender = table.contender(label);
-    let rows = table.rows.iter().filter(|row| Some(row.contender) == contender);
+    let rows = table
+        .rows
+        .iter()
+        .filter(|row| Some(row.contender) == contender);
     let mut counts = [(0, 0); 3];
     for row in rows {
         for (count, foretold) in counts.iter_mut().zip(row.foretold) {

@@ -33,7 +33,10 @@ pub(super) fn words<const N: usize>(fields: [&str; N]) -> Vec<String> {
 /// The section with every figure.
 pub(super) fn pictures(out: &mut String, figures: &[Figure]) {
     line(out, "## Figures\n");
-    line(out, "Each one's numbers are in the CSV file of the same name.\n");
+    line(
+        out,
+        "Each one's numbers are in the CSV file of the same name.\n",
+    );
     images(out, figures);
 }
 
@@ -47,8 +50,10 @@ pub(super) fn images(out: &mut String, figures: &[Figure]) {
 /// The section on how to get the report again: what follows `deskgrid reproduce`.
 pub(super) fn again(out: &mut String, what: &str) {
     line(out, "## Again\n");
-    let _ =
-        writeln!(out, "`deskgrid reproduce {what}` gives these files again, byte for byte, on any number of threads.");
+    let _ = writeln!(
+        out,
+        "`deskgrid reproduce {what}` gives these files again, byte for byte, on any number of threads."
+    );
 }
 
 #[cfg(test)]

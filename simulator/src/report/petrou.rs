@@ -1,5 +1,6 @@
-//! Petrou, Ganger and Gibson, "Cluster Scheduling for Explicitly-Speculative Tasks", again: users who disclose, request and
-//! cancel, under every scheduler of the paper and ours. What is not here: the simulation.
+//! Petrou, Ganger and Gibson, "Cluster Scheduling for Explicitly-Speculative Tasks", again: users
+//! who disclose, request and cancel, under every scheduler of the paper and ours. What is not here:
+//! the simulation.
 
 mod claims;
 mod figures;
@@ -36,12 +37,23 @@ pub struct Study {
 impl Study {
     /// Every point.
     pub fn full(seed: u64, threads: usize) -> Self {
-        Study { seed, threads, stride: 1, value_stride: 1, repetitions: 12, days: 16 }
+        Study {
+            seed,
+            threads,
+            stride: 1,
+            value_stride: 1,
+            repetitions: 12,
+            days: 16,
+        }
     }
 
     /// A first look: one point in thirteen, which has some of every value.
     pub fn quick(seed: u64, threads: usize) -> Self {
-        Study { stride: 13, repetitions: 3, ..Study::full(seed, threads) }
+        Study {
+            stride: 13,
+            repetitions: 3,
+            ..Study::full(seed, threads)
+        }
     }
 }
 
@@ -49,10 +61,22 @@ impl Study {
 const FEWEST: usize = 108;
 
 /// One run: users of this seed under this policy.
-fn simulate(seed: u64, parameters: Parameters, contender: Contender, servers: usize, days: u64) -> Measured {
+fn simulate(
+    seed: u64,
+    parameters: Parameters,
+    contender: Contender,
+    servers: usize,
+    days: u64,
+) -> Measured {
     let end = Time(days * 86_400 * 1_000_000);
     let mut measured = Measured::new(servers, end);
-    crate::users::run(&Random::new(seed, parameters), contender.policy(), servers, end, &mut measured);
+    crate::users::run(
+        &Random::new(seed, parameters),
+        contender.policy(),
+        servers,
+        end,
+        &mut measured,
+    );
     measured
 }
 
@@ -63,10 +87,16 @@ fn seed(study: &Study, what: u64, number: u64) -> u64 {
 
 /// Runs everything that the report needs.
 fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
-    let points: Vec<(u64, Parameters)> = (0..).zip(grid()).skip(study.stride / 2).step_by(study.stride).collect();
+    let points: Vec<(u64, Parameters)> = (0..)
+        .zip(grid())
+        .skip(study.stride / 2)
+        .step_by(study.stride)
+        .collect();
     say("the grid");
-    let runs: Vec<(u64, Parameters, Contender)> =
-        points.iter().flat_map(|(at, point)| CONTENDERS.map(|contender| (*at, *point, contender))).collect();
+    let runs: Vec<(u64, Parameters, Contender)> = points
+        .iter()
+        .flat_map(|(at, point)| CONTENDERS.map(|contender| (*at, *point, contender)))
+        .collect();
     let measured = in_parallel(study.threads, &runs, |(at, point, contender)| {
         simulate(seed(study, 1, *at), *point, *contender, 1, study.days)
     });
@@ -76,31 +106,53 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
     for (slice, of) in slices.iter().enumerate() {
         for value in 0..of.values.len() {
             for (place, _) in points::SHOWN.iter().enumerate() {
-                bars.extend((0..study.repetitions).map(|repetition| (slice, value, place, repetition)));
+                bars.extend(
+                    (0..study.repetitions).map(|repetition| (slice, value, place, repetition)),
+                );
             }
         }
     }
     let shown = in_parallel(study.threads, &bars, |(slice, value, place, repetition)| {
         let (_, parameters, servers) = slices[*slice].values[*value];
-        simulate(seed(study, 2, u64::from(*repetition)), parameters, points::SHOWN[*place], servers, study.days)
+        simulate(
+            seed(study, 2, u64::from(*repetition)),
+            parameters,
+            points::SHOWN[*place],
+            servers,
+            study.days,
+        )
     });
     say("ours around Table 3");
     let stride = study.stride.min(FEWEST);
-    let around: Vec<(u64, Parameters)> = (0..).zip(points::around()).skip(stride / 2).step_by(stride).collect();
-    let pairs: Vec<(u64, Parameters, Contender)> =
-        around.iter().flat_map(|(at, point)| points::PAIRS.map(|contender| (*at, *point, contender))).collect();
+    let around: Vec<(u64, Parameters)> = (0..)
+        .zip(points::around())
+        .skip(stride / 2)
+        .step_by(stride)
+        .collect();
+    let pairs: Vec<(u64, Parameters, Contender)> = around
+        .iter()
+        .flat_map(|(at, point)| points::PAIRS.map(|contender| (*at, *point, contender)))
+        .collect();
     let pairs = in_parallel(study.threads, &pairs, |(at, point, contender)| {
         simulate(seed(study, 3, *at), *point, *contender, 1, study.days)
     });
-    let points = points.into_iter().map(|(_, point)| point).zip(measured.chunks(CONTENDERS.len()).map(<[_]>::to_vec));
+    let points = points
+        .into_iter()
+        .map(|(_, point)| point)
+        .zip(measured.chunks(CONTENDERS.len()).map(<[_]>::to_vec));
     let mut found = Results {
         points: points.collect(),
         slices,
-        around: pairs.chunks(points::PAIRS.len()).map(<[_]>::to_vec).collect(),
+        around: pairs
+            .chunks(points::PAIRS.len())
+            .map(<[_]>::to_vec)
+            .collect(),
         again: Vec::new(),
     };
     say("where ours did worst, with other users");
-    found.again = WITH_OURS.map(|(paper, ours)| again(study, &found.worst(paper, ours), paper, ours)).into();
+    found.again = WITH_OURS
+        .map(|(paper, ours)| again(study, &found.worst(paper, ours), paper, ours))
+        .into();
     for ((slice, value, place, _), measured) in bars.into_iter().zip(shown) {
         found.slices[slice].note(value, place, measured);
     }
@@ -114,7 +166,14 @@ fn again(study: &Study, points: &[Parameters], paper: Contender, ours: Contender
         .flat_map(|(repetition, point)| [(repetition, point, paper), (repetition, point, ours)])
         .collect();
     let waits = in_parallel(study.threads, &runs, |(repetition, point, contender)| {
-        simulate(seed(study, 4, *repetition), *point, *contender, 1, study.days).vresp_s()
+        simulate(
+            seed(study, 4, *repetition),
+            *point,
+            *contender,
+            1,
+            study.days,
+        )
+        .vresp_s()
     });
     let sum = |of: usize| waits.iter().skip(of).step_by(2 * points.len()).sum::<f64>();
     Factors::of((0..points.len()).map(|at| sum(2 * at) / sum(2 * at + 1)))
@@ -126,8 +185,14 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     say("figures");
     let drawn = figures::figures(&results);
     let mut files = vec![
-        File { name: "report.md".into(), text: text::report(study, &results, &drawn) },
-        File { name: "points.csv".into(), text: results.csv() },
+        File {
+            name: "report.md".into(),
+            text: text::report(study, &results, &drawn),
+        },
+        File {
+            name: "points.csv".into(),
+            text: results.csv(),
+        },
     ];
     files.extend(drawn.iter().flat_map(both));
     files
@@ -135,6 +200,9 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
 
 /// A figure's picture and its numbers.
 fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File { name: format!("{}.{ending}", figure.name), text };
+    let file = |ending, text| File {
+        name: format!("{}.{ending}", figure.name),
+        text,
+    };
     [file("svg", draw(figure)), file("csv", figure.csv())]
 }

@@ -36,7 +36,12 @@ pub fn rows_csv(grid: &Grid<'_>, rows: &[Row]) -> String {
         "platform,model,day,start_s,tasks,task_s,policy,makespan_s,optimal_s,ratio,launches,replicas,cpu_s,wasted_cpu_s\n",
     );
     for row in rows {
-        let Named { platform, model, job, policy } = Named::of(grid, row.site, row.job, row.contender);
+        let Named {
+            platform,
+            model,
+            job,
+            policy,
+        } = Named::of(grid, row.site, row.job, row.contender);
         let some = |value: Option<f64>| value.map(number).unwrap_or_default();
         let _ = writeln!(
             out,

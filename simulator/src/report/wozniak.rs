@@ -1,6 +1,6 @@
-//! Wozniak, Jiang and Striegel, "Effects of Low-Quality Computation Time Estimates in Policed Schedulers", again: bags with
-//! deadlines whose users estimate badly, enforced in every way of the paper, and ours beside them. What is not here: the
-//! simulation.
+//! Wozniak, Jiang and Striegel, "Effects of Low-Quality Computation Time Estimates in Policed
+//! Schedulers", again: bags with deadlines whose users estimate badly, enforced in every way of the
+//! paper, and ours beside them. What is not here: the simulation.
 
 mod claims;
 pub mod devices;
@@ -37,12 +37,23 @@ impl Study {
     /// As many tests as the paper has.
     pub fn full(seed: u64, threads: usize) -> Self {
         let qoes = (0..10).map(|tenth| f64::from(tenth) / 10.0).collect();
-        Study { seed, threads, repetitions: 10, bags: 200, qoes }
+        Study {
+            seed,
+            threads,
+            repetitions: 10,
+            bags: 200,
+            qoes,
+        }
     }
 
     /// A first look.
     pub fn quick(seed: u64, threads: usize) -> Self {
-        Study { repetitions: 3, bags: 60, qoes: vec![0.0, 0.1, 0.3, 0.5, 0.7, 0.8], ..Study::full(seed, threads) }
+        Study {
+            repetitions: 3,
+            bags: 60,
+            qoes: vec![0.0, 0.1, 0.3, 0.5, 0.7, 0.8],
+            ..Study::full(seed, threads)
+        }
     }
 }
 
@@ -72,24 +83,45 @@ fn trials(study: &Study) -> Vec<Trial> {
     let mut all = Vec::new();
     for qoe in study.qoes.iter().copied() {
         for device in [Device::Poly, Device::Ns] {
-            for (hosts, policy) in HOSTS.iter().flat_map(|hosts| [NONE, HARD].map(|policy| (*hosts, policy))) {
+            for (hosts, policy) in HOSTS
+                .iter()
+                .flat_map(|hosts| [NONE, HARD].map(|policy| (*hosts, policy)))
+            {
                 all.push(Trial::usual(device, hosts, qoe, policy));
             }
             let middle = |policy: &str| Trial::usual(device, MIDDLE, qoe, policy);
             all.push(middle(OURS));
             for policy in [NONE, CORRECTED, OURS, OURS_POLICED] {
-                all.push(Trial { pressure: Pressure::Tight, ..middle(policy) });
+                all.push(Trial {
+                    pressure: Pressure::Tight,
+                    ..middle(policy)
+                });
             }
         }
-        all.extend(GRACES.iter().map(|part| Trial::usual(Device::Poly, MIDDLE, qoe, &grace(part))));
-        all.extend(HOSTS.iter().map(|hosts| Trial::usual(Device::Ns, *hosts, qoe, PROBABILISTIC)));
+        all.extend(
+            GRACES
+                .iter()
+                .map(|part| Trial::usual(Device::Poly, MIDDLE, qoe, &grace(part))),
+        );
+        all.extend(
+            HOSTS
+                .iter()
+                .map(|hosts| Trial::usual(Device::Ns, *hosts, qoe, PROBABILISTIC)),
+        );
         all.push(Trial::usual(Device::Ns, MIDDLE, qoe, NEEDED));
         for policy in [NONE, PROBABILISTIC, &grace("0.5"), OURS] {
-            all.push(Trial { users: Users::Both, ..Trial::usual(Device::Ns, MIDDLE, qoe, policy) });
+            all.push(Trial {
+                users: Users::Both,
+                ..Trial::usual(Device::Ns, MIDDLE, qoe, policy)
+            });
         }
         for policy in [NONE, OURS] {
             let trial = Trial::usual(Device::Ns, MIDDLE, qoe, policy);
-            all.push(Trial { users: Users::Both, pressure: Pressure::Tight, ..trial });
+            all.push(Trial {
+                users: Users::Both,
+                pressure: Pressure::Tight,
+                ..trial
+            });
         }
     }
     all
@@ -99,20 +131,31 @@ fn trials(study: &Study) -> Vec<Trial> {
 pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     say("bags with deadlines");
     let trials = trials(study);
-    let jobs: Vec<(usize, u32)> =
-        (0..trials.len()).flat_map(|trial| (0..study.repetitions).map(move |number| (trial, number))).collect();
-    let results =
-        in_parallel(study.threads, &jobs, |(trial, number)| trials[*trial].run(study.seed, *number, study.bags));
+    let jobs: Vec<(usize, u32)> = (0..trials.len())
+        .flat_map(|trial| (0..study.repetitions).map(move |number| (trial, number)))
+        .collect();
+    let results = in_parallel(study.threads, &jobs, |(trial, number)| {
+        trials[*trial].run(study.seed, *number, study.bags)
+    });
     let mut cells: Vec<Cell> = trials.into_iter().map(Cell::new).collect();
     for ((trial, _), groups) in jobs.iter().zip(results) {
         cells[*trial].runs.push(groups);
     }
-    let table = Table { cells, qoes: study.qoes.clone() };
+    let table = Table {
+        cells,
+        qoes: study.qoes.clone(),
+    };
     say("figures");
     let drawn = figures::figures(&table);
     let mut files = vec![
-        File { name: "report.md".into(), text: text::report(study, &table, &drawn) },
-        File { name: "points.csv".into(), text: table.csv() },
+        File {
+            name: "report.md".into(),
+            text: text::report(study, &table, &drawn),
+        },
+        File {
+            name: "points.csv".into(),
+            text: table.csv(),
+        },
     ];
     files.extend(drawn.iter().flat_map(both));
     files
@@ -120,6 +163,9 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
 
 /// A figure's picture and its numbers.
 fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File { name: format!("{}.{ending}", figure.name), text };
+    let file = |ending, text| File {
+        name: format!("{}.{ending}", figure.name),
+        text,
+    };
     [file("svg", draw(figure)), file("csv", figure.csv())]
 }

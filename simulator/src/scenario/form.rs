@@ -70,7 +70,8 @@ pub struct Interval {
 pub struct Bags {
     /// The hosts' speeds, or how many there are of speed 1.
     pub hosts: Hosts,
-    /// A policy of the catalogue, with parameters; PROMISE without disturbances unless something else is said.
+    /// A policy of the catalogue, with parameters; PROMISE without disturbances unless something
+    /// else is said.
     #[serde(default)]
     pub policy: Option<String>,
     /// The bags.
@@ -135,7 +136,11 @@ pub enum BadScenario {
 }
 
 fn quoted(fields: &[&str]) -> String {
-    fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ")
+    fields
+        .iter()
+        .map(|field| format!("`{field}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// What an entry of each kind must have.
@@ -150,14 +155,30 @@ const FIELDS: [(&str, &[&str]); 6] = [
 
 /// What somebody may have meant: the kind of which the fewest fields are missing, if any is there.
 fn unknown(value: &Value) -> BadScenario {
-    let Some(fields) = value.as_object() else { return BadScenario::Unknown };
-    let there = |names: &[&'static str]| names.iter().filter(|name| fields.contains_key(**name)).count();
+    let Some(fields) = value.as_object() else {
+        return BadScenario::Unknown;
+    };
+    let there = |names: &[&'static str]| {
+        names
+            .iter()
+            .filter(|name| fields.contains_key(**name))
+            .count()
+    };
     // Optional, and of one kind only.
-    let calendar = ["running_start_est", "waiting_est"].iter().any(|name| fields.contains_key(*name));
-    let likely = FIELDS.iter().filter(|(kind, names)| there(names) > 0 || (calendar && *kind == "calendar"));
-    let nearest = likely.min_by_key(|(kind, names)| (calendar && *kind != "calendar", names.len() - there(names)));
+    let calendar = ["running_start_est", "waiting_est"]
+        .iter()
+        .any(|name| fields.contains_key(*name));
+    let likely = FIELDS
+        .iter()
+        .filter(|(kind, names)| there(names) > 0 || (calendar && *kind == "calendar"));
+    let nearest = likely
+        .min_by_key(|(kind, names)| (calendar && *kind != "calendar", names.len() - there(names)));
     nearest.map_or(BadScenario::Unknown, |(kind, names)| {
-        let lacks = names.iter().copied().filter(|name| !fields.contains_key(*name)).collect();
+        let lacks = names
+            .iter()
+            .copied()
+            .filter(|name| !fields.contains_key(*name))
+            .collect();
         BadScenario::Lacks { kind, lacks }
     })
 }
@@ -177,7 +198,8 @@ const KINDS: [(&str, &str); 6] = [
 /// # Errors
 /// If there are none, or one cannot be read.
 pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
-    let value: Value = serde_json::from_str(text).map_err(|error| BadScenario::Json(error.to_string()))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| BadScenario::Json(error.to_string()))?;
     let alone = |value: &Value| value.as_object().and_then(kind_of);
     if let Some(kind) = alone(&value) {
         return Ok(vec![(kind, entry(kind, 1, &value)?)]);
@@ -190,12 +212,18 @@ pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
         }
     }
     for (kind, _) in KINDS {
-        let Some(Value::Array(entries)) = value.get(kind) else { continue };
+        let Some(Value::Array(entries)) = value.get(kind) else {
+            continue;
+        };
         for (number, value) in (1..).zip(entries) {
             found.push((kind, entry(kind, number, value)?));
         }
     }
-    if found.is_empty() { Err(unknown(&value)) } else { Ok(found) }
+    if found.is_empty() {
+        Err(unknown(&value))
+    } else {
+        Ok(found)
+    }
 }
 
 fn kind_of(fields: &Map<String, Value>) -> Option<&'static str> {
@@ -230,7 +258,13 @@ impl Scenario {
     fn check(&self) -> Result<(), String> {
         let time = |name: &str, value: f64| {
             let fine = (0.0..=LONGEST_S).contains(&value);
-            if fine { Ok(()) } else { Err(format!("{name} must be seconds between 0 and {LONGEST_S:e}, not {value}")) }
+            if fine {
+                Ok(())
+            } else {
+                Err(format!(
+                    "{name} must be seconds between 0 and {LONGEST_S:e}, not {value}"
+                ))
+            }
         };
         match self {
             Scenario::Kill(Kill { est, elapsed }) => {
@@ -240,7 +274,11 @@ impl Scenario {
             Scenario::Interval(Interval { c, qoe }) => {
                 time("c", *c)?;
                 let fine = (0.0..1.0).contains(qoe);
-                if fine { Ok(()) } else { Err(format!("qoe must be at least 0 and less than 1, not {qoe}")) }
+                if fine {
+                    Ok(())
+                } else {
+                    Err(format!("qoe must be at least 0 and less than 1, not {qoe}"))
+                }
             }
             Scenario::Calendar(calendar) => calendar.check(time),
             Scenario::Bags(bags) => bags.check(time),
@@ -253,13 +291,19 @@ impl Scenario {
 impl Calendar {
     fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
         time("now", self.now)?;
-        self.deadline.map_or(Ok(()), |deadline| time("deadline", deadline))?;
-        self.waiting_est.iter().chain(&self.new_est).try_for_each(|estimate| time("an estimate", *estimate))?;
+        self.deadline
+            .map_or(Ok(()), |deadline| time("deadline", deadline))?;
+        self.waiting_est
+            .iter()
+            .chain(&self.new_est)
+            .try_for_each(|estimate| time("an estimate", *estimate))?;
         for (start, estimate) in &self.running_start_est {
             time("a start", *start)?;
             time("an estimate", *estimate)?;
             if *start > self.now {
-                return Err(format!("what runs cannot have started after now, at {start}"));
+                return Err(format!(
+                    "what runs cannot have started after now, at {start}"
+                ));
             }
         }
         if self.running_start_est.len() > self.hosts as usize {
@@ -279,8 +323,12 @@ impl Hosts {
             Hosts::Equal(hosts) => check_hosts(*hosts as usize),
             Hosts::Speeds(speeds) => {
                 check_hosts(speeds.len())?;
-                let bad = speeds.iter().find(|speed| !speed.is_finite() || **speed <= 0.0);
-                bad.map_or(Ok(()), |bad| Err(format!("{bad} is no speed: it must be greater than 0")))
+                let bad = speeds
+                    .iter()
+                    .find(|speed| !speed.is_finite() || **speed <= 0.0);
+                bad.map_or(Ok(()), |bad| {
+                    Err(format!("{bad} is no speed: it must be greater than 0"))
+                })
             }
         }
     }
@@ -292,9 +340,13 @@ impl Bags {
         let mut before = 0.0;
         for bag in &self.bags {
             time("at", bag.at)?;
-            bag.deadline.map_or(Ok(()), |deadline| time("deadline", deadline))?;
+            bag.deadline
+                .map_or(Ok(()), |deadline| time("deadline", deadline))?;
             if bag.at < before {
-                return Err(format!("bags must be in the order of their times, and {} comes after {before}", bag.at));
+                return Err(format!(
+                    "bags must be in the order of their times, and {} comes after {before}",
+                    bag.at
+                ));
             }
             before = bag.at;
             if bag.tasks.is_empty() {
@@ -314,12 +366,25 @@ const MOST_HOSTS: usize = 100_000;
 
 fn check_hosts(hosts: usize) -> Result<(), String> {
     let fine = (1..=MOST_HOSTS).contains(&hosts);
-    if fine { Ok(()) } else { Err(format!("there must be 1 to {MOST_HOSTS} hosts, not {hosts}")) }
+    if fine {
+        Ok(())
+    } else {
+        Err(format!(
+            "there must be 1 to {MOST_HOSTS} hosts, not {hosts}"
+        ))
+    }
 }
 
 fn check_policy(name: Option<&str>) -> Result<(), String> {
     let Some(name) = name else { return Ok(()) };
     let policy = scheduler::policy::parse(name).map_err(|why| why.to_string())?;
     let promises = matches!(policy.admission, scheduler::policy::Admission::Calendar(_));
-    if promises { Ok(()) } else { Err(format!("the policy {} promises no deadlines; PROMISE does", policy.name)) }
+    if promises {
+        Ok(())
+    } else {
+        Err(format!(
+            "the policy {} promises no deadlines; PROMISE does",
+            policy.name
+        ))
+    }
 }

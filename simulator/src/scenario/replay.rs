@@ -12,19 +12,21 @@ use super::form::{Bags, Calendar, Hosts, Kill, Scenario};
 use crate::bags::{Asked, Moment, Task, Told, Wanted, What, run};
 use crate::report::wozniak::devices::estimate_interval;
 
-/// What a scenario answers: the fields of the vectors, and for what happens over time `trace` and `metrics`.
+/// What a scenario answers: the fields of the vectors, and for what happens over time `trace` and
+/// `metrics`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Answer(pub Value);
 
 /// A deadline that is no deadline, in any unit.
 const LATER: Span = Span(u64::MAX / 4);
-/// The most seconds that are counted in nanoseconds: all sums of times and of [`LATER`] stay far from the end of the numbers.
+/// The most seconds that are counted in nanoseconds: all sums of times and of [`LATER`] stay far
+/// from the end of the numbers.
 const MOST_FINE_S: f64 = 1e9;
 
-/// How finely time is counted. The scheduler counts whole units and never asks what one is, as long as nothing is inflated or
-/// corrected: so a calendar is replayed in nanoseconds, and its sums of many estimates are exact to far less than a
-/// microsecond.
+/// How finely time is counted. The scheduler counts whole units and never asks what one is, as long
+/// as nothing is inflated or corrected: so a calendar is replayed in nanoseconds, and its sums of
+/// many estimates are exact to far less than a microsecond.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     per_s: f64,
@@ -35,13 +37,24 @@ impl Clock {
     const USUAL: Clock = Clock { per_s: 1e6 };
 
     fn of(calendar: &Calendar, policy: &str) -> Self {
-        let running = calendar.running_start_est.iter().map(|(_, estimate_s)| estimate_s);
-        let all_s = calendar.now + running.chain(&calendar.waiting_est).chain(&calendar.new_est).sum::<f64>();
+        let running = calendar
+            .running_start_est
+            .iter()
+            .map(|(_, estimate_s)| estimate_s);
+        let all_s = calendar.now
+            + running
+                .chain(&calendar.waiting_est)
+                .chain(&calendar.new_est)
+                .sum::<f64>();
         let plain = scheduler::policy::parse(policy).is_ok_and(|policy| match policy.admission {
             Admission::Calendar(reckoning) => !reckoning.inflated && !reckoning.calibrated,
             Admission::AcceptAll => false,
         });
-        if plain && all_s <= MOST_FINE_S { Clock { per_s: 1e9 } } else { Clock::USUAL }
+        if plain && all_s <= MOST_FINE_S {
+            Clock { per_s: 1e9 }
+        } else {
+            Clock::USUAL
+        }
     }
 
     fn span(self, s: f64) -> Span {
@@ -59,7 +72,10 @@ impl Clock {
     /// A task that takes what was estimated.
     fn as_said(self, estimate_s: f64) -> Task {
         let estimate = self.span(estimate_s);
-        Task { estimate, takes: estimate }
+        Task {
+            estimate,
+            takes: estimate,
+        }
     }
 }
 
@@ -92,11 +108,20 @@ fn kills(Kill { est, elapsed }: Kill) -> Value {
 }
 
 fn calendar_answer(calendar: &Calendar) -> Value {
-    let policy = calendar.policy.clone().unwrap_or_else(|| "CALENDAR".to_owned());
+    let policy = calendar
+        .policy
+        .clone()
+        .unwrap_or_else(|| "CALENDAR".to_owned());
     let bag = |at: Time, deadline: Span, tasks: Vec<Task>| {
         let estimator = Estimator::default();
         let policy = policy.clone();
-        Asked { at, estimator, policy, deadline: Some(deadline), tasks }
+        Asked {
+            at,
+            estimator,
+            policy,
+            deadline: Some(deadline),
+            tasks,
+        }
     };
     let clock = Clock::of(calendar, &policy);
     let now = clock.time(calendar.now);
@@ -110,16 +135,46 @@ fn calendar_answer(calendar: &Calendar) -> Value {
         asked.push(bag(start, LATER, vec![Task { takes, ..said }]));
     }
     if !calendar.waiting_est.is_empty() {
-        asked.push(bag(now, LATER, calendar.waiting_est.iter().map(|estimate_s| clock.as_said(*estimate_s)).collect()));
+        asked.push(bag(
+            now,
+            LATER,
+            calendar
+                .waiting_est
+                .iter()
+                .map(|estimate_s| clock.as_said(*estimate_s))
+                .collect(),
+        ));
     }
     let number = asked.len();
-    let deadline = calendar.deadline.map_or(LATER, |deadline_s| clock.span(deadline_s));
-    asked.push(bag(now, deadline, calendar.new_est.iter().map(|estimate_s| clock.as_said(*estimate_s)).collect()));
+    let deadline = calendar
+        .deadline
+        .map_or(LATER, |deadline_s| clock.span(deadline_s));
+    asked.push(bag(
+        now,
+        deadline,
+        calendar
+            .new_est
+            .iter()
+            .map(|estimate_s| clock.as_said(*estimate_s))
+            .collect(),
+    ));
     let speeds = vec![Speed::REFERENCE; calendar.hosts as usize];
-    let told = run(&speeds, &asked, Wanted { moments: true, plan_of: Some(number), single: false });
+    let told = run(
+        &speeds,
+        &asked,
+        Wanted {
+            moments: true,
+            plan_of: Some(number),
+            single: false,
+        },
+    );
     let mut plan = told.plan.clone();
     plan.sort_by_key(|planned| planned.task);
-    let last = plan.iter().map(|planned| planned.finish).max().unwrap_or(now);
+    let last = plan
+        .iter()
+        .map(|planned| planned.finish)
+        .max()
+        .unwrap_or(now);
     let mut answer = json!({
         "starts": plan.iter().map(|planned| clock.secs(planned.start)).collect::<Vec<_>>(),
         "finishes": plan.iter().map(|planned| clock.secs(planned.finish)).collect::<Vec<_>>(),
@@ -134,23 +189,42 @@ fn calendar_answer(calendar: &Calendar) -> Value {
 fn bags_answer(bags: &Bags) -> Value {
     let speeds: Vec<Speed> = match &bags.hosts {
         Hosts::Equal(hosts) => vec![Speed::REFERENCE; *hosts as usize],
-        Hosts::Speeds(speeds) => speeds.iter().map(|speed| Speed::new(*speed).unwrap_or(Speed::REFERENCE)).collect(),
+        Hosts::Speeds(speeds) => speeds
+            .iter()
+            .map(|speed| Speed::new(*speed).unwrap_or(Speed::REFERENCE))
+            .collect(),
     };
     let clock = Clock::USUAL;
-    let policy = bags.policy.clone().unwrap_or_else(|| "PROMISE:inflated=no".to_owned());
+    let policy = bags
+        .policy
+        .clone()
+        .unwrap_or_else(|| "PROMISE:inflated=no".to_owned());
     let one = |bag: &super::form::OneBag| Asked {
         at: clock.time(bag.at),
-        estimator: Estimator { user: bag.user.clone(), program: String::new() },
+        estimator: Estimator {
+            user: bag.user.clone(),
+            program: String::new(),
+        },
         policy: policy.clone(),
         deadline: bag.deadline.map(|deadline_s| clock.span(deadline_s)),
         tasks: bag
             .tasks
             .iter()
-            .map(|(estimate_s, takes_s)| Task { takes: clock.span(*takes_s), ..clock.as_said(*estimate_s) })
+            .map(|(estimate_s, takes_s)| Task {
+                takes: clock.span(*takes_s),
+                ..clock.as_said(*estimate_s)
+            })
             .collect(),
     };
     let asked: Vec<Asked> = bags.bags.iter().map(one).collect();
-    let told = run(&speeds, &asked, Wanted { moments: true, ..Wanted::default() });
+    let told = run(
+        &speeds,
+        &asked,
+        Wanted {
+            moments: true,
+            ..Wanted::default()
+        },
+    );
     json!({ "trace": trace(&told.moments, clock), "metrics": metrics(&asked, &told, 0, clock) })
 }
 
@@ -160,21 +234,36 @@ fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
     let count = |of: fn(&crate::bags::Fate) -> bool| fates.iter().filter(|fate| of(fate)).count();
     let accepted = count(|fate| fate.accepted);
     let kept = count(|fate| fate.accepted && fate.kept);
-    let ratio = |of: usize, all: usize| if all == 0 { 0.0 } else { of as f64 / all as f64 };
-    let deadline = |asked: &Asked| asked.deadline.filter(|span| *span != LATER).map(|span| asked.at + span);
-    let each = fates.iter().zip(asked).zip(from..).map(|((fate, asked), bag)| {
-        json!({
-            "bag": bag,
-            "accepted": fate.accepted,
-            "predicted_finish": fate.offer.map(|offer| clock.secs(offer.finish)),
-            "probability": fate.offer.map(|offer| offer.probability),
-            "probation": fate.offer.map(|offer| offer.probation),
-            "finished": fate.finished.map(|at| clock.secs(at)),
-            "deadline": deadline(asked).map(|at| clock.secs(at)),
-            "kept": fate.accepted && fate.kept,
-            "killed": fate.killed.iter().map(|(task, _)| *task).collect::<Vec<_>>(),
-        })
-    });
+    let ratio = |of: usize, all: usize| {
+        if all == 0 {
+            0.0
+        } else {
+            of as f64 / all as f64
+        }
+    };
+    let deadline = |asked: &Asked| {
+        asked
+            .deadline
+            .filter(|span| *span != LATER)
+            .map(|span| asked.at + span)
+    };
+    let each = fates
+        .iter()
+        .zip(asked)
+        .zip(from..)
+        .map(|((fate, asked), bag)| {
+            json!({
+                "bag": bag,
+                "accepted": fate.accepted,
+                "predicted_finish": fate.offer.map(|offer| clock.secs(offer.finish)),
+                "probability": fate.offer.map(|offer| offer.probability),
+                "probation": fate.offer.map(|offer| offer.probation),
+                "finished": fate.finished.map(|at| clock.secs(at)),
+                "deadline": deadline(asked).map(|at| clock.secs(at)),
+                "kept": fate.accepted && fate.kept,
+                "killed": fate.killed.iter().map(|(task, _)| *task).collect::<Vec<_>>(),
+            })
+        });
     json!({
         "submitted": fates.len(),
         "accepted": accepted,
@@ -195,7 +284,12 @@ fn told(moment: &Moment, clock: Clock) -> Value {
     let at = clock.secs(moment.at);
     let bag = moment.bag;
     match &moment.what {
-        What::Accepted(offer) => json!([at, "accept", bag, offer.map(|offer| clock.secs(offer.finish))]),
+        What::Accepted(offer) => json!([
+            at,
+            "accept",
+            bag,
+            offer.map(|offer| clock.secs(offer.finish))
+        ]),
         What::Refused(Refused::TooLate { earliest, fits }) => {
             let fits: Vec<u32> = fits.iter().map(|index| index - 1).collect();
             json!([at, "refuse", bag, { "earliest_feasible_deadline": clock.secs(*earliest), "fits": fits }])

@@ -1,5 +1,5 @@
-//! Scenarios of disclosed, requested and cancelled sets of tasks: their form, and what becomes of them. What is not here: the
-//! simulated users (`crate::users`), and any rule of scheduling.
+//! Scenarios of disclosed, requested and cancelled sets of tasks: their form, and what becomes of
+//! them. What is not here: the simulated users (`crate::users`), and any rule of scheduling.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,17 @@ pub struct Sets {
     /// `Interactive`, `Batch` or `Batchactive`.
     #[serde(default)]
     pub model: Option<String>,
-    /// `Srpt` or `Fcfs`, which goes with the model; or a policy of the catalogue that tells requested from disclosed tasks.
+    /// `Srpt` or `Fcfs`, which goes with the model; or a policy of the catalogue that tells
+    /// requested from disclosed tasks.
     pub policy: String,
     /// How many equal servers there are.
     pub servers: usize,
-    /// How many tasks each server can hold frozen beside the one that runs, so that another has its place.
+    /// How many tasks each server can hold frozen beside the one that runs, so that another has its
+    /// place.
     #[serde(default)]
     pub frozen: u32,
-    /// Whether a task that makes room without being frozen keeps what it has done; it does where nothing is said.
+    /// Whether a task that makes room without being frozen keeps what it has done; it does where
+    /// nothing is said.
     #[serde(default)]
     pub keep: Option<bool>,
     /// Of each user, of each set, what its tasks take.
@@ -49,28 +52,45 @@ impl Sets {
             Some("batch") if plain => Ok(format!("BATCH-{order}")),
             Some("batchactive") if plain => Ok(format!("{order}xFCFS")),
             None if !plain => Ok(self.policy.clone()),
-            None => Err(format!("with the policy {} there must be a model", self.policy)),
-            Some("interactive" | "batch" | "batchactive") => {
-                Err(format!("with a model the policy is `Srpt` or `Fcfs`, not `{}`", self.policy))
-            }
+            None => Err(format!(
+                "with the policy {} there must be a model",
+                self.policy
+            )),
+            Some("interactive" | "batch" | "batchactive") => Err(format!(
+                "with a model the policy is `Srpt` or `Fcfs`, not `{}`",
+                self.policy
+            )),
             Some(_) => {
                 let given = self.model.as_deref().unwrap_or_default();
-                Err(format!("the model is `Interactive`, `Batch` or `Batchactive`, not `{given}`"))
+                Err(format!(
+                    "the model is `Interactive`, `Batch` or `Batchactive`, not `{given}`"
+                ))
             }
         }
     }
 
-    pub(super) fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        time: impl Fn(&str, f64) -> Result<(), String>,
+    ) -> Result<(), String> {
         let policy = scheduler::policy::parse(&self.row()?).map_err(|why| why.to_string())?;
         if !matches!(policy.ordering, Ordering::Batchactive(_)) {
-            return Err(format!("the policy {} does not tell requested from disclosed tasks", policy.name));
+            return Err(format!(
+                "the policy {} does not tell requested from disclosed tasks",
+                policy.name
+            ));
         }
         if !(1..=MOST).contains(&self.servers) {
-            return Err(format!("there must be 1 to {MOST} servers, not {}", self.servers));
+            return Err(format!(
+                "there must be 1 to {MOST} servers, not {}",
+                self.servers
+            ));
         }
         time("think", self.think)?;
         let sets = || self.sets.iter().flatten();
-        sets().flatten().try_for_each(|takes| time("what a task takes", *takes))?;
+        sets()
+            .flatten()
+            .try_for_each(|takes| time("what a task takes", *takes))?;
         if sets().any(Vec::is_empty) {
             return Err("a set has no tasks".to_owned());
         }
@@ -86,18 +106,29 @@ impl Sets {
     /// What becomes of it.
     pub(super) fn answer(&self) -> Value {
         let policy = self.row().unwrap_or_default();
-        let spans = |set: &Vec<f64>| set.iter().map(|takes| Span::from_secs_f64(*takes)).collect();
+        let spans = |set: &Vec<f64>| {
+            set.iter()
+                .map(|takes| Span::from_secs_f64(*takes))
+                .collect()
+        };
         let script = Script {
-            sets: self.sets.iter().map(|sets| sets.iter().map(spans).collect()).collect(),
+            sets: self
+                .sets
+                .iter()
+                .map(|sets| sets.iter().map(spans).collect())
+                .collect(),
             think: Span::from_secs_f64(self.think),
             drop_after: self.cancel_after.clone(),
         };
         let mut notes = Notes::default();
-        let servers = Servers { count: self.servers, frozen: self.frozen, keep: self.keep.unwrap_or(true) };
+        let servers = Servers {
+            count: self.servers,
+            frozen: self.frozen,
+            keep: self.keep.unwrap_or(true),
+        };
         run(&script, &policy, servers, Time(u64::MAX), &mut notes);
         let row = scheduler::policy::policy(&policy).map(|policy| policy.ordering);
-        let bills_all =
-            matches!(row, Some(Ordering::Batchactive(answer)) if answer.disclosed == Disclosed::AsRequested);
+        let bills_all = matches!(row, Some(Ordering::Batchactive(answer)) if answer.disclosed == Disclosed::AsRequested);
         notes.answer(&script, bills_all)
     }
 }
@@ -142,16 +173,30 @@ impl Notes {
         let vresp = |(requested, executed): (Time, Time)| executed.since(requested).secs();
         let total: f64 = self.finished.values().map(|times| vresp(*times)).sum();
         let count = self.finished.len();
-        let finished = self.finished.iter().map(|(Which { user, set, task }, times)| {
-            json!([user, set, task, times.0.secs(), times.1.secs(), vresp(*times)])
-        });
+        let finished = self
+            .finished
+            .iter()
+            .map(|(Which { user, set, task }, times)| {
+                json!([
+                    user,
+                    set,
+                    task,
+                    times.0.secs(),
+                    times.1.secs(),
+                    vresp(*times)
+                ])
+            });
         let mut usage = Vec::new();
         let mut used = Span::ZERO;
         let mut needed = Span::ZERO;
         for (user, sets) in script.sets.iter().enumerate() {
             for (set, tasks) in sets.iter().enumerate() {
                 for task in 0..tasks.len() {
-                    let fate = self.fates.get(&Which { user, set, task }).copied().unwrap_or_default();
+                    let fate = self
+                        .fates
+                        .get(&Which { user, set, task })
+                        .copied()
+                        .unwrap_or_default();
                     let requested = fate.requested.is_some();
                     used = used + fate.used;
                     needed = needed + if requested { fate.used } else { Span::ZERO };

@@ -1,6 +1,6 @@
-//! Scenarios of jobs on hosts that fail and whose owners come and go: jobs of ranks, disclosed jobs and what is requested of them,
-//! and attempts that stand still for others. Their form, and what becomes of them. What is not here: the simulated world, and any
-//! rule of scheduling.
+//! Scenarios of jobs on hosts that fail and whose owners come and go: jobs of ranks, disclosed jobs
+//! and what is requested of them, and attempts that stand still for others. Their form, and what
+//! becomes of them. What is not here: the simulated world, and any rule of scheduling.
 
 use common::units::REFERENCE_MHZ;
 use common::{IdSet, Ranks, Span};
@@ -105,30 +105,44 @@ impl OnGrid {
         }
     }
 
-    pub(super) fn check(&self, time: impl Fn(&str, f64) -> Result<(), String>) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        time: impl Fn(&str, f64) -> Result<(), String>,
+    ) -> Result<(), String> {
         self.hosts.check()?;
         let hosts = self.speeds().len();
         time("until", self.until)?;
         time("start_cost", self.start_cost)?;
         time("heartbeat", self.heartbeat)?;
         if self.heartbeat < 1.0 {
-            return Err(format!("hosts report every second at most, not every {} s", self.heartbeat));
+            return Err(format!(
+                "hosts report every second at most, not every {} s",
+                self.heartbeat
+            ));
         }
         if !(1..=MOST).contains(&self.slots) || self.frozen > MOST {
-            return Err(format!("a host has 1 to {MOST} slots, and holds at most as many frozen"));
+            return Err(format!(
+                "a host has 1 to {MOST} slots, and holds at most as many frozen"
+            ));
         }
         for (host, from, to) in self.owners.iter().chain(&self.down) {
             time("a time", *from)?;
             time("a time", *to)?;
             if *host == 0 || *host > hosts || to <= from {
-                return Err(format!("[{host}, {from}, {to}] is no host between 1 and {hosts} with two times"));
+                return Err(format!(
+                    "[{host}, {from}, {to}] is no host between 1 and {hosts} with two times"
+                ));
             }
         }
         if self.jobs.is_empty() || self.jobs.windows(2).any(|pair| pair[1].at < pair[0].at) {
             return Err("there must be jobs, in the order of their times".to_owned());
         }
         self.jobs.iter().try_for_each(|job| job.check(&time))?;
-        let tasks = self.jobs.iter().map(|job| u64::from(job.tasks)).sum::<u64>();
+        let tasks = self
+            .jobs
+            .iter()
+            .map(|job| u64::from(job.tasks))
+            .sum::<u64>();
         if tasks > u64::from(MOST) {
             return Err(format!("there are more than {MOST} tasks"));
         }
@@ -146,31 +160,62 @@ impl OnGrid {
     /// How the hosts are there: down counts more than an owner.
     fn trace(&self) -> Trace {
         let at = |times: &[(usize, f64, f64)], host: usize, s: f64| {
-            times.iter().any(|(of, from, to)| *of == host + 1 && *from <= s && s < *to)
+            times
+                .iter()
+                .any(|(of, from, to)| *of == host + 1 && *from <= s && s < *to)
         };
         let host = |(host, speed): (usize, f64)| {
-            let own = self.owners.iter().chain(&self.down).filter(|(of, ..)| *of == host + 1);
-            let mut cuts: Vec<f64> = own.flat_map(|(_, from, to)| [*from, *to]).chain([0.0, self.until]).collect();
+            let own = self
+                .owners
+                .iter()
+                .chain(&self.down)
+                .filter(|(of, ..)| *of == host + 1);
+            let mut cuts: Vec<f64> = own
+                .flat_map(|(_, from, to)| [*from, *to])
+                .chain([0.0, self.until])
+                .collect();
             cuts.retain(|cut| *cut <= self.until);
             cuts.sort_by(f64::total_cmp);
             let segments = cuts.windows(2).map(|ends| {
                 let start_s = ends[0];
                 let end_s = ends[1];
-                let cpu = if at(&self.owners, host, start_s) { 0.0 } else { 1.0 };
-                Segment { start_s, end_s, up: !at(&self.down, host, start_s), cpu }
+                let cpu = if at(&self.owners, host, start_s) {
+                    0.0
+                } else {
+                    1.0
+                };
+                Segment {
+                    start_s,
+                    end_s,
+                    up: !at(&self.down, host, start_s),
+                    cpu,
+                }
             });
-            TracedHost::new(format!("host-{}", host + 1), speed * REFERENCE_MHZ, segments.collect())
+            TracedHost::new(
+                format!("host-{}", host + 1),
+                speed * REFERENCE_MHZ,
+                segments.collect(),
+            )
         };
-        Trace { hosts: self.speeds().into_iter().enumerate().map(host).collect(), ..Trace::default() }
+        Trace {
+            hosts: self.speeds().into_iter().enumerate().map(host).collect(),
+            ..Trace::default()
+        }
     }
 
     fn asks(&self) -> Vec<Ask<'_>> {
-        let jobs = self.jobs.iter().skip(1).map(|job| Ask { at_s: job.at, what: What::Submit(job.job()) });
+        let jobs = self.jobs.iter().skip(1).map(|job| Ask {
+            at_s: job.at,
+            what: What::Submit(job.job()),
+        });
         let wanted = self.requests.iter().map(|(at_s, job, task)| {
             let what = What::Request(*job, Some(IdSet::from_range(*task, *task)));
             Ask { at_s: *at_s, what }
         });
-        let dropped = self.drops.iter().map(|(at_s, job)| Ask { at_s: *at_s, what: What::Drop(*job) });
+        let dropped = self.drops.iter().map(|(at_s, job)| Ask {
+            at_s: *at_s,
+            what: What::Drop(*job),
+        });
         let mut asks: Vec<Ask<'_>> = jobs.chain(wanted).chain(dropped).collect();
         asks.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         asks
@@ -180,7 +225,15 @@ impl OnGrid {
     pub(super) fn answer(&self) -> Value {
         let first = &self.jobs[0];
         let asks = self.asks();
-        let Job { tasks, work_s, policy, checkpoint, disclosed, ranks, .. } = first.job();
+        let Job {
+            tasks,
+            work_s,
+            policy,
+            checkpoint,
+            disclosed,
+            ranks,
+            ..
+        } = first.job();
         let run = Run {
             slots: self.slots,
             frozen: self.frozen,
@@ -214,12 +267,14 @@ impl OneJob {
                 policy.name
             ));
         }
-        let fine = |value: Option<f64>, least: f64| value.is_none_or(|value| value.is_finite() && value >= least);
+        let fine = |value: Option<f64>, least: f64| {
+            value.is_none_or(|value| value.is_finite() && value >= least)
+        };
         match self.width {
             None if self.tasks == 0 => Err("a job has tasks, or a width".to_owned()),
-            Some((least, most)) if least == 0 || most < least || most > MOST => {
-                Err(format!("a width is 1 to {MOST} hosts, no more at least than at most: not {least} to {most}"))
-            }
+            Some((least, most)) if least == 0 || most < least || most > MOST => Err(format!(
+                "a width is 1 to {MOST} hosts, no more at least than at most: not {least} to {most}"
+            )),
             Some(_) if self.tasks > 0 || self.disclosed => {
                 Err("a job with a width has no other tasks, and is not disclosed".to_owned())
             }
@@ -241,7 +296,15 @@ impl OneJob {
         let work_s = self.work;
         let policy = self.policy.as_str();
         let checkpoint = self.checkpoint;
-        Job { tasks, work_s, policy, checkpoint, disclosed: self.disclosed, ranks, user: &self.user }
+        Job {
+            tasks,
+            work_s,
+            policy,
+            checkpoint,
+            disclosed: self.disclosed,
+            ranks,
+            user: &self.user,
+        }
     }
 }
 
@@ -251,7 +314,14 @@ fn told(outcome: &Outcome, start_s: f64) -> Value {
     for attempt in &outcome.story {
         let mut tell = |at_s: f64, order: u8, word: &str| {
             let at_s = at_s + start_s;
-            let moment = json!([at_s, word, attempt.job, attempt.task, attempt.number, attempt.host + 1]);
+            let moment = json!([
+                at_s,
+                word,
+                attempt.job,
+                attempt.task,
+                attempt.number,
+                attempt.host + 1
+            ]);
             trace.push((at_s, order, moment));
         };
         tell(attempt.began_s, 3, "start");
@@ -259,7 +329,11 @@ fn told(outcome: &Outcome, start_s: f64) -> Value {
             tell(computed_s, 4, "compute");
         }
         let of = (attempt.job, attempt.task, attempt.number);
-        for still in outcome.still.iter().filter(|still| (still.job, still.task, still.number) == of) {
+        for still in outcome
+            .still
+            .iter()
+            .filter(|still| (still.job, still.task, still.number) == of)
+        {
             tell(still.from_s, 2, "freeze");
             if still.to_s < attempt.ended_s {
                 tell(still.to_s, 5, "thaw");

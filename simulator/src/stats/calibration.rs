@@ -1,5 +1,5 @@
-//! The calibration table: what Kondo et al. 2004 say of their traces in business hours, beside an availability model on
-//! SDSC's clocks. What is not here: the model's parameters.
+//! The calibration table: what Kondo et al. 2004 say of their traces in business hours, beside an
+//! availability model on SDSC's clocks. What is not here: the model's parameters.
 
 use serde::Serialize;
 
@@ -44,12 +44,18 @@ impl Calibration {
 
 /// The table for so many days of 220 hosts with SDSC's clocks.
 pub fn calibration(model: &Model, seed: u64, days: u32) -> Calibration {
-    let clocks_mhz = Platform::named("sdsc").map(|platform| platform.clocks_mhz(seed, HOSTS)).unwrap_or_default();
+    let clocks_mhz = Platform::named("sdsc")
+        .map(|platform| platform.clocks_mhz(seed, HOSTS))
+        .unwrap_or_default();
     let mut sums = Sums::default();
     for day in 0..days {
         sums.add(&model.trace(seed, day, clocks_mhz.clone()));
     }
-    Calibration { model: model.name(), days, rows: sums.rows() }
+    Calibration {
+        model: model.name(),
+        days,
+        rows: sums.rows(),
+    }
 }
 
 /// What days add up to.
@@ -58,7 +64,8 @@ struct Sums {
     failures: [failure::Count; 4],
     power: Vec<f64>,
     ready: Vec<f64>,
-    /// Of each host on the day before: work, in reference seconds, and seconds per availability interval.
+    /// Of each host on the day before: work, in reference seconds, and seconds per availability
+    /// interval.
     yesterday: Vec<Option<(f64, f64)>>,
     work_errors: Vec<f64>,
     time_errors: Vec<f64>,
@@ -74,10 +81,15 @@ impl Sums {
         for (count, task_s) in self.failures.iter_mut().zip(TASK_SIZES_S) {
             count.add(trace, WINDOW, f64::from(task_s));
         }
-        self.power.extend(power::per_step(trace, WINDOW, POWER_STEP_S));
-        let ready =
-            |host: &&TracedHost| host.segments.iter().any(|s| s.ready() && s.start_s <= WINDOW.0 && WINDOW.0 < s.end_s);
-        self.ready.push(trace.hosts.iter().filter(ready).count() as f64);
+        self.power
+            .extend(power::per_step(trace, WINDOW, POWER_STEP_S));
+        let ready = |host: &&TracedHost| {
+            host.segments
+                .iter()
+                .any(|s| s.ready() && s.start_s <= WINDOW.0 && WINDOW.0 < s.end_s)
+        };
+        self.ready
+            .push(trace.hosts.iter().filter(ready).count() as f64);
         let today: Vec<_> = trace.hosts.iter().map(per_interval).collect();
         for pair in self.yesterday.iter().zip(&today) {
             if let (Some(before), Some(now)) = pair {
@@ -87,10 +99,12 @@ impl Sums {
         }
         self.yesterday = today;
         for host in &trace.hosts {
-            self.lengths_s.extend(interval::lengths_s(&host.segments, true, WINDOW));
+            self.lengths_s
+                .extend(interval::lengths_s(&host.segments, true, WINDOW));
             self.add_states(host);
         }
-        self.optimal_s.extend(Oracle::new(trace, WINDOW.0, 300.0, 40.0, 1).makespan_s(100));
+        self.optimal_s
+            .extend(Oracle::new(trace, WINDOW.0, 300.0, 40.0, 1).makespan_s(100));
     }
 
     fn add_states(&mut self, host: &TracedHost) {
@@ -106,35 +120,95 @@ impl Sums {
     }
 
     fn rows(&self) -> Vec<Statistic> {
-        let row = |name, paper, reference, ours| Statistic { name, paper, reference, ours };
+        let row = |name, paper, reference, ours| Statistic {
+            name,
+            paper,
+            reference,
+            ours,
+        };
         let percent = |count: failure::Count| count.share().map(|share| 100.0 * share);
-        let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let mean = |values: &[f64]| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
         let minutes = |values: &[f64]| mean(values).map(|mean| mean / 60.0);
         let of_up = |part_s: f64| (self.up_s > 0.0).then(|| 100.0 * part_s / self.up_s);
         vec![
-            row("failure_5min_percent", Some(6.33), 5.3, percent(self.failures[0])),
-            row("failure_15min_percent", Some(11.6), 12.0, percent(self.failures[1])),
-            row("failure_25min_percent", Some(16.8), 17.5, percent(self.failures[2])),
-            row("failure_35min_percent", Some(22.0), 22.3, percent(self.failures[3])),
-            row("power_cv_percent", Some(13.0), 11.8, Some(100.0 * power::variation(&self.power))),
-            row("ready_at_start_hosts", Some(150.0), 147.0, mean(&self.ready)),
-            row("day_to_day_work_min", Some(110.0), 119.0, minutes(&self.work_errors)),
-            row("day_to_day_time_min", Some(108.0), 162.0, minutes(&self.time_errors)),
+            row(
+                "failure_5min_percent",
+                Some(6.33),
+                5.3,
+                percent(self.failures[0]),
+            ),
+            row(
+                "failure_15min_percent",
+                Some(11.6),
+                12.0,
+                percent(self.failures[1]),
+            ),
+            row(
+                "failure_25min_percent",
+                Some(16.8),
+                17.5,
+                percent(self.failures[2]),
+            ),
+            row(
+                "failure_35min_percent",
+                Some(22.0),
+                22.3,
+                percent(self.failures[3]),
+            ),
+            row(
+                "power_cv_percent",
+                Some(13.0),
+                11.8,
+                Some(100.0 * power::variation(&self.power)),
+            ),
+            row(
+                "ready_at_start_hosts",
+                Some(150.0),
+                147.0,
+                mean(&self.ready),
+            ),
+            row(
+                "day_to_day_work_min",
+                Some(110.0),
+                119.0,
+                minutes(&self.work_errors),
+            ),
+            row(
+                "day_to_day_time_min",
+                Some(108.0),
+                162.0,
+                minutes(&self.time_errors),
+            ),
             row("suspended_percent", None, 6.0, of_up(self.suspended_s)),
             row("partly_loaded_percent", None, 11.0, of_up(self.partial_s)),
-            row("availability_interval_min", None, 102.0, minutes(&self.lengths_s)),
-            row("optimal_100x5min_min", Some(6.0), 9.8, minutes(&self.optimal_s)),
+            row(
+                "availability_interval_min",
+                None,
+                102.0,
+                minutes(&self.lengths_s),
+            ),
+            row(
+                "optimal_100x5min_min",
+                Some(6.0),
+                9.8,
+                minutes(&self.optimal_s),
+            ),
         ]
     }
 }
 
-/// A host's mean work, in seconds of a reference host, and mean length, in seconds, of its availability intervals within
-/// the window.
+/// A host's mean work, in seconds of a reference host, and mean length, in seconds, of its
+/// availability intervals within the window.
 fn per_interval(host: &TracedHost) -> Option<(f64, f64)> {
     let stretches = interval::stretches(&host.segments, true, WINDOW);
     let count = stretches.len() as f64;
     let speed = host.clock_mhz / common::units::REFERENCE_MHZ;
-    let work_s: f64 = stretches.iter().map(|stretch| power::cpu_s(&host.segments, *stretch) * speed).sum();
+    let work_s: f64 = stretches
+        .iter()
+        .map(|stretch| power::cpu_s(&host.segments, *stretch) * speed)
+        .sum();
     let time_s: f64 = stretches.iter().map(|(from_s, to_s)| to_s - from_s).sum();
     (count > 0.0).then(|| (work_s / count, time_s / count))
 }

@@ -1,10 +1,12 @@
-//! How often tasks fail that start at any moment (Kondo et al. 2004, section 3.3). What is not here: the cost of starting.
+//! How often tasks fail that start at any moment (Kondo et al. 2004, section 3.3). What is not
+//! here: the cost of starting.
 
 use common::units::REFERENCE_MHZ;
 
 use crate::trace::{Segment, Trace};
 
-/// How far apart the moments are at which tasks are tried, in seconds, and how many there are of them at most.
+/// How far apart the moments are at which tasks are tried, in seconds, and how many there are of
+/// them at most.
 const STEP_S: f64 = 60.0;
 const MOST_STARTS: f64 = 2_000.0;
 
@@ -16,8 +18,8 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Tries a task of this size at every step of the window, on every host that could take it then. Tasks that the
-    /// trace's end cuts off do not count.
+    /// Tries a task of this size at every step of the window, on every host that could take it
+    /// then. Tasks that the trace's end cuts off do not count.
     pub(super) fn add(&mut self, trace: &Trace, (from_s, to_s): (f64, f64), task_s: f64) {
         let step_s = STEP_S.max((to_s - from_s) / MOST_STARTS);
         for host in &trace.hosts {
@@ -25,9 +27,14 @@ impl Count {
             let mut segments = &host.segments[..];
             let mut at_s = from_s + step_s / 2.0;
             while at_s < to_s {
-                let past = segments.iter().take_while(|segment| segment.end_s <= at_s).count();
+                let past = segments
+                    .iter()
+                    .take_while(|segment| segment.end_s <= at_s)
+                    .count();
                 segments = &segments[past..];
-                if segments.first().is_some_and(|segment| segment.start_s <= at_s && segment.ready())
+                if segments
+                    .first()
+                    .is_some_and(|segment| segment.start_s <= at_s && segment.ready())
                     && let Some(failed) = fails(segments, at_s, cpu_s)
                 {
                     self.tried += 1;
@@ -44,7 +51,8 @@ impl Count {
     }
 }
 
-/// Whether the host goes down before it has spent `cpu_s` seconds from `at_s` on; none if the trace ends before.
+/// Whether the host goes down before it has spent `cpu_s` seconds from `at_s` on; none if the trace
+/// ends before.
 fn fails(segments: &[Segment], at_s: f64, cpu_s: f64) -> Option<bool> {
     let mut left_s = cpu_s;
     for segment in segments {

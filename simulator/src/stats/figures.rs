@@ -1,5 +1,5 @@
-//! What a trace is like, as figures: how long stretches last beside the fitted laws, how often tasks fail, and the hours
-//! of the day. What is not here: how figures are drawn.
+//! What a trace is like, as figures: how long stretches last beside the fitted laws, how often
+//! tasks fail, and the hours of the day. What is not here: how figures are drawn.
 
 use super::{Durations, Hour, Stats, interval};
 use crate::report::figure::{Bar, Body, Figure};
@@ -7,19 +7,33 @@ use crate::trace::Trace;
 
 /// Points of a curve at most.
 const POINTS: usize = 200;
-/// The part of the stretches that a figure shows: the few longest would leave no room for the others.
+/// The part of the stretches that a figure shows: the few longest would leave no room for the
+/// others.
 const SHOWN: f64 = 0.95;
 
 /// The figures of a trace, with what was found of it.
 pub fn figures(trace: &Trace, stats: &Stats) -> Vec<Figure> {
     let lasting = |up: bool, name: &str, title: &str, law: &Durations| {
         let window = (0.0, trace.end_s());
-        let lengths = trace.hosts.iter().flat_map(|host| interval::lengths_s(&host.segments, up, window));
+        let lengths = trace
+            .hosts
+            .iter()
+            .flat_map(|host| interval::lengths_s(&host.segments, up, window));
         survival(name, title, lengths.collect(), law)
     };
     vec![
-        lasting(true, "availability", "How long hosts stay up", &stats.availability),
-        lasting(false, "unavailability", "How long hosts stay down", &stats.unavailability),
+        lasting(
+            true,
+            "availability",
+            "How long hosts stay up",
+            &stats.availability,
+        ),
+        lasting(
+            false,
+            "unavailability",
+            "How long hosts stay down",
+            &stats.unavailability,
+        ),
         failures(stats),
         hours(stats),
     ]
@@ -31,12 +45,20 @@ fn survival(name: &str, title: &str, mut lengths_s: Vec<f64>, law: &Durations) -
     let shown = ((count as f64 * SHOWN) as usize).min(count.saturating_sub(1));
     let most_s = lengths_s.get(shown).copied().unwrap_or(0.0);
     let step = shown.div_ceil(POINTS).max(1);
-    let (unit_s, unit) = if most_s > 2.0 * 86_400.0 { (86_400.0, "days") } else { (3_600.0, "hours") };
+    let (unit_s, unit) = if most_s > 2.0 * 86_400.0 {
+        (86_400.0, "days")
+    } else {
+        (3_600.0, "hours")
+    };
     let seen = (0..=shown).step_by(step).filter(|at| *at < count);
-    let seen = seen.map(|at| (lengths_s[at] / unit_s, 1.0 - at as f64 / count as f64)).collect();
+    let seen = seen
+        .map(|at| (lengths_s[at] / unit_s, 1.0 - at as f64 / count as f64))
+        .collect();
     let curve = |survives: &dyn Fn(f64) -> f64| {
         let at = |point: usize| most_s * point as f64 / POINTS as f64;
-        (0..=POINTS).map(|point| (at(point) / unit_s, survives(at(point)))).collect()
+        (0..=POINTS)
+            .map(|point| (at(point) / unit_s, survives(at(point))))
+            .collect()
     };
     let mut lines = vec![("seen".to_owned(), seen)];
     if let Some(weibull) = law.weibull {
@@ -56,9 +78,20 @@ fn survival(name: &str, title: &str, mut lengths_s: Vec<f64>, law: &Durations) -
 }
 
 fn failures(stats: &Stats) -> Figure {
-    let told = stats.failure_by_task_s.iter().filter_map(|(task_s, part)| Some((*task_s, (*part)?)));
+    let told = stats
+        .failure_by_task_s
+        .iter()
+        .filter_map(|(task_s, part)| Some((*task_s, (*part)?)));
     let (sizes, bars) = told
-        .map(|(task_s, part)| (format!("{} min", f64::from(task_s) / 60.0), Bar { value: 100.0 * part, ci: None }))
+        .map(|(task_s, part)| {
+            (
+                format!("{} min", f64::from(task_s) / 60.0),
+                Bar {
+                    value: 100.0 * part,
+                    ci: None,
+                },
+            )
+        })
         .unzip();
     Figure {
         name: "failures".to_owned(),
@@ -66,14 +99,20 @@ fn failures(stats: &Stats) -> Figure {
         x: "task on a dedicated host of speed 1".to_owned(),
         y: "tasks that fail (%)".to_owned(),
         log: false,
-        body: Body::Bars { groups: sizes, series: vec![("fail".to_owned(), bars)] },
+        body: Body::Bars {
+            groups: sizes,
+            series: vec![("fail".to_owned(), bars)],
+        },
     }
 }
 
 fn hours(stats: &Stats) -> Figure {
     let line = |name: &str, of: fn(&Hour) -> Option<f64>| {
-        let points: Vec<(f64, f64)> =
-            stats.by_hour.iter().filter_map(|hour| Some((f64::from(hour.hour), 100.0 * of(hour)?))).collect();
+        let points: Vec<(f64, f64)> = stats
+            .by_hour
+            .iter()
+            .filter_map(|hour| Some((f64::from(hour.hour), 100.0 * of(hour)?)))
+            .collect();
         (!points.is_empty()).then(|| (name.to_owned(), points))
     };
     let lines = [
@@ -100,21 +139,38 @@ mod tests {
 
     #[test]
     fn laws_are_drawn_close_to_what_was_seen() {
-        let trace = Model::named("memoryless").expect("a model").trace(1, 0, vec![1_500.0; 220]);
+        let trace = Model::named("memoryless")
+            .expect("a model")
+            .trace(1, 0, vec![1_500.0; 220]);
         let figures = figures(&trace, &stats(&trace));
         assert_eq!(
             figures.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(),
             ["availability", "unavailability", "failures", "hours"]
         );
-        let Body::Lines(lines) = &figures[0].body else { panic!("lines") };
-        let [(_, seen), (_, weibull), _] = &lines[..] else { panic!("what was seen, and two laws") };
+        let Body::Lines(lines) = &figures[0].body else {
+            panic!("lines")
+        };
+        let [(_, seen), (_, weibull), _] = &lines[..] else {
+            panic!("what was seen, and two laws")
+        };
         for (x, part) in seen {
-            let near = weibull.iter().min_by(|(a, _), (b, _)| (a - x).abs().total_cmp(&(b - x).abs())).expect("points");
-            assert!((near.1 - part).abs() < 0.12, "{x}: {part} against {}", near.1);
+            let near = weibull
+                .iter()
+                .min_by(|(a, _), (b, _)| (a - x).abs().total_cmp(&(b - x).abs()))
+                .expect("points");
+            assert!(
+                (near.1 - part).abs() < 0.12,
+                "{x}: {part} against {}",
+                near.1
+            );
         }
         for figure in &figures {
             let drawn = draw(figure);
-            assert!(drawn.ends_with("</svg>\n") && !drawn.contains("NaN"), "{}", figure.name);
+            assert!(
+                drawn.ends_with("</svg>\n") && !drawn.contains("NaN"),
+                "{}",
+                figure.name
+            );
         }
     }
 

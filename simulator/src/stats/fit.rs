@@ -30,7 +30,11 @@ impl Weibull {
     pub fn fit(values: &[f64]) -> Option<Self> {
         let largest = values.iter().copied().fold(0.0, f64::max);
         // Against the largest, so that no power overflows.
-        let logs: Vec<_> = values.iter().filter(|value| **value > 0.0).map(|value| (value / largest).ln()).collect();
+        let logs: Vec<_> = values
+            .iter()
+            .filter(|value| **value > 0.0)
+            .map(|value| (value / largest).ln())
+            .collect();
         if logs.iter().all(|log| *log >= 0.0) {
             return None;
         }
@@ -42,15 +46,23 @@ impl Weibull {
         }
         for _ in 0..100 {
             let middle = low + (high - low) / 2.0;
-            if slope(&logs, middle) > 0.0 { low = middle } else { high = middle }
+            if slope(&logs, middle) > 0.0 {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         let shape = low + (high - low) / 2.0;
         let power = logs.iter().map(|log| (shape * log).exp()).sum::<f64>() / logs.len() as f64;
-        Some(Weibull { shape, scale: largest * power.powf(shape.recip()) })
+        Some(Weibull {
+            shape,
+            scale: largest * power.powf(shape.recip()),
+        })
     }
 }
 
-/// The derivative of the mean log likelihood by the shape, where the scale is the best for that shape: it falls.
+/// The derivative of the mean log likelihood by the shape, where the scale is the best for that
+/// shape: it falls.
 fn slope(logs: &[f64], shape: f64) -> f64 {
     let weighted: (f64, f64) = logs.iter().fold((0.0, 0.0), |(sum, with_log), log| {
         let power = (shape * log).exp();
@@ -62,12 +74,20 @@ fn slope(logs: &[f64], shape: f64) -> f64 {
 impl Lognormal {
     /// The part that lasts longer than `value`, to about seven digits.
     pub fn survival(&self, value: f64) -> f64 {
-        if value <= 0.0 { 1.0 } else { above((value.ln() - self.mu) / self.sigma) }
+        if value <= 0.0 {
+            1.0
+        } else {
+            above((value.ln() - self.mu) / self.sigma)
+        }
     }
 
     /// The likeliest law of these values; none unless two of those above zero differ.
     pub fn fit(values: &[f64]) -> Option<Self> {
-        let logs: Vec<_> = values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect();
+        let logs: Vec<_> = values
+            .iter()
+            .filter(|value| **value > 0.0)
+            .map(|value| value.ln())
+            .collect();
         let count = logs.len().max(1) as f64;
         let mu = logs.iter().sum::<f64>() / count;
         let sigma = (logs.iter().map(|log| (log - mu).powi(2)).sum::<f64>() / count).sqrt();
@@ -75,13 +95,19 @@ impl Lognormal {
     }
 }
 
-/// The part of a standard normal law above `z`: by a continued fraction (Laplace) where `z` is far from zero, else by the
-/// series of its density's integral.
+/// The part of a standard normal law above `z`: by a continued fraction (Laplace) where `z` is far
+/// from zero, else by the series of its density's integral.
 fn above(z: f64) -> f64 {
     let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if z.abs() > 3.0 {
-        let tail = (1..60).rev().fold(z.abs(), |sum, k| z.abs() + f64::from(k) / sum);
-        return if z > 0.0 { density / tail } else { 1.0 - density / tail };
+        let tail = (1..60)
+            .rev()
+            .fold(z.abs(), |sum, k| z.abs() + f64::from(k) / sum);
+        return if z > 0.0 {
+            density / tail
+        } else {
+            1.0 - density / tail
+        };
     }
     let mut term = z;
     let mut sum = z;
@@ -107,15 +133,25 @@ mod tests {
             (5.0, 2.866_515_718_791_946e-7),
             (-6.0, 0.999_999_999_013_412_3),
         ] {
-            assert!((above(z) / expected - 1.0_f64).abs() < 1e-7, "{z}: {}", above(z));
+            assert!(
+                (above(z) / expected - 1.0_f64).abs() < 1e-7,
+                "{z}: {}",
+                above(z)
+            );
         }
     }
 
     #[test]
     fn half_of_a_law_lies_beyond_its_median() {
-        let weibull = Weibull { shape: 0.5, scale: 100.0 };
+        let weibull = Weibull {
+            shape: 0.5,
+            scale: 100.0,
+        };
         assert!((weibull.survival(100.0 * 2_f64.ln().powi(2)) - 0.5).abs() < 1e-12);
-        let lognormal = Lognormal { mu: 3.0, sigma: 2.0 };
+        let lognormal = Lognormal {
+            mu: 3.0,
+            sigma: 2.0,
+        };
         assert!((lognormal.survival(3_f64.exp()) - 0.5).abs() < 1e-12);
         assert_eq!((weibull.survival(0.0), lognormal.survival(0.0)), (1.0, 1.0));
     }

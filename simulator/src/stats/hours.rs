@@ -1,4 +1,5 @@
-//! How a trace differs between the hours of a day. What is not here: days of the week, and time zones other than UTC.
+//! How a trace differs between the hours of a day. What is not here: days of the week, and time
+//! zones other than UTC.
 
 use common::units::REFERENCE_MHZ;
 use serde::Serialize;
@@ -18,8 +19,8 @@ pub struct Hour {
     pub available: Option<f64>,
     /// The part of their processors that tasks can have in the known time; likewise.
     pub cpu: Option<f64>,
-    /// The part of the time in which it is known that owners use their hosts or not, and they do; none where it is never
-    /// known.
+    /// The part of the time in which it is known that owners use their hosts or not, and they do;
+    /// none where it is never known.
     pub owner_active: Option<f64>,
     /// Mean power of all hosts together over stretches of five minutes, in hosts of speed 1.
     pub power: Option<f64>,
@@ -59,9 +60,13 @@ pub(super) fn by_hour(trace: &Trace) -> Vec<Hour> {
     let steps = power::per_step(trace, (0.0, trace.end_s()), POWER_STEP_S);
     for (step, work) in steps.into_iter().enumerate() {
         let at_s = first_s + (step as f64 + 0.5) * POWER_STEP_S;
-        powers[(at_s.rem_euclid(DAY_S) / HOUR_S) as usize % 24].push(work / POWER_STEP_S / REFERENCE_MHZ);
+        powers[(at_s.rem_euclid(DAY_S) / HOUR_S) as usize % 24]
+            .push(work / POWER_STEP_S / REFERENCE_MHZ);
     }
-    (0..).zip(sums.iter().zip(&powers)).map(|(hour, (sums, powers))| told(hour, sums, powers)).collect()
+    (0..)
+        .zip(sums.iter().zip(&powers))
+        .map(|(hour, (sums, powers))| told(hour, sums, powers))
+        .collect()
 }
 
 fn told(hour: u8, sums: &Sums, powers: &[f64]) -> Hour {
@@ -76,7 +81,8 @@ fn told(hour: u8, sums: &Sums, powers: &[f64]) -> Hour {
     }
 }
 
-/// How much of a segment lies in each hour of the day, in seconds. Takes the same time however many days it spans.
+/// How much of a segment lies in each hour of the day, in seconds. Takes the same time however many
+/// days it spans.
 fn parts_s(segment: &Segment, first_s: f64) -> [f64; 24] {
     let days = (segment.length_s() / DAY_S).floor();
     let mut parts = [days * HOUR_S; 24];
@@ -98,13 +104,35 @@ mod tests {
     #[test]
     fn hours_count_in_utc_over_all_days() {
         // From 22:30 on for 27 hours: up until 01:00 two days later, then down for half an hour.
-        let up = Segment { start_s: 0.0, end_s: 26.5 * HOUR_S, up: true, cpu: 0.5 };
-        let down = Segment { start_s: 26.5 * HOUR_S, end_s: 27.0 * HOUR_S, up: false, cpu: 0.0 };
+        let up = Segment {
+            start_s: 0.0,
+            end_s: 26.5 * HOUR_S,
+            up: true,
+            cpu: 0.5,
+        };
+        let down = Segment {
+            start_s: 26.5 * HOUR_S,
+            end_s: 27.0 * HOUR_S,
+            up: false,
+            cpu: 0.0,
+        };
         let mut host = TracedHost::new("a", 3_000.0, vec![up, down]);
-        host.notes = vec![Note { owner_active: Some(true), reason: None }];
-        let trace = Trace { origin_s: 1_700_000_000 / 86_400 * 86_400 + 81_000, hosts: vec![host] };
+        host.notes = vec![Note {
+            owner_active: Some(true),
+            reason: None,
+        }];
+        let trace = Trace {
+            origin_s: 1_700_000_000 / 86_400 * 86_400 + 81_000,
+            hosts: vec![host],
+        };
         let hours = by_hour(&trace);
-        let known = |hour: usize| (hours[hour].available, hours[hour].cpu, hours[hour].owner_active);
+        let known = |hour: usize| {
+            (
+                hours[hour].available,
+                hours[hour].cpu,
+                hours[hour].owner_active,
+            )
+        };
         assert_eq!(known(22), (Some(1.0), Some(0.5), Some(1.0)));
         assert_eq!(known(0), (Some(1.0), Some(0.5), Some(1.0)));
         // One whole hour up, and half an hour down.
@@ -114,8 +142,18 @@ mod tests {
 
     #[test]
     fn the_hours_of_a_segment_add_up_to_it() {
-        for (start_s, end_s) in [(0.0, 10.0), (3_599.0, 3_601.0), (5.5, 500_000.25), (86_399.0, 172_801.0)] {
-            let segment = Segment { start_s, end_s, up: true, cpu: 1.0 };
+        for (start_s, end_s) in [
+            (0.0, 10.0),
+            (3_599.0, 3_601.0),
+            (5.5, 500_000.25),
+            (86_399.0, 172_801.0),
+        ] {
+            let segment = Segment {
+                start_s,
+                end_s,
+                up: true,
+                cpu: 1.0,
+            };
             let sum: f64 = parts_s(&segment, 12_345.0).iter().sum();
             assert!((sum - (end_s - start_s)).abs() < 1e-6, "{sum}");
         }

@@ -1,10 +1,15 @@
-//! Stretches in which a host is up, or down, whatever its owner does. What is not here: what they are like.
+//! Stretches in which a host is up, or down, whatever its owner does. What is not here: what they
+//! are like.
 
 use crate::trace::Segment;
 
-/// The stretches within the window, in order. Two of them are apart where the host was otherwise in between, be it for no
-/// time at all: so some formats record restarts.
-pub(super) fn stretches(segments: &[Segment], up: bool, (from_s, to_s): (f64, f64)) -> Vec<(f64, f64)> {
+/// The stretches within the window, in order. Two of them are apart where the host was otherwise in
+/// between, be it for no time at all: so some formats record restarts.
+pub(super) fn stretches(
+    segments: &[Segment],
+    up: bool,
+    (from_s, to_s): (f64, f64),
+) -> Vec<(f64, f64)> {
     let mut found: Vec<(f64, f64)> = Vec::new();
     let mut unbroken = false;
     for segment in segments {
@@ -24,5 +29,8 @@ pub(super) fn stretches(segments: &[Segment], up: bool, (from_s, to_s): (f64, f6
 
 /// How long they are, in seconds.
 pub(super) fn lengths_s(segments: &[Segment], up: bool, window: (f64, f64)) -> Vec<f64> {
-    stretches(segments, up, window).into_iter().map(|(start_s, end_s)| end_s - start_s).collect()
+    stretches(segments, up, window)
+        .into_iter()
+        .map(|(start_s, end_s)| end_s - start_s)
+        .collect()
 }

@@ -2,11 +2,13 @@
 
 use crate::trace::{Segment, Trace};
 
-/// The work, in MHz times seconds, that all hosts could do in each step of the window. A last step that is cut off does
-/// not count. Takes time for the segments and the steps, not for their product: traces may span years.
+/// The work, in MHz times seconds, that all hosts could do in each step of the window. A last step
+/// that is cut off does not count. Takes time for the segments and the steps, not for their
+/// product: traces may span years.
 pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -> Vec<f64> {
     let steps = ((to_s - from_s) / step_s).floor().max(0.0) as usize;
-    // What a step has of its own, and by how much the rate changes where whole steps of a segment begin and end.
+    // What a step has of its own, and by how much the rate changes where whole steps of a segment
+    // begin and end.
     let mut power = vec![0.0; steps];
     let mut change = vec![0.0; steps + 1];
     for host in &trace.hosts {
@@ -37,7 +39,11 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
 
 /// The seconds of processor time that a segment has between two moments.
 pub(super) fn cpu_s(segments: &[Segment], (from_s, to_s): (f64, f64)) -> f64 {
-    segments.iter().filter(|segment| segment.ready()).map(|s| overlap_s(s, from_s, to_s) * s.cpu).sum()
+    segments
+        .iter()
+        .filter(|segment| segment.ready())
+        .map(|s| overlap_s(s, from_s, to_s) * s.cpu)
+        .sum()
 }
 
 fn overlap_s(segment: &Segment, from_s: f64, to_s: f64) -> f64 {
@@ -48,8 +54,16 @@ fn overlap_s(segment: &Segment, from_s: f64, to_s: f64) -> f64 {
 pub(super) fn variation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-    if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
+    let variance = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>()
+        / count;
+    if mean > 0.0 {
+        variance.sqrt() / mean
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -66,9 +80,14 @@ mod tests {
         assert_eq!(found.len(), 162);
         for (at, sum) in found.into_iter().enumerate() {
             let from_s = window.0 + 300.0 * at as f64;
-            let of = |host: &crate::trace::TracedHost| host.clock_mhz * cpu_s(&host.segments, (from_s, from_s + 300.0));
+            let of = |host: &crate::trace::TracedHost| {
+                host.clock_mhz * cpu_s(&host.segments, (from_s, from_s + 300.0))
+            };
             let expected: f64 = trace.hosts.iter().map(of).sum();
-            assert!((sum - expected).abs() < 1e-3, "{at}: {sum} against {expected}");
+            assert!(
+                (sum - expected).abs() < 1e-3,
+                "{at}: {sum} against {expected}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The export of ActivityWatch's AFK watcher: when somebody used the host's keyboard and mouse. What is not here: its
-//! other watchers.
+//! The export of ActivityWatch's AFK watcher: when somebody used the host's keyboard and mouse.
+//! What is not here: its other watchers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,8 @@ use super::draft::{Draft, Stretch, finish};
 use super::moment::Moment;
 use super::{Flaw, Note, Trace, TraceError};
 
-/// Events overlap by as much as the watcher's clock is coarse; what overlaps more is a mistake. In seconds.
+/// Events overlap by as much as the watcher's clock is coarse; what overlaps more is a mistake. In
+/// seconds.
 const COARSE_S: f64 = 1.0;
 
 #[derive(Deserialize)]
@@ -42,21 +43,37 @@ struct Data {
 }
 
 impl Trace {
-    /// Reads an export with buckets of the type `afkstatus`; each is a host. While somebody uses it tasks have nothing of
-    /// its processor, else all of it; between events nothing is known. Events may come in any order, since exports begin
-    /// with the newest. Clock rates are unknown, and stand as 1500 MHz.
+    /// Reads an export with buckets of the type `afkstatus`; each is a host. While somebody uses it
+    /// tasks have nothing of its processor, else all of it; between events nothing is known. Events
+    /// may come in any order, since exports begin with the newest. Clock rates are unknown, and
+    /// stand as 1500 MHz.
     ///
     /// # Errors
     /// If the file cannot be read, or says what cannot be.
     pub fn read_activitywatch(file: &Path) -> Result<Self, TraceError> {
-        let text = fs::read_to_string(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
-        let flawed = |line, flaw| TraceError::Flawed { file: file.to_owned(), line, flaw };
-        let json = |error: &serde_json::Error| flawed(error.line().max(1), Flaw::Json(error.to_string()));
+        let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
+            file: file.to_owned(),
+            source,
+        })?;
+        let flawed = |line, flaw| TraceError::Flawed {
+            file: file.to_owned(),
+            line,
+            flaw,
+        };
+        let json =
+            |error: &serde_json::Error| flawed(error.line().max(1), Flaw::Json(error.to_string()));
         let export: Export = serde_json::from_str(&text).map_err(|error| json(&error))?;
         let mut drafts = Vec::new();
-        for (id, bucket) in export.buckets.into_iter().filter(|(_, bucket)| bucket.kind == "afkstatus") {
-            // Values have no lines any more: the line is that of the timestamp's text, which nothing else has.
-            drafts.push(host(&id, bucket).map_err(|(mark, flaw)| flawed(line_of(&text, &mark), flaw))?);
+        for (id, bucket) in export
+            .buckets
+            .into_iter()
+            .filter(|(_, bucket)| bucket.kind == "afkstatus")
+        {
+            // Values have no lines any more: the line is that of the timestamp's text, which
+            // nothing else has.
+            drafts.push(
+                host(&id, bucket).map_err(|(mark, flaw)| flawed(line_of(&text, &mark), flaw))?,
+            );
         }
         if drafts.iter().all(|draft| draft.stretches.is_empty()) {
             return Err(flawed(1, Flaw::Nothing));
@@ -67,32 +84,55 @@ impl Trace {
 
 /// The line in which a text first occurs, counted from 1.
 fn line_of(text: &str, mark: &str) -> usize {
-    text.find(mark).map_or(1, |at| text[..at].matches('\n').count() + 1)
+    text.find(mark)
+        .map_or(1, |at| text[..at].matches('\n').count() + 1)
 }
 
 /// A host from its bucket; else what to look for in the file, and what is wrong there.
 fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
-    let name = bucket.hostname.filter(|name| !name.is_empty() && name != "unknown");
-    let mut draft = Draft::new(name.unwrap_or_else(|| id.trim_start_matches("aw-watcher-afk_").to_owned()));
+    let name = bucket
+        .hostname
+        .filter(|name| !name.is_empty() && name != "unknown");
+    let mut draft =
+        Draft::new(name.unwrap_or_else(|| id.trim_start_matches("aw-watcher-afk_").to_owned()));
     let mut events = Vec::new();
     for value in bucket.events {
-        let mark = value.get("timestamp").and_then(|text| text.as_str()).unwrap_or(id).to_owned();
-        let event: Event =
-            serde_json::from_value(value).map_err(|error| (mark.clone(), Flaw::Json(error.to_string())))?;
-        events.push(read(&event).map_err(|flaw| (mark.clone(), flaw)).map(|event| (event, mark))?);
+        let mark = value
+            .get("timestamp")
+            .and_then(|text| text.as_str())
+            .unwrap_or(id)
+            .to_owned();
+        let event: Event = serde_json::from_value(value)
+            .map_err(|error| (mark.clone(), Flaw::Json(error.to_string())))?;
+        events.push(
+            read(&event)
+                .map_err(|flaw| (mark.clone(), flaw))
+                .map(|event| (event, mark))?,
+        );
     }
     events.sort_by(|((start, ..), _), ((other, ..), _)| start.order(other));
     for ((start, duration_s, active), mark) in events {
         let end = start.plus(duration_s);
         let before = draft.stretches.last().map(|last| last.end);
-        let coarse = before.filter(|before| start.order(before).is_lt() && start.plus(COARSE_S).order(before).is_ge());
+        let coarse = before.filter(|before| {
+            start.order(before).is_lt() && start.plus(COARSE_S).order(before).is_ge()
+        });
         let start = coarse.unwrap_or(start);
         if end.order(&start).is_le() {
             continue;
         }
         let reason = active.then(|| Arc::from("in-use"));
-        let note = Note { owner_active: Some(active), reason };
-        let stretch = Stretch { start, end, up: true, cpu: if active { 0.0 } else { 1.0 }, note };
+        let note = Note {
+            owner_active: Some(active),
+            reason,
+        };
+        let stretch = Stretch {
+            start,
+            end,
+            up: true,
+            cpu: if active { 0.0 } else { 1.0 },
+            note,
+        };
         draft.push(stretch).map_err(|flaw| (mark, flaw))?;
     }
     Ok(draft)
@@ -100,12 +140,19 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
 
 /// When an event starts, how long it lasts in seconds, and whether somebody was there.
 fn read(event: &Event) -> Result<(Moment, f64, bool), Flaw> {
-    let start = Moment::parse_iso(&event.timestamp).ok_or_else(|| Flaw::NotADate(event.timestamp.clone()))?;
+    let start = Moment::parse_iso(&event.timestamp)
+        .ok_or_else(|| Flaw::NotADate(event.timestamp.clone()))?;
     if event.duration < 0.0 {
-        return Err(Flaw::Negative { column: "duration", value: event.duration });
+        return Err(Flaw::Negative {
+            column: "duration",
+            value: event.duration,
+        });
     }
     if !event.duration.is_finite() || event.duration > 1e10 {
-        return Err(Flaw::TooLarge { column: "duration", text: event.duration.to_string() });
+        return Err(Flaw::TooLarge {
+            column: "duration",
+            text: event.duration.to_string(),
+        });
     }
     match event.data.status.as_str() {
         "afk" => Ok((start, event.duration, false)),

@@ -1,5 +1,5 @@
-//! The AVT format (Godfrey): a line for each host, `name n up1 down1 ... upn downn`, in whole seconds. It holds when
-//! hosts are up, and nothing else.
+//! The AVT format (Godfrey): a line for each host, `name n up1 down1 ... upn downn`, in whole
+//! seconds. It holds when hosts are up, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,14 +11,21 @@ use super::moment::{Moment, absolute};
 use super::{Flaw, Note, Trace, TraceError, TracedHost};
 
 impl Trace {
-    /// Reads an AVT file. Hosts are down outside their intervals, from the earliest time of the file to the latest;
-    /// their clock rates are unknown, and stand as 1500 MHz.
+    /// Reads an AVT file. Hosts are down outside their intervals, from the earliest time of the
+    /// file to the latest; their clock rates are unknown, and stand as 1500 MHz.
     ///
     /// # Errors
     /// If the file cannot be read, or says what cannot be: then with the line.
     pub fn read_avt(file: &Path) -> Result<Self, TraceError> {
-        let text = fs::read_to_string(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
-        let flawed = |line, flaw| TraceError::Flawed { file: file.to_owned(), line, flaw };
+        let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
+            file: file.to_owned(),
+            source,
+        })?;
+        let flawed = |line, flaw| TraceError::Flawed {
+            file: file.to_owned(),
+            line,
+            flaw,
+        };
         let mut hosts = Vec::new();
         let mut lines = BTreeMap::new();
         for (n, line) in text.lines().enumerate() {
@@ -28,7 +35,13 @@ impl Trace {
             }
             let host = host(line).map_err(|flaw| flawed(n + 1, flaw))?;
             if let Some(before) = lines.insert(host.name.clone(), n + 1) {
-                return Err(flawed(n + 1, Flaw::HostTwice { host: host.name, before }));
+                return Err(flawed(
+                    n + 1,
+                    Flaw::HostTwice {
+                        host: host.name,
+                        before,
+                    },
+                ));
             }
             hosts.push(host);
         }
@@ -38,26 +51,36 @@ impl Trace {
         Ok(finish(hosts).without_gaps())
     }
 
-    /// Writes an AVT file: when hosts are up, in whole seconds since 1970, or since the trace's start where nobody knows
-    /// it. Parts of the processor, owners, reasons and clock rates are lost, and what is unknown counts as down.
+    /// Writes an AVT file: when hosts are up, in whole seconds since 1970, or since the trace's
+    /// start where nobody knows it. Parts of the processor, owners, reasons and clock rates are
+    /// lost, and what is unknown counts as down.
     ///
     /// # Errors
     /// If a host's name has spaces, or the file cannot be written.
     pub fn write_avt(&self, file: &Path) -> Result<(), TraceError> {
         let mut text = String::from("# host intervals up1 down1 ... upn downn (seconds)\n");
         for host in &self.hosts {
-            let word = !host.name.is_empty() && !host.name.contains(|c: char| c.is_whitespace() || c == '#');
+            let word = !host.name.is_empty()
+                && !host.name.contains(|c: char| c.is_whitespace() || c == '#');
             if !word {
                 return Err(TraceError::NotAWord(host.name.clone()));
             }
             let intervals = intervals(host);
             let _ = write!(text, "{} {}", host.name, intervals.len());
             for (up_s, down_s) in intervals {
-                let _ = write!(text, " {} {}", absolute(self.origin_s, up_s), absolute(self.origin_s, down_s));
+                let _ = write!(
+                    text,
+                    " {} {}",
+                    absolute(self.origin_s, up_s),
+                    absolute(self.origin_s, down_s)
+                );
             }
             text.push('\n');
         }
-        fs::write(file, text).map_err(|source| TraceError::Io { file: file.to_owned(), source })
+        fs::write(file, text).map_err(|source| TraceError::Io {
+            file: file.to_owned(),
+            source,
+        })
     }
 }
 
@@ -81,17 +104,32 @@ fn intervals(host: &TracedHost) -> Vec<(f64, f64)> {
 fn host(line: &str) -> Result<Draft, Flaw> {
     let mut words = line.split_whitespace();
     let mut host = Draft::new(words.next().unwrap_or_default());
-    let count = words.next().ok_or(Flaw::Short { expected: 2, found: 1 })?;
-    let wrong = || Flaw::NotANumber { column: "the number of intervals", text: count.to_owned() };
+    let count = words.next().ok_or(Flaw::Short {
+        expected: 2,
+        found: 1,
+    })?;
+    let wrong = || Flaw::NotANumber {
+        column: "the number of intervals",
+        text: count.to_owned(),
+    };
     let announced: usize = count.parse().map_err(|_| wrong())?;
     let times: Vec<&str> = words.collect();
     if announced.checked_mul(2) != Some(times.len()) {
-        return Err(Flaw::Intervals { announced, numbers: times.len() });
+        return Err(Flaw::Intervals {
+            announced,
+            numbers: times.len(),
+        });
     }
     for pair in times.chunks_exact(2) {
         let start = Moment::parse("up", pair[0])?;
         let end = Moment::parse("down", pair[1])?;
-        host.push(Stretch { start, end, up: true, cpu: 1.0, note: Note::default() })?;
+        host.push(Stretch {
+            start,
+            end,
+            up: true,
+            cpu: 1.0,
+            note: Note::default(),
+        })?;
     }
     Ok(host)
 }

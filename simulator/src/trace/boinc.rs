@@ -1,5 +1,5 @@
-//! The `time_stats_log` that every BOINC client keeps: when it ran, and when its tasks were allowed to compute. What is
-//! not here: the network's part of it.
+//! The `time_stats_log` that every BOINC client keeps: when it ran, and when its tasks were allowed
+//! to compute. What is not here: the network's part of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,38 @@ use super::{Flaw, Note, Trace, TraceError};
 const SUSPENDED: &str = "suspended";
 
 impl Trace {
-    /// Reads a `time_stats_log`, or each file of a directory as one host's. The host is named after its file, or where
-    /// that is just `time_stats_log` after the directory.
+    /// Reads a `time_stats_log`, or each file of a directory as one host's. The host is named after
+    /// its file, or where that is just `time_stats_log` after the directory.
     ///
-    /// Between `power_on` and `power_off` the host is up, and between `proc_start` and `proc_stop` tasks have its whole
-    /// processor. Between `power_off` and the next `power_on` it is down. Where a `power_off` is missing, nothing is known
-    /// from the last event on. Clock rates are unknown, and stand as 1500 MHz.
+    /// Between `power_on` and `power_off` the host is up, and between `proc_start` and `proc_stop`
+    /// tasks have its whole processor. Between `power_off` and the next `power_on` it is down.
+    /// Where a `power_off` is missing, nothing is known from the last event on. Clock rates are
+    /// unknown, and stand as 1500 MHz.
     ///
     /// # Errors
     /// If a file cannot be read, or says what cannot be: then with the line.
     pub fn read_boinc(path: &Path) -> Result<Self, TraceError> {
-        let drafts = files(path)?.into_iter().map(|file| read(&file)).collect::<Result<Vec<_>, _>>()?;
+        let drafts = files(path)?
+            .into_iter()
+            .map(|file| read(&file))
+            .collect::<Result<Vec<_>, _>>()?;
         if drafts.iter().all(|draft| draft.stretches.is_empty()) {
             let flaw = Flaw::Nothing;
-            return Err(TraceError::Flawed { file: path.to_owned(), line: 1, flaw });
+            return Err(TraceError::Flawed {
+                file: path.to_owned(),
+                line: 1,
+                flaw,
+            });
         }
         Ok(finish(drafts))
     }
 }
 
 fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
-    let io = |source| TraceError::Io { file: path.to_owned(), source };
+    let io = |source| TraceError::Io {
+        file: path.to_owned(),
+        source,
+    };
     if !fs::metadata(path).map_err(io)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -45,21 +56,55 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
         }
     }
     files.sort();
-    let why = "there are no files in it: give a time_stats_log, or a directory with one for each host";
-    if files.is_empty() { Err(TraceError::NotThere { path: path.to_owned(), why }) } else { Ok(files) }
+    let why =
+        "there are no files in it: give a time_stats_log, or a directory with one for each host";
+    if files.is_empty() {
+        Err(TraceError::NotThere {
+            path: path.to_owned(),
+            why,
+        })
+    } else {
+        Ok(files)
+    }
 }
 
 fn name(file: &Path) -> String {
-    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let dir = file.parent().and_then(Path::file_name).map(|dir| dir.to_string_lossy().into_owned());
-    if stem == "time_stats_log" { dir.unwrap_or(stem) } else { stem }
+    let stem = file
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let dir = file
+        .parent()
+        .and_then(Path::file_name)
+        .map(|dir| dir.to_string_lossy().into_owned());
+    if stem == "time_stats_log" {
+        dir.unwrap_or(stem)
+    } else {
+        stem
+    }
 }
 
 fn read(file: &Path) -> Result<Draft, TraceError> {
-    let text = fs::read_to_string(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
-    let mut log = Log { draft: Draft::new(name(file)), state: State::Unknown, since: None };
-    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let flawed = |flaw| TraceError::Flawed { file: file.to_owned(), line: n + 1, flaw };
+    let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
+        file: file.to_owned(),
+        source,
+    })?;
+    let mut log = Log {
+        draft: Draft::new(name(file)),
+        state: State::Unknown,
+        since: None,
+    };
+    for (n, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let flawed = |flaw| TraceError::Flawed {
+            file: file.to_owned(),
+            line: n + 1,
+            flaw,
+        };
         log.take(line).map_err(flawed)?;
     }
     Ok(log.draft)
@@ -84,9 +129,15 @@ impl Log {
     fn take(&mut self, line: &str) -> Result<(), Flaw> {
         let mut words = line.split_whitespace();
         let at = Moment::parse("the time", words.next().unwrap_or_default())?;
-        let event = words.next().ok_or(Flaw::Short { expected: 2, found: 1 })?;
+        let event = words.next().ok_or(Flaw::Short {
+            expected: 2,
+            found: 1,
+        })?;
         if let Some(before) = self.since.filter(|before| at.order(before).is_lt()) {
-            return Err(Flaw::Unordered { at_s: at.since(0), before_s: before.since(0) });
+            return Err(Flaw::Unordered {
+                at_s: at.since(0),
+                before_s: before.since(0),
+            });
         }
         let next = match (event, self.state) {
             // The client did not live to say when it ended.
@@ -94,12 +145,17 @@ impl Log {
                 self.state = State::Unknown;
                 State::Suspended
             }
-            ("power_on", _) | ("proc_stop", State::Suspended | State::Computing) => State::Suspended,
+            ("power_on", _) | ("proc_stop", State::Suspended | State::Computing) => {
+                State::Suspended
+            }
             ("power_off", _) => State::Off,
             ("proc_start", State::Suspended | State::Computing) => State::Computing,
             // Before the first power_on nothing is known, and after power_off nothing runs.
             ("proc_start" | "proc_stop", state) => state,
-            ("net_connected" | "net_not_connected" | "net_unknown" | "platform" | "version", state) => state,
+            (
+                "net_connected" | "net_not_connected" | "net_unknown" | "platform" | "version",
+                state,
+            ) => state,
             (other, _) => return Err(Flaw::UnknownEvent(other.to_owned())),
         };
         if let (Some(start), false) = (self.since, self.state == State::Unknown) {
@@ -116,14 +172,29 @@ impl Log {
             return Ok(());
         }
         let up = self.state != State::Off;
-        let cpu = if self.state == State::Computing { 1.0 } else { 0.0 };
+        let cpu = if self.state == State::Computing {
+            1.0
+        } else {
+            0.0
+        };
         let reason = (self.state == State::Suspended).then(|| Arc::from(SUSPENDED));
         match self.draft.stretches.last_mut() {
-            Some(last) if (last.up, last.cpu == cpu) == (up, true) && last.end.order(&start).is_eq() => {
+            Some(last)
+                if (last.up, last.cpu == cpu) == (up, true) && last.end.order(&start).is_eq() =>
+            {
                 last.end = end;
                 Ok(())
             }
-            _ => self.draft.push(Stretch { start, end, up, cpu, note: Note { owner_active: None, reason } }),
+            _ => self.draft.push(Stretch {
+                start,
+                end,
+                up,
+                cpu,
+                note: Note {
+                    owner_active: None,
+                    reason,
+                },
+            }),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A trace in the making: hosts with stretches of absolute time as a file's lines give them, checked one by one. What is
-//! not here: files, and any repair.
+//! A trace in the making: hosts with stretches of absolute time as a file's lines give them,
+//! checked one by one. What is not here: files, and any repair.
 
 use std::collections::BTreeMap;
 
@@ -29,19 +29,31 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), clock_mhz: UNKNOWN_CLOCK_MHZ, stretches: Vec::new() }
+        Self {
+            name: name.into(),
+            clock_mhz: UNKNOWN_CLOCK_MHZ,
+            stretches: Vec::new(),
+        }
     }
 
-    /// Adds a stretch that begins where the last one ends, or later. It may last for no time at all: some formats record
-    /// restarts that way.
+    /// Adds a stretch that begins where the last one ends, or later. It may last for no time at
+    /// all: some formats record restarts that way.
     pub(super) fn push(&mut self, stretch: Stretch) -> Result<(), Flaw> {
         let start_s = stretch.start.since(0);
         let end_s = stretch.end.since(0);
         if stretch.end.order(&stretch.start).is_lt() {
             return Err(Flaw::Backwards { start_s, end_s });
         }
-        if let Some(last) = self.stretches.last().filter(|last| stretch.start.order(&last.end).is_lt()) {
-            return Err(Flaw::Overlap { host: self.name.clone(), start_s, before_s: last.end.since(0) });
+        if let Some(last) = self
+            .stretches
+            .last()
+            .filter(|last| stretch.start.order(&last.end).is_lt())
+        {
+            return Err(Flaw::Overlap {
+                host: self.name.clone(),
+                start_s,
+                before_s: last.end.since(0),
+            });
         }
         if !(0.0..=1.0).contains(&stretch.cpu) {
             return Err(Flaw::Fraction(stretch.cpu));
@@ -51,19 +63,25 @@ impl Draft {
     }
 }
 
-/// The trace of these hosts; its origin is the second in which the earliest stretch begins, or 0 where times are too
-/// small to count from 1970. Names that occur again get a number.
+/// The trace of these hosts; its origin is the second in which the earliest stretch begins, or 0
+/// where times are too small to count from 1970. Names that occur again get a number.
 pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
-    let starts = drafts.iter().filter_map(|draft| draft.stretches.first()).map(|first| first.start);
+    let starts = drafts
+        .iter()
+        .filter_map(|draft| draft.stretches.first())
+        .map(|first| first.start);
     let origin_s = starts.min_by(Moment::order).map_or(0, Moment::origin_s);
-    let mut uses: BTreeMap<String, u32> = drafts.iter().map(|draft| (draft.name.clone(), 0)).collect();
+    let mut uses: BTreeMap<String, u32> =
+        drafts.iter().map(|draft| (draft.name.clone(), 0)).collect();
     let mut unique = |name: String| {
         let used = uses.get(&name).copied().unwrap_or(0);
         if used == 0 {
             uses.insert(name.clone(), 1);
             return name;
         }
-        let free = (used + 1..).find(|n| !uses.contains_key(&format!("{name}-{n}"))).unwrap_or(u32::MAX);
+        let free = (used + 1..)
+            .find(|n| !uses.contains_key(&format!("{name}-{n}")))
+            .unwrap_or(u32::MAX);
         let new = format!("{name}-{free}");
         uses.insert(name, free);
         uses.insert(new.clone(), 1);
@@ -73,12 +91,33 @@ pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
         let segment = |s: &Stretch| {
             let start_s = s.start.since(origin_s);
             let end_s = s.end.since(origin_s);
-            Segment { start_s, end_s, up: s.up, cpu: s.cpu }
+            Segment {
+                start_s,
+                end_s,
+                up: s.up,
+                cpu: s.cpu,
+            }
         };
         let segments = draft.stretches.iter().map(segment).collect();
-        let notes: Vec<Note> = draft.stretches.into_iter().map(|stretch| stretch.note).collect();
-        let notes = if notes.iter().all(|note| *note == Note::default()) { Vec::new() } else { notes };
-        TracedHost { name: unique(draft.name), clock_mhz: draft.clock_mhz, segments, notes }
+        let notes: Vec<Note> = draft
+            .stretches
+            .into_iter()
+            .map(|stretch| stretch.note)
+            .collect();
+        let notes = if notes.iter().all(|note| *note == Note::default()) {
+            Vec::new()
+        } else {
+            notes
+        };
+        TracedHost {
+            name: unique(draft.name),
+            clock_mhz: draft.clock_mhz,
+            segments,
+            notes,
+        }
     };
-    Trace { origin_s, hosts: drafts.into_iter().map(host).collect() }
+    Trace {
+        origin_s,
+        hosts: drafts.into_iter().map(host).collect(),
+    }
 }

@@ -1,4 +1,5 @@
-//! What can be wrong with a trace in a directory, with file, line and what to do. What is not here: the checks.
+//! What can be wrong with a trace in a directory, with file, line and what to do. What is not here:
+//! the checks.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,10 +26,14 @@ pub enum TraceError {
         flaw: Flaw,
     },
     /// A host's name would not survive being written.
-    #[error("host {0:?} cannot be written: a name must not be empty, nor hold commas, quotation marks or line ends")]
+    #[error(
+        "host {0:?} cannot be written: a name must not be empty, nor hold commas, quotation marks or line ends"
+    )]
     Unwritable(String),
     /// A host's name would not survive being written between spaces or tabulators.
-    #[error("host {0:?} cannot be written in this format: a name must be a word without spaces and tabulators")]
+    #[error(
+        "host {0:?} cannot be written in this format: a name must be a word without spaces and tabulators"
+    )]
     NotAWord(String),
     /// There is nothing there that the format knows.
     #[error("{}: {why}", path.display())]
@@ -124,7 +129,9 @@ pub enum Flaw {
         found: usize,
     },
     /// An availability interval without its end, or other numbers than were announced.
-    #[error("{announced} intervals are announced, and {numbers} times follow: each interval has two")]
+    #[error(
+        "{announced} intervals are announced, and {numbers} times follow: each interval has two"
+    )]
     Intervals {
         /// How many intervals the line says that there are.
         announced: usize,
@@ -132,7 +139,9 @@ pub enum Flaw {
         numbers: usize,
     },
     /// An event that is no availability and nobody's own.
-    #[error("event_type is {0:?}: 0 is unavailable, 1 is available, and types of a site's own are above 10000")]
+    #[error(
+        "event_type is {0:?}: 0 is unavailable, 1 is available, and types of a site's own are above 10000"
+    )]
     EventType(String),
     /// A state of an event that is not there.
     #[error("there is no event {event} of node {node}, component {component} in the event trace")]
@@ -145,10 +154,14 @@ pub enum Flaw {
         component: String,
     },
     /// A word that the log does not have.
-    #[error("{0:?} is no event of this log: known are power_on, power_off, proc_start, proc_stop and net_*")]
+    #[error(
+        "{0:?} is no event of this log: known are power_on, power_off, proc_start, proc_stop and net_*"
+    )]
     UnknownEvent(String),
     /// An event that is older than the one before it.
-    #[error("the event is at {at_s} s, before the last one at {before_s} s: order the lines by time")]
+    #[error(
+        "the event is at {at_s} s, before the last one at {before_s} s: order the lines by time"
+    )]
     Unordered {
         /// This one.
         at_s: f64,

@@ -1,5 +1,5 @@
-//! Tables of the Failure Trace Archive (Javadi, Kondo, Iosup and Epema 2013): fields between tabulators, read by their
-//! position. What is not here: their SQL.
+//! Tables of the Failure Trace Archive (Javadi, Kondo, Iosup and Epema 2013): fields between
+//! tabulators, read by their position. What is not here: their SQL.
 
 mod read;
 mod write;

@@ -1,5 +1,5 @@
-//! Points in time as formats with absolute times write them: decimal digits, read and written without loss. What is not
-//! here: clocks, and calendars other than ISO 8601 in UTC.
+//! Points in time as formats with absolute times write them: decimal digits, read and written
+//! without loss. What is not here: clocks, and calendars other than ISO 8601 in UTC.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,12 @@ use super::Flaw;
 
 /// Later than this (the year 33658) no trace can be: a number that large is a mistake.
 const LATEST_S: i64 = 1_000_000_000_000;
-/// What lies before this (March 1973) counts from the trace's own start, what lies behind it from the Unix epoch.
+/// What lies before this (March 1973) counts from the trace's own start, what lies behind it from
+/// the Unix epoch.
 const EPOCH_LIKE_S: i64 = 100_000_000;
 
-/// Seconds since an origin: whole ones and the rest, kept apart so that times since 1970 keep all their digits.
+/// Seconds since an origin: whole ones and the rest, kept apart so that times since 1970 keep all
+/// their digits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     whole: i64,
@@ -21,32 +23,47 @@ pub(super) struct Moment {
 impl Moment {
     /// Reads decimal seconds.
     pub(super) fn parse(column: &'static str, text: &str) -> Result<Self, Flaw> {
-        let not_a_number = || Flaw::NotANumber { column, text: text.to_owned() };
-        let value = text.parse::<f64>().ok().filter(|value| value.is_finite()).ok_or_else(not_a_number)?;
+        let not_a_number = || Flaw::NotANumber {
+            column,
+            text: text.to_owned(),
+        };
+        let value = text
+            .parse::<f64>()
+            .ok()
+            .filter(|value| value.is_finite())
+            .ok_or_else(not_a_number)?;
         if value < 0.0 {
             return Err(Flaw::Negative { column, value });
         }
         if value > LATEST_S as f64 {
-            return Err(Flaw::TooLarge { column, text: text.to_owned() });
+            return Err(Flaw::TooLarge {
+                column,
+                text: text.to_owned(),
+            });
         }
         let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let digits =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if digits(whole) && digits(rest) {
             let rest = format!("0.{rest}").parse().map_err(|_| not_a_number())?;
-            return Ok(Self::carried(whole.parse().map_err(|_| not_a_number())?, rest));
+            return Ok(Self::carried(
+                whole.parse().map_err(|_| not_a_number())?,
+                rest,
+            ));
         }
         Ok(Self::carried(value.floor() as i64, value - value.floor()))
     }
 
-    /// Whole seconds and the rest of a date and time in ISO 8601, with `Z` or an offset from UTC (without either it is
-    /// taken for UTC): `2026-03-01T09:30:00.25+01:00`.
+    /// Whole seconds and the rest of a date and time in ISO 8601, with `Z` or an offset from UTC
+    /// (without either it is taken for UTC): `2026-03-01T09:30:00.25+01:00`.
     pub(super) fn parse_iso(text: &str) -> Option<Self> {
         let (date, time) = text.trim().split_once(['T', ' '])?;
         let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
         let year = parts.next()??;
         let month = parts.next()??;
         let day = parts.next()??;
-        if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day)
+        {
             return None;
         }
         let (clock, offset_s) = match time.find(['Z', 'z', '+', '-']) {
@@ -60,17 +77,27 @@ impl Moment {
         if !(0..24).contains(&hour) || !(0..60).contains(&minute) || second.whole > 60 {
             return None;
         }
-        let whole = days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second.whole - offset_s;
-        (whole >= 0).then_some(Self { whole, rest: second.rest })
+        let whole =
+            days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second.whole - offset_s;
+        (whole >= 0).then_some(Self {
+            whole,
+            rest: second.rest,
+        })
     }
 
     fn carried(whole: i64, rest: f64) -> Self {
-        Self { whole: whole + rest.floor() as i64, rest: rest - rest.floor() }
+        Self {
+            whole: whole + rest.floor() as i64,
+            rest: rest - rest.floor(),
+        }
     }
 
     /// This many seconds later (not negative).
     pub(super) fn plus(self, seconds: f64) -> Self {
-        Self::carried(self.whole.saturating_add(seconds.trunc() as i64), self.rest + seconds.fract())
+        Self::carried(
+            self.whole.saturating_add(seconds.trunc() as i64),
+            self.rest + seconds.fract(),
+        )
     }
 
     /// Seconds since `origin_s`, as close as can be.
@@ -81,21 +108,30 @@ impl Moment {
         }
         // By their digits: a sum would round twice.
         let rest = format!("{}", self.rest);
-        format!("{whole}{}", rest.trim_start_matches('0')).parse().unwrap_or(whole as f64 + self.rest)
+        format!("{whole}{}", rest.trim_start_matches('0'))
+            .parse()
+            .unwrap_or(whole as f64 + self.rest)
     }
 
-    /// The origin of a trace whose earliest moment this is: the Unix epoch's second, or 0 where times count from the
-    /// trace's own start.
+    /// The origin of a trace whose earliest moment this is: the Unix epoch's second, or 0 where
+    /// times count from the trace's own start.
     pub(super) fn origin_s(self) -> i64 {
-        if self.whole < EPOCH_LIKE_S { 0 } else { self.whole }
+        if self.whole < EPOCH_LIKE_S {
+            0
+        } else {
+            self.whole
+        }
     }
 
     pub(super) fn order(&self, other: &Self) -> Ordering {
-        self.whole.cmp(&other.whole).then(self.rest.total_cmp(&other.rest))
+        self.whole
+            .cmp(&other.whole)
+            .then(self.rest.total_cmp(&other.rest))
     }
 }
 
-/// How a time is written whose origin is that far after the Unix epoch: decimal digits, all of them.
+/// How a time is written whose origin is that far after the Unix epoch: decimal digits, all of
+/// them.
 pub(super) fn absolute(origin_s: i64, since_s: f64) -> String {
     let text = format!("{since_s}");
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
@@ -116,16 +152,23 @@ fn offset_s(text: &str) -> Option<i64> {
     let digits: String = text[1..].chars().filter(|c| *c != ':').collect();
     let (hours, minutes) = match digits.len() {
         2 => (digits.parse::<i64>().ok()?, 0),
-        4 => (digits.get(..2)?.parse().ok()?, digits.get(2..)?.parse::<i64>().ok()?),
+        4 => (
+            digits.get(..2)?.parse().ok()?,
+            digits.get(2..)?.parse::<i64>().ok()?,
+        ),
         _ => return None,
     };
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar. Years begin in March here, so that the leap day is the
-/// last of its year.
+/// Days from 1970-01-01 to a date of the Gregorian calendar. Years begin in March here, so that the
+/// leap day is the last of its year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let in_year = (153 * month + 2) / 5 + day - 1;
     365 * year + year / 4 - year / 100 + year / 400 + in_year - 719_468
 }
@@ -142,15 +185,30 @@ mod tests {
     #[test]
     fn times_since_1970_keep_their_digits() {
         let origin_s = 1_700_000_000;
-        assert_eq!(parse("1700000000.123456").since(origin_s).to_string(), "0.123456");
-        assert_eq!(parse("1700012345.000001").since(origin_s).to_string(), "12345.000001");
+        assert_eq!(
+            parse("1700000000.123456").since(origin_s).to_string(),
+            "0.123456"
+        );
+        assert_eq!(
+            parse("1700012345.000001").since(origin_s).to_string(),
+            "12345.000001"
+        );
         assert_eq!(parse("1.7e9"), parse("1700000000"));
         assert_eq!(parse("12.").since(0), 12.0);
     }
 
     #[test]
     fn what_is_no_time_says_so() {
-        for text in ["-1", "-0.5", "NaN", "inf", "1e30", "12x", "", "99999999999999"] {
+        for text in [
+            "-1",
+            "-0.5",
+            "NaN",
+            "inf",
+            "1e30",
+            "12x",
+            "",
+            "99999999999999",
+        ] {
             assert!(Moment::parse("t", text).is_err(), "{text}");
         }
     }
@@ -163,7 +221,14 @@ mod tests {
         assert_eq!(s("2023-11-14T22:13:20.5Z"), Some(1_700_000_000.5));
         assert_eq!(s("2023-11-14T23:43:20+01:30"), Some(1_700_000_000.0));
         assert_eq!(s("2023-11-14 17:13:20-0500"), Some(1_700_000_000.0));
-        for wrong in ["2023-13-01T00:00:00Z", "2023-01-01", "2023-01-01T25:00:00Z", "x", "2023-01-01T00:00:00+1", ""] {
+        for wrong in [
+            "2023-13-01T00:00:00Z",
+            "2023-01-01",
+            "2023-01-01T25:00:00Z",
+            "x",
+            "2023-01-01T00:00:00+1",
+            "",
+        ] {
             assert_eq!(s(wrong), None, "{wrong}");
         }
     }

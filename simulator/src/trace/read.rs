@@ -1,5 +1,6 @@
-//! The exchange format's reader: a trace from `hosts.csv` and `availability.csv`, strictly: what cannot be is refused with file, line and reason.
-//! What is not here: other formats, and any repair.
+//! The exchange format's reader: a trace from `hosts.csv` and `availability.csv`, strictly: what
+//! cannot be is refused with file, line and reason. What is not here: other formats, and any
+//! repair.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,9 +9,10 @@ use std::path::{Path, PathBuf};
 use super::{Flaw, Segment, Trace, TraceError, TracedHost};
 
 impl Trace {
-    /// The trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz), and `availability.csv` with
-    /// `host,start_s,end_s,host_available,cpu_fraction` (seconds from the trace's start, 0 or 1, part of the processor).
-    /// The segments of a host begin at 0 and follow each other without gaps; those of different hosts may be interleaved.
+    /// The trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz), and
+    /// `availability.csv` with `host,start_s,end_s,host_available,cpu_fraction` (seconds from the
+    /// trace's start, 0 or 1, part of the processor). The segments of a host begin at 0 and follow
+    /// each other without gaps; those of different hosts may be interleaved.
     ///
     /// # Errors
     /// If a file cannot be read, or says what cannot be: then with the line.
@@ -23,7 +25,11 @@ impl Trace {
         }
         if let Some(host) = hosts.iter().find(|host| host.segments.is_empty()) {
             let flaw = Flaw::NoSegments(host.name.clone());
-            return Err(TraceError::Flawed { file: dir.join("hosts.csv"), line: lines[&host.name].line, flaw });
+            return Err(TraceError::Flawed {
+                file: dir.join("hosts.csv"),
+                line: lines[&host.name].line,
+                flaw,
+            });
         }
         Ok(Trace { origin_s: 0, hosts })
     }
@@ -49,7 +55,10 @@ struct Place {
     line: usize,
 }
 
-fn read_hosts(dir: &Path, name: &str) -> Result<(Vec<TracedHost>, BTreeMap<String, Place>), TraceError> {
+fn read_hosts(
+    dir: &Path,
+    name: &str,
+) -> Result<(Vec<TracedHost>, BTreeMap<String, Place>), TraceError> {
     let file = Table::open(dir, name, HOST_COLUMNS)?;
     let mut hosts = Vec::new();
     let mut places = BTreeMap::<String, Place>::new();
@@ -57,9 +66,21 @@ fn read_hosts(dir: &Path, name: &str) -> Result<(Vec<TracedHost>, BTreeMap<Strin
         let (line, [name, clock]) = row?;
         let host = host(name, clock).map_err(|flaw| file.flawed(line, flaw))?;
         if let Some(Place { line: before, .. }) = places.get(name) {
-            return Err(file.flawed(line, Flaw::HostTwice { host: host.name, before: *before }));
+            return Err(file.flawed(
+                line,
+                Flaw::HostTwice {
+                    host: host.name,
+                    before: *before,
+                },
+            ));
         }
-        places.insert(host.name.clone(), Place { at: hosts.len(), line });
+        places.insert(
+            host.name.clone(),
+            Place {
+                at: hosts.len(),
+                line,
+            },
+        );
         hosts.push(host);
     }
     if hosts.is_empty() {
@@ -75,14 +96,23 @@ fn host(name: &str, clock: &str) -> Result<TracedHost, Flaw> {
     let name = name.to_owned();
     let clock_mhz = number("clock_mhz", clock)?;
     if clock_mhz <= 0.0 {
-        return Err(Flaw::Clock { host: name, clock_mhz });
+        return Err(Flaw::Clock {
+            host: name,
+            clock_mhz,
+        });
     }
     Ok(TracedHost::new(name, clock_mhz, Vec::new()))
 }
 
-fn add_segment(hosts: &mut [TracedHost], places: &BTreeMap<String, Place>, fields: [&str; 5]) -> Result<(), Flaw> {
+fn add_segment(
+    hosts: &mut [TracedHost],
+    places: &BTreeMap<String, Place>,
+    fields: [&str; 5],
+) -> Result<(), Flaw> {
     let [name, start, end, up, cpu] = fields;
-    let place = places.get(name).ok_or_else(|| Flaw::UnknownHost(name.to_owned()))?;
+    let place = places
+        .get(name)
+        .ok_or_else(|| Flaw::UnknownHost(name.to_owned()))?;
     let host = &mut hosts[place.at];
     let start_s = time("start_s", start)?;
     let end_s = time("end_s", end)?;
@@ -91,10 +121,18 @@ fn add_segment(hosts: &mut [TracedHost], places: &BTreeMap<String, Place>, field
     }
     let before_s = host.segments.last().map_or(0.0, |segment| segment.end_s);
     if start_s > before_s {
-        return Err(Flaw::Gap { host: host.name.clone(), from_s: before_s, to_s: start_s });
+        return Err(Flaw::Gap {
+            host: host.name.clone(),
+            from_s: before_s,
+            to_s: start_s,
+        });
     }
     if start_s < before_s {
-        return Err(Flaw::Overlap { host: host.name.clone(), start_s, before_s });
+        return Err(Flaw::Overlap {
+            host: host.name.clone(),
+            start_s,
+            before_s,
+        });
     }
     let up = match up {
         "0" => false,
@@ -105,13 +143,21 @@ fn add_segment(hosts: &mut [TracedHost], places: &BTreeMap<String, Place>, field
     if !(0.0..=1.0).contains(&cpu) {
         return Err(Flaw::Fraction(cpu));
     }
-    host.segments.push(Segment { start_s, end_s, up, cpu });
+    host.segments.push(Segment {
+        start_s,
+        end_s,
+        up,
+        cpu,
+    });
     Ok(())
 }
 
 fn number(column: &'static str, text: &str) -> Result<f64, Flaw> {
     let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
-    value.ok_or_else(|| Flaw::NotANumber { column, text: text.to_owned() })
+    value.ok_or_else(|| Flaw::NotANumber {
+        column,
+        text: text.to_owned(),
+    })
 }
 
 fn time(column: &'static str, text: &str) -> Result<f64, Flaw> {
@@ -136,16 +182,34 @@ impl<const N: usize> Table<N> {
             Ok(text) => text,
             Err(source) => return Err(TraceError::Io { file, source }),
         };
-        let header = text.lines().next().unwrap_or_default().trim_start_matches('\u{feff}');
+        let header = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches('\u{feff}');
         match columns(header, wanted) {
-            Ok((columns, width)) => Ok(Table { file, text, columns, width }),
-            Err(flaw) => Err(TraceError::Flawed { file, line: 1, flaw }),
+            Ok((columns, width)) => Ok(Table {
+                file,
+                text,
+                columns,
+                width,
+            }),
+            Err(flaw) => Err(TraceError::Flawed {
+                file,
+                line: 1,
+                flaw,
+            }),
         }
     }
 
     /// Each line after the header that is not empty, with its number and the wanted fields.
     fn rows(&self) -> impl Iterator<Item = Result<(usize, [&str; N]), TraceError>> {
-        let lines = self.text.lines().enumerate().skip(1).filter(|(_, text)| !text.trim().is_empty());
+        let lines = self
+            .text
+            .lines()
+            .enumerate()
+            .skip(1)
+            .filter(|(_, text)| !text.trim().is_empty());
         lines.map(|(n, text)| match self.fields(text) {
             Ok(fields) => Ok((n + 1, fields)),
             Err(flaw) => Err(self.flawed(n + 1, flaw)),
@@ -164,21 +228,41 @@ impl<const N: usize> Table<N> {
             }
             found += 1;
         }
-        if found == self.width { Ok(wanted) } else { Err(Flaw::Fields { expected: self.width, found }) }
+        if found == self.width {
+            Ok(wanted)
+        } else {
+            Err(Flaw::Fields {
+                expected: self.width,
+                found,
+            })
+        }
     }
 
     fn flawed(&self, line: usize, flaw: Flaw) -> TraceError {
-        TraceError::Flawed { file: self.file.clone(), line, flaw }
+        TraceError::Flawed {
+            file: self.file.clone(),
+            line,
+            flaw,
+        }
     }
 }
 
 /// At which place of the header the wanted columns stand, and how many columns there are.
-fn columns<const N: usize>(header: &str, wanted: [&'static str; N]) -> Result<([usize; N], usize), Flaw> {
+fn columns<const N: usize>(
+    header: &str,
+    wanted: [&'static str; N],
+) -> Result<([usize; N], usize), Flaw> {
     let names: Vec<_> = header.split(',').map(str::trim).collect();
     let mut columns = [0; N];
     for (column, name) in columns.iter_mut().zip(wanted) {
-        let mut places = names.iter().enumerate().filter(|(_, found)| **found == name).map(|(at, _)| at);
-        *column = places.next().ok_or_else(|| Flaw::NoColumn(name, wanted.join(",")))?;
+        let mut places = names
+            .iter()
+            .enumerate()
+            .filter(|(_, found)| **found == name)
+            .map(|(at, _)| at);
+        *column = places
+            .next()
+            .ok_or_else(|| Flaw::NoColumn(name, wanted.join(",")))?;
         if places.next().is_some() {
             return Err(Flaw::ColumnTwice(name));
         }

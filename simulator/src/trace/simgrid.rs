@@ -1,5 +1,5 @@
-//! Profiles of SimGrid: for each host a file of when it is on and a file of its speed, and a platform that names them.
-//! What is not here: a reader, and networks.
+//! Profiles of SimGrid: for each host a file of when it is on and a file of its speed, and a
+//! platform that names them. What is not here: a reader, and networks.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,14 +7,16 @@ use std::path::Path;
 
 use super::{Trace, TraceError, TracedHost};
 
-/// What a suspended host has of its speed. Not 0: tasks that compute when the speed becomes 0 go on in SimGrid (3.32) as if
-/// nothing had happened.
+/// What a suspended host has of its speed. Not 0: tasks that compute when the speed becomes 0 go on
+/// in SimGrid (3.32) as if nothing had happened.
 const SUSPENDED: f64 = 1e-9;
 
 impl Trace {
-    /// Writes `platform.xml` into `dir`, which is made where it is missing, and for each of its hosts a `state_file` and
-    /// a `speed_file`. A clock rate of 1 MHz is a speed of 1 Mf. Dates are seconds since the trace's start; hosts are off
-    /// where nothing is known, and after the trace. Where tasks are suspended the speed is a billionth. The start in time, owners and reasons are lost.
+    /// Writes `platform.xml` into `dir`, which is made where it is missing, and for each of its
+    /// hosts a `state_file` and a `speed_file`. A clock rate of 1 MHz is a speed of 1 Mf. Dates are
+    /// seconds since the trace's start; hosts are off where nothing is known, and after the trace.
+    /// Where tasks are suspended the speed is a billionth. The start in time, owners and reasons
+    /// are lost.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -23,7 +25,10 @@ impl Trace {
             let file = dir.join(name);
             fs::write(&file, text).map_err(|source| TraceError::Io { file, source })
         };
-        fs::create_dir_all(dir).map_err(|source| TraceError::Io { file: dir.to_owned(), source })?;
+        fs::create_dir_all(dir).map_err(|source| TraceError::Io {
+            file: dir.to_owned(),
+            source,
+        })?;
         let mut platform = String::from(
             "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
              <platform version=\"4.1\">\n  <zone id=\"deskgrid\" routing=\"Full\">\n",
@@ -37,8 +42,16 @@ impl Trace {
                 escaped(&host.name),
                 host.clock_mhz
             );
-            write(&state, &profile(host, "0", |segment| u8::from(segment.up).to_string()))?;
-            write(&speed, &profile(host, &SUSPENDED.to_string(), |segment| offered(segment).to_string()))?;
+            write(
+                &state,
+                &profile(host, "0", |segment| u8::from(segment.up).to_string()),
+            )?;
+            write(
+                &speed,
+                &profile(host, &SUSPENDED.to_string(), |segment| {
+                    offered(segment).to_string()
+                }),
+            )?;
         }
         platform += "  </zone>\n</platform>\n";
         write("platform.xml", &platform)
@@ -49,7 +62,11 @@ impl Trace {
 fn profile(host: &TracedHost, last: &str, value: impl Fn(&super::Segment) -> String) -> String {
     let mut text = String::new();
     let mut before = String::new();
-    for segment in host.segments.iter().filter(|segment| segment.length_s() > 0.0) {
+    for segment in host
+        .segments
+        .iter()
+        .filter(|segment| segment.length_s() > 0.0)
+    {
         let now = value(segment);
         if now != before {
             let _ = writeln!(text, "{} {now}", segment.start_s);
@@ -62,9 +79,16 @@ fn profile(host: &TracedHost, last: &str, value: impl Fn(&super::Segment) -> Str
 }
 
 fn offered(segment: &super::Segment) -> f64 {
-    if segment.ready() { segment.cpu } else { SUSPENDED }
+    if segment.ready() {
+        segment.cpu
+    } else {
+        SUSPENDED
+    }
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

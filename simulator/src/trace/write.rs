@@ -7,39 +7,55 @@ use std::path::{Path, PathBuf};
 use super::{Segment, Trace, TraceError, TracedHost};
 
 impl Trace {
-    /// Writes the trace into `dir`, which is made where it is missing. Numbers have six decimals, parts of the processor
-    /// nine, and more where reading them would give another number. What is read back is the same trace, except that the
-    /// format knows no start in time, no owner and no reason, and that a host of which nothing is known is down.
+    /// Writes the trace into `dir`, which is made where it is missing. Numbers have six decimals,
+    /// parts of the processor nine, and more where reading them would give another number. What is
+    /// read back is the same trace, except that the format knows no start in time, no owner and no
+    /// reason, and that a host of which nothing is known is down.
     ///
     /// # Errors
     /// If a host's name cannot stand in the format, or a file cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), TraceError> {
         for host in &self.hosts {
-            if host.name.is_empty() || host.name.trim() != host.name || host.name.contains([',', '"', '\n', '\r']) {
+            if host.name.is_empty()
+                || host.name.trim() != host.name
+                || host.name.contains([',', '"', '\n', '\r'])
+            {
                 return Err(TraceError::Unwritable(host.name.clone()));
             }
         }
         let io = |file: PathBuf| |source| TraceError::Io { file, source };
         fs::create_dir_all(dir).map_err(io(dir.to_owned()))?;
         let whole = self.as_exchanged();
-        for (name, text) in [("hosts.csv", whole.hosts_csv()), ("availability.csv", whole.availability_csv())] {
+        for (name, text) in [
+            ("hosts.csv", whole.hosts_csv()),
+            ("availability.csv", whole.availability_csv()),
+        ] {
             fs::write(dir.join(name), text).map_err(io(dir.join(name)))?;
         }
         Ok(())
     }
 
-    /// Without gaps, and without what lasts for no time at all. Where a host's record ends is its end.
+    /// Without gaps, and without what lasts for no time at all. Where a host's record ends is its
+    /// end.
     fn as_exchanged(&self) -> Self {
         let end_s = self.end_s();
         let whole = |host: &TracedHost| {
-            let long = |segments: &[Segment]| segments.iter().any(|segment| segment.length_s() > 0.0);
-            let own_s = host.segments.last().filter(|_| long(&host.segments)).map_or(end_s, |last| last.end_s);
+            let long =
+                |segments: &[Segment]| segments.iter().any(|segment| segment.length_s() > 0.0);
+            let own_s = host
+                .segments
+                .last()
+                .filter(|_| long(&host.segments))
+                .map_or(end_s, |last| last.end_s);
             let mut whole = host.without_gaps(own_s);
             whole.notes.clear();
             whole.segments.retain(|segment| segment.length_s() > 0.0);
             whole
         };
-        Trace { origin_s: 0, hosts: self.hosts.iter().map(whole).collect() }
+        Trace {
+            origin_s: 0,
+            hosts: self.hosts.iter().map(whole).collect(),
+        }
     }
 
     fn hosts_csv(&self) -> String {

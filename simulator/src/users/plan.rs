@@ -1,11 +1,12 @@
-//! What users do: which sets they bring, how long each task takes, how long they think, and when they have seen enough. What
-//! is not here: what comes of it.
+//! What users do: which sets they bring, how long each task takes, how long they think, and when
+//! they have seen enough. What is not here: what comes of it.
 
 use common::Span;
 
 use super::Which;
 
-/// What users do. It does not depend on when their results come, so that schedulers can be compared on the same users.
+/// What users do. It does not depend on when their results come, so that schedulers can be compared
+/// on the same users.
 pub trait Plan {
     /// How many users there are.
     fn users(&self) -> usize;
@@ -48,7 +49,10 @@ impl Plan for Script {
     }
 
     fn drops(&self, Which { user, set, task }: Which) -> bool {
-        self.drop_after.get(user).and_then(|sets| sets.get(set)).is_some_and(|after| task + 1 >= *after)
+        self.drop_after
+            .get(user)
+            .and_then(|sets| sets.get(set))
+            .is_some_and(|after| task + 1 >= *after)
     }
 }
 
@@ -67,8 +71,8 @@ pub struct Parameters {
     pub think_s: f64,
 }
 
-/// Users by chance: how likely each one drops a set, and how many tasks each one's sets have, is drawn once for each user,
-/// everything else for each task.
+/// Users by chance: how likely each one drops a set, and how many tasks each one's sets have, is
+/// drawn once for each user, everything else for each task.
 #[derive(Debug, Clone)]
 pub struct Random {
     seed: u64,
@@ -91,12 +95,21 @@ impl Random {
     /// Users of this seed.
     pub fn new(seed: u64, parameters: Parameters) -> Self {
         let of = |user: usize| {
-            let which = Which { user, set: 0, task: 0 };
+            let which = Which {
+                user,
+                set: 0,
+                task: 0,
+            };
             let change = unit(seed, Draw::Change, which) * parameters.change_max;
-            let size = (unit(seed, Draw::Size, which) * f64::from(parameters.tasks_max)) as usize + 1;
+            let size =
+                (unit(seed, Draw::Size, which) * f64::from(parameters.tasks_max)) as usize + 1;
             (change, size.min(parameters.tasks_max.max(1) as usize))
         };
-        Self { seed, parameters, users: (0..parameters.users).map(of).collect() }
+        Self {
+            seed,
+            parameters,
+            users: (0..parameters.users).map(of).collect(),
+        }
     }
 
     fn exponential(&self, draw: Draw, which: Which, mean_s: f64) -> Span {
@@ -129,11 +142,14 @@ impl Plan for Random {
 /// A number strictly between 0 and 1 that only depends on what it is for.
 fn unit(seed: u64, draw: Draw, Which { user, set, task }: Which) -> f64 {
     let words = [draw as u64, user as u64, set as u64, task as u64];
-    let mixed = words.iter().fold(mix(seed), |mixed, word| mix(mixed ^ mix(*word)));
+    let mixed = words
+        .iter()
+        .fold(mix(seed), |mixed, word| mix(mixed ^ mix(*word)));
     ((mixed >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
 }
 
-/// One step of the generator SplitMix64: every bit of what goes in changes about half of what comes out.
+/// One step of the generator SplitMix64: every bit of what goes in changes about half of what comes
+/// out.
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,5 +1,5 @@
-//! What people ask for in a run: jobs, results of disclosed tasks, and to drop what nobody has requested. What is not here: what
-//! comes of it.
+//! What people ask for in a run: jobs, results of disclosed tasks, and to drop what nobody has
+//! requested. What is not here: what comes of it.
 
 use common::job::Rules;
 use common::{IdSet, Ranks, Span};
@@ -12,7 +12,8 @@ use scheduler::malleable::{Malleable, Speedup};
 pub struct Job<'a> {
     /// How many tasks it has; not asked of a job of ranks.
     pub tasks: u32,
-    /// Work of each task, in seconds on a dedicated host of speed 1; of all ranks together where they are ranks.
+    /// Work of each task, in seconds on a dedicated host of speed 1; of all ranks together where
+    /// they are ranks.
     pub work_s: f64,
     /// The policy, with parameters where it has some.
     pub policy: &'a str,
@@ -35,7 +36,8 @@ pub struct Ask<'a> {
     pub what: What<'a>,
 }
 
-/// What is asked for. Jobs are counted from 1 in the order in which they come: 1 is that of the run.
+/// What is asked for. Jobs are counted from 1 in the order in which they come: 1 is that of the
+/// run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What<'a> {
     /// Another job is to be done.
@@ -62,16 +64,29 @@ impl Job<'_> {
     /// How many tasks it may come to have where there are so many hosts.
     pub(super) fn most_tasks(&self, hosts: usize) -> usize {
         match self.ranks {
-            Some(ranks) => (ranks.most.unwrap_or(u32::MAX) as usize).min(hosts).max(ranks.least as usize),
+            Some(ranks) => (ranks.most.unwrap_or(u32::MAX) as usize)
+                .min(hosts)
+                .max(ranks.least as usize),
             None => self.tasks as usize,
         }
     }
 
     /// The work of each of its tasks where it has so many.
     pub(super) fn task_work_s(&self, tasks: u32) -> f64 {
-        let Some(ranks) = self.ranks else { return self.work_s };
-        let speedup = Speedup::new(ranks.parallelism.unwrap_or(f64::from(tasks.max(1))), ranks.sigma.unwrap_or(0.0));
-        speedup.map_or(self.work_s, |speedup| Malleable { work_s: self.work_s, speedup }.run_s(tasks))
+        let Some(ranks) = self.ranks else {
+            return self.work_s;
+        };
+        let speedup = Speedup::new(
+            ranks.parallelism.unwrap_or(f64::from(tasks.max(1))),
+            ranks.sigma.unwrap_or(0.0),
+        );
+        speedup.map_or(self.work_s, |speedup| {
+            Malleable {
+                work_s: self.work_s,
+                speedup,
+            }
+            .run_s(tasks)
+        })
     }
 
     /// As the scheduler is told of it.
@@ -79,7 +94,10 @@ impl Job<'_> {
         let rules = Rules {
             max_losses: u32::MAX,
             policy: self.policy.to_owned(),
-            estimate: self.ranks.is_none().then(|| Span::from_secs_f64(self.work_s)),
+            estimate: self
+                .ranks
+                .is_none()
+                .then(|| Span::from_secs_f64(self.work_s)),
             checkpoint: self.checkpoint,
             ..Rules::default()
         };
@@ -88,8 +106,19 @@ impl Job<'_> {
             None if self.tasks == 0 => IdSet::new(),
             None => IdSet::from_range(1, self.tasks),
         };
-        let estimator = Estimator { user: self.user.to_owned(), program: "task".to_owned() };
-        let terms = Terms { estimator, ..Terms::default() };
-        Bag { terms, disclosed: self.disclosed, ranks: self.ranks, ..Bag::new(tasks, rules) }
+        let estimator = Estimator {
+            user: self.user.to_owned(),
+            program: "task".to_owned(),
+        };
+        let terms = Terms {
+            estimator,
+            ..Terms::default()
+        };
+        Bag {
+            terms,
+            disclosed: self.disclosed,
+            ranks: self.ranks,
+            ..Bag::new(tasks, rules)
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! A trace made ready for many runs: integer times, sums of what each host could compute up to each instant, and every
-//! change of every host in one list. What is not here: anything that a run changes.
+//! A trace made ready for many runs: integer times, sums of what each host could compute up to each
+//! instant, and every change of every host in one list. What is not here: anything that a run
+//! changes.
 
 use common::host::{OwnerState, Status, YieldReason};
 use common::units::REFERENCE_MHZ;
@@ -9,7 +10,8 @@ use scheduler::experience::Habit;
 
 use crate::trace::{Segment, Trace};
 
-/// Below this part of the processor tasks are suspended (Kondo et al. 2004, section 3.1: "<1 % CPU availability").
+/// Below this part of the processor tasks are suspended (Kondo et al. 2004, section 3.1: "<1 % CPU
+/// availability").
 pub(crate) const LEAST_CPU: f64 = 0.01;
 
 /// The hosts of a trace, ready to be simulated. Made once, used by any number of runs.
@@ -32,7 +34,8 @@ pub struct Interval {
     pub work_s: f64,
 }
 
-/// A host's next stretch begins. Says what most need to know of it, so that they need not look for it in memory.
+/// A host's next stretch begins. Says what most need to know of it, so that they need not look for
+/// it in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change {
     pub(super) at: Time,
@@ -44,7 +47,8 @@ pub(super) struct Change {
     pub(super) ready: bool,
 }
 
-/// One host over the whole trace. Its stretches cover everything from time 0; after the last one it is down.
+/// One host over the whole trace. Its stretches cover everything from time 0; after the last one it
+/// is down.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Course {
     pub(super) speed: Speed,
@@ -77,13 +81,19 @@ pub(super) struct Stretch {
 }
 
 impl World {
-    /// The world of a trace. Times are rounded to microseconds; where a host has no segment it is down.
+    /// The world of a trace. Times are rounded to microseconds; where a host has no segment it is
+    /// down.
     pub fn new(trace: &Trace) -> Self {
         let course = |host: &crate::trace::TracedHost| {
             let speed = Speed::new(host.clock_mhz / REFERENCE_MHZ).unwrap_or(Speed::REFERENCE);
             let stretches = stretches(&host.segments);
             let starts = stretches.iter().map(|stretch| stretch.start).collect();
-            Course { speed, starts, pasts: pasts(&stretches), stretches }
+            Course {
+                speed,
+                starts,
+                pasts: pasts(&stretches),
+                stretches,
+            }
         };
         let courses: Vec<Course> = trace.hosts.iter().map(course).collect();
         let mut changes = Vec::new();
@@ -93,13 +103,24 @@ impl World {
                 let was_up = before.up;
                 let up = after.up;
                 let ready = after.ready();
-                Change { at: after.start, host, stretch, was_up, up, ready }
+                Change {
+                    at: after.start,
+                    host,
+                    stretch,
+                    was_up,
+                    up,
+                    ready,
+                }
             }));
         }
         changes.sort_unstable();
         let ends = courses.iter().filter_map(|course| course.stretches.last());
         let end = ends.map(|last| last.start).max().unwrap_or_default();
-        World { courses, changes, end }
+        World {
+            courses,
+            changes,
+            end,
+        }
     }
 
     /// How many hosts there are.
@@ -112,30 +133,51 @@ impl World {
         self.end.secs()
     }
 
-    /// How many hosts are up, with a processor for tasks, at `at_s` seconds since the trace's start.
+    /// How many hosts are up, with a processor for tasks, at `at_s` seconds since the trace's
+    /// start.
     pub fn ready_hosts(&self, at_s: f64) -> usize {
         self.ready(at_s).count()
     }
 
-    /// The places of the hosts that are up, with a processor for tasks, at `at_s` seconds since the trace's start.
+    /// The places of the hosts that are up, with a processor for tasks, at `at_s` seconds since the
+    /// trace's start.
     pub fn ready(&self, at_s: f64) -> impl Iterator<Item = usize> + '_ {
         let at = Time(Span::from_secs_f64(at_s).0);
-        self.courses.iter().enumerate().filter(move |(_, course)| course.at(at).ready()).map(|(place, _)| place)
+        self.courses
+            .iter()
+            .enumerate()
+            .filter(move |(_, course)| course.at(at).ready())
+            .map(|(place, _)| place)
     }
 
-    /// The stretches between two failures of a host, so far as they lie between two times, in seconds since the trace's
-    /// start.
-    pub fn intervals(&self, host: usize, from_s: f64, to_s: f64) -> impl Iterator<Item = Interval> + '_ {
+    /// The stretches between two failures of a host, so far as they lie between two times, in
+    /// seconds since the trace's start.
+    pub fn intervals(
+        &self,
+        host: usize,
+        from_s: f64,
+        to_s: f64,
+    ) -> impl Iterator<Item = Interval> + '_ {
         let time = |s: f64| Time(Span::from_secs_f64(s).0);
         let from = time(from_s);
         let to = time(to_s);
         let course = &self.courses[host];
-        let begins = course.stretches.iter().filter(|stretch| stretch.up && stretch.up_since == stretch.start);
+        let begins = course
+            .stretches
+            .iter()
+            .filter(|stretch| stretch.up && stretch.up_since == stretch.start);
         let parts = begins.map(move |first| (first.start.max(from), first.down_at.min(to)));
-        parts.filter(|(start, end)| start < end).map(|(start, end)| {
-            let work_s = (course.at(end).cpu_s(end) - course.at(start).cpu_s(start)) * course.speed.factor();
-            Interval { start_s: start.secs(), end_s: end.secs(), work_s }
-        })
+        parts
+            .filter(|(start, end)| start < end)
+            .map(|(start, end)| {
+                let work_s = (course.at(end).cpu_s(end) - course.at(start).cpu_s(start))
+                    * course.speed.factor();
+                Interval {
+                    start_s: start.secs(),
+                    end_s: end.secs(),
+                    work_s,
+                }
+            })
     }
 
     pub(super) fn end(&self) -> Time {
@@ -143,8 +185,8 @@ impl World {
     }
 }
 
-/// The stretches of a host: segments in integer time, neighbours that are alike joined, gaps and the time after the
-/// last one down.
+/// The stretches of a host: segments in integer time, neighbours that are alike joined, gaps and
+/// the time after the last one down.
 fn stretches(segments: &[Segment]) -> Vec<Stretch> {
     let mut plain: Vec<(Time, bool, f64)> = vec![(Time(0), false, 0.0)];
     let mut until = Time(0);
@@ -153,7 +195,10 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
         if plain.last().is_some_and(|last| last.0 == start) {
             plain.pop();
         }
-        if plain.last().is_none_or(|last| (last.1, last.2.to_bits()) != (up, cpu.to_bits())) {
+        if plain
+            .last()
+            .is_none_or(|last| (last.1, last.2.to_bits()) != (up, cpu.to_bits()))
+        {
             plain.push((start, up, cpu));
         }
     };
@@ -193,7 +238,9 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
             cpu_before_s: before.map_or(0.0, |b| b.cpu_s(start)),
             ran_before: before.map_or(Span::ZERO, |b| b.ran(start)),
             up_since: before.filter(|b| b.up && up).map_or(start, |b| b.up_since),
-            owner_since: before.filter(|b| b.up && up && b.ready() == (usable > 0.0)).map_or(start, |b| b.owner_since),
+            owner_since: before
+                .filter(|b| b.up && up && b.ready() == (usable > 0.0))
+                .map_or(start, |b| b.owner_since),
             down_at: start,
         };
         out.push(stretch);
@@ -216,7 +263,11 @@ fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
     let mut pasts = vec![past];
     for (stretch, next) in stretches.iter().zip(&stretches[1..]) {
         past.away_s = next.ran_before.secs();
-        past.up_s += if stretch.up { next.start.since(stretch.start).secs() } else { 0.0 };
+        past.up_s += if stretch.up {
+            next.start.since(stretch.start).secs()
+        } else {
+            0.0
+        };
         past.turns += f64::from(stretch.ready() && next.up && !next.ready());
         past.failures += f64::from(stretch.up && !next.up);
         pasts.push(past);
@@ -227,7 +278,9 @@ fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
 impl Course {
     /// The number of the stretch at this time.
     pub(super) fn index(&self, at: Time) -> usize {
-        self.starts.partition_point(|start| *start <= at).saturating_sub(1)
+        self.starts
+            .partition_point(|start| *start <= at)
+            .saturating_sub(1)
     }
 
     pub(super) fn at(&self, at: Time) -> &Stretch {
@@ -236,7 +289,9 @@ impl Course {
 
     /// The stretch at this time, which is in the stretch of number `hint` or later.
     pub(super) fn at_after(&self, hint: usize, at: Time) -> &Stretch {
-        let later = self.stretches[hint + 1..].iter().take_while(|stretch| stretch.start <= at);
+        let later = self.stretches[hint + 1..]
+            .iter()
+            .take_while(|stretch| stretch.start <= at);
         later.last().unwrap_or(&self.stretches[hint])
     }
 
@@ -245,16 +300,27 @@ impl Course {
         let last = self.index(until);
         let now = &self.stretches[last];
         let before = self.pasts[last];
-        let up_s = if now.up { until.since(now.start).secs() } else { 0.0 };
-        Habit { away_s: now.ran(until).secs(), up_s: before.up_s + up_s, ..before }
+        let up_s = if now.up {
+            until.since(now.start).secs()
+        } else {
+            0.0
+        };
+        Habit {
+            away_s: now.ran(until).secs(),
+            up_s: before.up_s + up_s,
+            ..before
+        }
     }
 
-    /// When a task that begins to compute at `from`, in the stretch of number `hint` or later, has had `cpu_s`
-    /// processor seconds; none where the host goes down before that.
+    /// When a task that begins to compute at `from`, in the stretch of number `hint` or later, has
+    /// had `cpu_s` processor seconds; none where the host goes down before that.
     pub(super) fn finish(&self, hint: usize, from: Time, cpu_s: f64) -> Option<Time> {
         let goal = self.at_after(hint, from).cpu_s(from) + cpu_s;
-        let up = self.stretches[hint..].iter().take_while(|stretch| stretch.up);
-        up.filter(|stretch| stretch.end > from).find_map(|stretch| stretch.reaches(goal, from))
+        let up = self.stretches[hint..]
+            .iter()
+            .take_while(|stretch| stretch.up);
+        up.filter(|stretch| stretch.end > from)
+            .find_map(|stretch| stretch.reaches(goal, from))
     }
 }
 
@@ -264,7 +330,8 @@ impl Stretch {
         self.usable > 0.0
     }
 
-    /// When a task that computes from `from` on has had so many processor seconds since time 0, if that is in this stretch.
+    /// When a task that computes from `from` on has had so many processor seconds since time 0, if
+    /// that is in this stretch.
     pub(super) fn reaches(&self, goal_s: f64, from: Time) -> Option<Time> {
         if self.usable <= 0.0 || self.cpu_s(self.end) + 1e-9 < goal_s {
             return None;
@@ -280,7 +347,11 @@ impl Stretch {
 
     /// Time during which a task could have run since time 0, at a time in this stretch.
     pub(super) fn ran(&self, at: Time) -> Span {
-        if self.ready() { self.ran_before + at.since(self.start) } else { self.ran_before }
+        if self.ready() {
+            self.ran_before + at.since(self.start)
+        } else {
+            self.ran_before
+        }
     }
 
     /// What the host says of itself at a time in this stretch.
@@ -296,5 +367,9 @@ impl Stretch {
 
 /// What a host says of its owner.
 pub(super) fn owner(ready: bool) -> OwnerState {
-    if ready { OwnerState::Away } else { OwnerState::Present(YieldReason::InUse) }
+    if ready {
+        OwnerState::Away
+    } else {
+        OwnerState::Present(YieldReason::InUse)
+    }
 }

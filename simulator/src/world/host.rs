@@ -1,5 +1,5 @@
-//! What a run knows of each host and of each attempt: the truth, and what of it was told to the scheduler. What is not
-//! here: the order of events.
+//! What a run knows of each host and of each attempt: the truth, and what of it was told to the
+//! scheduler. What is not here: the order of events.
 
 use common::attempt::{Held, Phase};
 use common::host::YieldReason;
@@ -12,7 +12,8 @@ use super::outcome::Fate;
 /// No time: what is not planned.
 pub(super) const NEVER: Time = Time(u64::MAX);
 
-/// Places of attempts in the run's list. Of most hosts they lie in the host itself: to look elsewhere in memory costs more.
+/// Places of attempts in the run's list. Of most hosts they lie in the host itself: to look
+/// elsewhere in memory costs more.
 pub(super) type Numbers = SmallVec<[u32; 4]>;
 
 /// A host in a run.
@@ -20,7 +21,8 @@ pub(super) type Numbers = SmallVec<[u32; 4]>;
 pub(super) struct Host {
     /// The number of its present stretch.
     pub(super) stretch: u32,
-    /// A stretch with its number, copied here when an attempt started in it: what follows need not look elsewhere in memory.
+    /// A stretch with its number, copied here when an attempt started in it: what follows need not
+    /// look elsewhere in memory.
     pub(super) near: Option<(u32, Stretch)>,
     pub(super) speed: Speed,
     /// Its attempts, as places in the run's list, stopped ones that it does not know of included.
@@ -33,7 +35,8 @@ pub(super) struct Host {
     pub(super) beat_at: Time,
     /// When the scheduler will miss it, after it went down with attempts.
     pub(super) missed_at: Time,
-    /// What the scheduler was told last: whether tasks can compute, and with which part of the processor.
+    /// What the scheduler was told last: whether tasks can compute, and with which part of the
+    /// processor.
     pub(super) told: (bool, f32),
 }
 
@@ -54,7 +57,12 @@ impl Host {
     pub(super) fn reset(&mut self, course: &Course, at: Time) {
         let mut held = std::mem::take(&mut self.held);
         held.clear();
-        *self = Host { stretch: course.index(at) as u32, speed: course.speed, held, ..Host::IDLE };
+        *self = Host {
+            stretch: course.index(at) as u32,
+            speed: course.speed,
+            held,
+            ..Host::IDLE
+        };
     }
 
     /// Its first heartbeat after `now`.
@@ -89,7 +97,8 @@ pub(super) struct Attempt {
     pub(super) part: f64,
     /// What a processor second of its host adds to that part.
     pub(super) part_per_s: f64,
-    /// When it will have done its work, if nothing comes in between; never where its host goes down before.
+    /// When it will have done its work, if nothing comes in between; never where its host goes down
+    /// before.
     pub(super) done_at: Time,
     /// How often its host is to report.
     pub(super) report_every: Option<Span>,
@@ -109,7 +118,8 @@ pub(super) enum Pace {
     Free,
     /// It is a rank that is ready at this time, and waits for the scheduler's word.
     Waits(Time),
-    /// It has stood still since then, so that another has its slot. What it had by then is in the place of its host's sums.
+    /// It has stood still since then, so that another has its slot. What it had by then is in the
+    /// place of its host's sums.
     Still(Time),
 }
 
@@ -132,7 +142,9 @@ impl Attempt {
     pub(super) fn ran(&self, stretch: &Stretch, now: Time) -> Span {
         match self.pace {
             Pace::Still(_) => self.from_ran,
-            Pace::Free if now > self.from => Span(stretch.ran(now).0.saturating_sub(self.from_ran.0)),
+            Pace::Free if now > self.from => {
+                Span(stretch.ran(now).0.saturating_sub(self.from_ran.0))
+            }
             _ => Span::ZERO,
         }
     }
@@ -147,8 +159,18 @@ impl Attempt {
             (Pace::Free, true) => Phase::Running,
             (Pace::Free, false) => Phase::Suspended(YieldReason::InUse),
         };
-        let frozen_for = if let Pace::Still(since) = self.pace { now.since(since) } else { Span::ZERO };
+        let frozen_for = if let Pace::Still(since) = self.pace {
+            now.since(since)
+        } else {
+            Span::ZERO
+        };
         let progress = Some(self.done(stretch, now) as f32);
-        Held { attempt: self.id, phase, ran: self.ran(stretch, now), frozen_for, progress }
+        Held {
+            attempt: self.id,
+            phase,
+            ran: self.ran(stretch, now),
+            frozen_for,
+            progress,
+        }
     }
 }

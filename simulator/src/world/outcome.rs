@@ -12,8 +12,8 @@ pub struct Outcome {
     pub completions_s: Vec<f64>,
     /// Attempts started.
     pub launches: u32,
-    /// Those of them that were started while another attempt of the same task was live, as far as the scheduler knew
-    /// (Kondo et al. 2004, section 6: "replicated tasks").
+    /// Those of them that were started while another attempt of the same task was live, as far as
+    /// the scheduler knew (Kondo et al. 2004, section 6: "replicated tasks").
     pub replicas: u32,
     /// Processor seconds that attempts had.
     pub cpu_s: f64,
@@ -21,15 +21,17 @@ pub struct Outcome {
     pub wasted_cpu_s: f64,
     /// Every attempt in the order of their starts, where that was asked for.
     pub story: Vec<AttemptStory>,
-    /// When attempts stood still so that others had their slots, in the order in which they began to, where the story was
-    /// asked for.
+    /// When attempts stood still so that others had their slots, in the order in which they began
+    /// to, where the story was asked for.
     pub still: Vec<Standstill>,
-    /// When each job was settled, in the order in which they came; none where that was not before the horizon.
+    /// When each job was settled, in the order in which they came; none where that was not before
+    /// the horizon.
     pub settled_s: Vec<Option<f64>>,
-    /// What was predicted while the job ran, where that was asked for: when it was submitted, when half of its tasks
-    /// were done, and when nine tenths were.
+    /// What was predicted while the job ran, where that was asked for: when it was submitted, when
+    /// half of its tasks were done, and when nine tenths were.
     pub foretold: [Option<Foretold>; 3],
-    /// What the scheduler knew in the end, of this run and of what it knew before, where that was asked for.
+    /// What the scheduler knew in the end, of this run and of what it knew before, where that was
+    /// asked for.
     pub learned: Option<Box<Experience>>,
 }
 

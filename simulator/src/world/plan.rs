@@ -8,7 +8,8 @@ use common::Time;
 /// Attempts and hosts are told apart by numbers below this.
 const NUMBERS: u32 = 1 << 31;
 
-/// What is planned, in the order of one instant. Plans are not withdrawn: one that does not fit any more is passed over.
+/// What is planned, in the order of one instant. Plans are not withdrawn: one that does not fit any
+/// more is passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// This attempt, on this host, has done its work.
@@ -21,8 +22,8 @@ pub(super) enum What {
     Beat(u32),
 }
 
-/// Everything planned. A plan is one number, so that comparing two takes no branch: from its highest bit on the time, what it
-/// is, and of whom.
+/// Everything planned. A plan is one number, so that comparing two takes no branch: from its
+/// highest bit on the time, what it is, and of whom.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     heap: BinaryHeap<Reverse<u128>>,
@@ -42,7 +43,9 @@ impl Plans {
         };
         debug_assert!(first < NUMBERS && second < NUMBERS);
         let who = u64::from(first) << 31 | u64::from(second);
-        self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(kind << 62 | who)));
+        self.heap.push(Reverse(
+            u128::from(at.0) << 64 | u128::from(kind << 62 | who),
+        ));
     }
 
     /// When the next one is due.
@@ -71,7 +74,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_come_by_time_then_ends_before_news_before_missed_heartbeats_before_heartbeats_each_by_number() {
+    fn plans_come_by_time_then_ends_before_news_before_missed_heartbeats_before_heartbeats_each_by_number()
+     {
         let late = Time(u64::MAX - 1);
         let sorted = [
             (Time(3), What::Beat(0)),

@@ -1,9 +1,10 @@
-//! The clockwork: what happens next, told to the scheduler, and what the scheduler wants, done. What is not here: why
-//! the scheduler wants it.
+//! The clockwork: what happens next, told to the scheduler, and what the scheduler wants, done.
+//! What is not here: why the scheduler wants it.
 //!
-//! At one instant, attempts are done first, in the order of their starts, then heartbeats are missed or heard, host by
-//! host; then comes what the trace says, host by host, then what people ask for, and at last the scheduler's own timer. A trace says most of what
-//! happens, so most of the future is known when an attempt starts: when it will be done, and which heartbeats say
+//! At one instant, attempts are done first, in the order of their starts, then heartbeats are
+//! missed or heard, host by host; then comes what the trace says, host by host, then what people
+//! ask for, and at last the scheduler's own timer. A trace says most of what happens, so most of
+//! the future is known when an attempt starts: when it will be done, and which heartbeats say
 //! anything new.
 
 use common::attempt::{Held, Outcome as Ending, Phase};
@@ -27,7 +28,8 @@ use crate::Record;
 const JOB: JobId = JobId(1);
 /// What keeping state costs a task, as a part of its host's speed.
 const CHECKPOINT_COST: f64 = 0.02;
-/// A timer that wants to ring again at once rings this much later, so that no policy can stop the world's time.
+/// A timer that wants to ring again at once rings this much later, so that no policy can stop the
+/// world's time.
 const LEAST_TICK: Span = Span::from_millis(1);
 
 /// Runs jobs on worlds, one after the other; keeps its memory between runs.
@@ -82,10 +84,21 @@ impl Simulator {
         live.end()
     }
 
-    /// What a scheduler learns that knows `before` and watches the hosts from one time to another, in seconds since the
-    /// trace's start, without a job.
-    pub fn watch(&mut self, world: &World, from_s: f64, to_s: f64, before: Option<&Experience>) -> Experience {
-        let run = Run { watch: true, experience: before, horizon_s: Some(to_s), ..Run::new(from_s, 0, 1.0, "") };
+    /// What a scheduler learns that knows `before` and watches the hosts from one time to another,
+    /// in seconds since the trace's start, without a job.
+    pub fn watch(
+        &mut self,
+        world: &World,
+        from_s: f64,
+        to_s: f64,
+        before: Option<&Experience>,
+    ) -> Experience {
+        let run = Run {
+            watch: true,
+            experience: before,
+            horizon_s: Some(to_s),
+            ..Run::new(from_s, 0, 1.0, "")
+        };
         let mut live = Live::new(self, world, &run);
         live.begin();
         live.go_on();
@@ -103,7 +116,11 @@ impl Simulator {
         live.submit();
         live.go_on();
         let events = live.log.take().unwrap_or_default();
-        let record = Record { settings: run.settings(), incarnation: Incarnation(1), events };
+        let record = Record {
+            settings: run.settings(),
+            incarnation: Incarnation(1),
+            events,
+        };
         live.end().map(|outcome| (outcome, record))
     }
 
@@ -198,7 +215,10 @@ impl<'a, 'r> Live<'a, 'r> {
             ask: 0,
             open: 0,
             tells_phases: run.tells_phases(),
-            outcome: Outcome { completions_s: Vec::with_capacity(run.tasks as usize), ..Outcome::default() },
+            outcome: Outcome {
+                completions_s: Vec::with_capacity(run.tasks as usize),
+                ..Outcome::default()
+            },
             settled: false,
             refused: None,
             log: None,
@@ -212,14 +232,34 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         for number in 1..=self.world.courses.len() as u32 {
             let place = self.sim.places[number as usize] as usize;
-            let record = self.run.records.and_then(|records| records.get(place)).copied().flatten();
+            let record = self
+                .run
+                .records
+                .and_then(|records| records.get(place))
+                .copied()
+                .flatten();
             let speed = self.world.courses[place].speed;
             let course = &self.world.courses[place];
-            let habit = if self.run.experience.is_some() { course.habit(self.start) } else { Habit::default() };
-            self.step(Event::HostKnown { host: HostId(number), speed, record, habit });
+            let habit = if self.run.experience.is_some() {
+                course.habit(self.start)
+            } else {
+                Habit::default()
+            };
+            self.step(Event::HostKnown {
+                host: HostId(number),
+                speed,
+                record,
+                habit,
+            });
             if self.run.frozen > 0 {
-                let offers = Offers { frozen: self.run.frozen, ..Offers::default() };
-                self.step(Event::HostOffers { host: HostId(number), offers });
+                let offers = Offers {
+                    frozen: self.run.frozen,
+                    ..Offers::default()
+                };
+                self.step(Event::HostOffers {
+                    host: HostId(number),
+                    offers,
+                });
             }
         }
         for number in 1..=self.world.courses.len() as u32 {
@@ -242,13 +282,22 @@ impl<'a, 'r> Live<'a, 'r> {
         let checkpoint = job.checkpoint;
         let work_s = job.task_work_s(1);
         let ranks = job.ranks.is_some();
-        self.sim.jobs.push(Bag { place, first_index, work_s, checkpoint, ranks });
+        self.sim.jobs.push(Bag {
+            place,
+            first_index,
+            work_s,
+            checkpoint,
+            ranks,
+        });
         let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
         self.sim.tasks.resize(tasks, Task::default());
         self.outcome.settled_s.push(None);
         self.open += 1;
         let number = JobId(self.sim.jobs.len() as u32);
-        self.step(Event::JobSubmitted { job: number, bag: Box::new(job.bag()) });
+        self.step(Event::JobSubmitted {
+            job: number,
+            bag: Box::new(job.bag()),
+        });
     }
 
     /// The job that came as this one.
@@ -257,7 +306,9 @@ impl<'a, 'r> Live<'a, 'r> {
             ask::What::Submit(job) => Some(job),
             _ => None,
         });
-        std::iter::once(self.run.job()).chain(later).nth(id.0 as usize - 1)
+        std::iter::once(self.run.job())
+            .chain(later)
+            .nth(id.0 as usize - 1)
     }
 
     /// Somebody asks for something.
@@ -265,7 +316,10 @@ impl<'a, 'r> Live<'a, 'r> {
         match what {
             ask::What::Submit(job) => self.bring(job),
             ask::What::Request(job, tasks) => {
-                self.step(Event::TasksRequested { job: JobId(*job), tasks: tasks.clone() });
+                self.step(Event::TasksRequested {
+                    job: JobId(*job),
+                    tasks: tasks.clone(),
+                });
             }
             ask::What::Drop(job) => self.step(Event::UnrequestedCancelled { job: JobId(*job) }),
         }
@@ -296,10 +350,21 @@ impl<'a, 'r> Live<'a, 'r> {
         let mut ticked = None;
         while !self.settled && self.refused.is_none() {
             let planned = self.sim.plans.next().unwrap_or(NEVER);
-            let changes = self.world.changes.get(self.change).map_or(NEVER, |change| change.at);
-            let asked = self.run.asks.get(self.ask).map_or(NEVER, |ask| time(ask.at_s).max(self.now));
+            let changes = self
+                .world
+                .changes
+                .get(self.change)
+                .map_or(NEVER, |change| change.at);
+            let asked = self
+                .run
+                .asks
+                .get(self.ask)
+                .map_or(NEVER, |ask| time(ask.at_s).max(self.now));
             let earliest = ticked.map_or(self.now, |last: Time| last + LEAST_TICK);
-            let tick = self.scheduler.next_wakeup().map_or(NEVER, |at| at.max(earliest));
+            let tick = self
+                .scheduler
+                .next_wakeup()
+                .map_or(NEVER, |at| at.max(earliest));
             let next = planned.min(changes).min(asked).min(tick);
             if next > self.horizon {
                 self.now = self.horizon.max(self.start);
@@ -329,10 +394,14 @@ impl<'a, 'r> Live<'a, 'r> {
         match what {
             What::Done(attempt, _) => self.on_done(attempt, due),
             What::Moved(attempt) => self.on_moved(attempt),
-            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due => self.on_beat(place as usize),
+            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due => {
+                self.on_beat(place as usize)
+            }
             What::Missed(place) if self.sim.hosts[place as usize].missed_at == due => {
                 self.sim.hosts[place as usize].missed_at = NEVER;
-                self.step(Event::HostLeft { host: self.id(place as usize) });
+                self.step(Event::HostLeft {
+                    host: self.id(place as usize),
+                });
             }
             What::Beat(_) | What::Missed(_) => {}
         }
@@ -353,12 +422,15 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// A host goes down. With attempts, that is noticed when its next heartbeat is missing; an idle one says goodbye.
+    /// A host goes down. With attempts, that is noticed when its next heartbeat is missing; an idle
+    /// one says goodbye.
     fn on_down(&mut self, place: usize) {
         let host = &mut self.sim.hosts[place];
         host.beat_at = NEVER;
         if host.held.is_empty() {
-            self.step(Event::HostLeft { host: self.id(place) });
+            self.step(Event::HostLeft {
+                host: self.id(place),
+            });
             return;
         }
         let at = host.next_beat(self.now);
@@ -386,11 +458,15 @@ impl<'a, 'r> Live<'a, 'r> {
             self.hear(place, Vec::new());
         } else if owner_changed {
             host.told.0 = ready;
-            self.step(Event::OwnerChanged { host: self.id(place), owner: owner(ready) });
+            self.step(Event::OwnerChanged {
+                host: self.id(place),
+                owner: owner(ready),
+            });
         }
     }
 
-    /// A heartbeat: the host says how it is and what it has, and hears which attempts it is to stop.
+    /// A heartbeat: the host says how it is and what it has, and hears which attempts it is to
+    /// stop.
     fn on_beat(&mut self, place: usize) {
         self.sim.hosts[place].beat_at = NEVER;
         let mut held = std::mem::take(&mut self.sim.hosts[place].held);
@@ -402,7 +478,10 @@ impl<'a, 'r> Live<'a, 'r> {
             !stopped
         });
         let stretch = self.stretch(place);
-        let said = held.iter().map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now)).collect();
+        let said = held
+            .iter()
+            .map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now))
+            .collect();
         self.sim.hosts[place].held = held;
         self.pace(place);
         self.hear(place, said);
@@ -427,13 +506,24 @@ impl<'a, 'r> Live<'a, 'r> {
         host.held.retain(|held| *held != number);
         if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
             // What the heartbeat would have said goes along.
-            let done = Held { attempt: id, phase: Phase::Ended, ran, frozen_for: Span::ZERO, progress: Some(1.0) };
+            let done = Held {
+                attempt: id,
+                phase: Phase::Ended,
+                ran,
+                frozen_for: Span::ZERO,
+                progress: Some(1.0),
+            };
             self.hear(place, vec![done]);
         }
         self.on_fewer(place);
         let host = self.id(place);
         let outcome = Ending::Succeeded;
-        self.step(Event::AttemptEnded { host, attempt: id, outcome, ran });
+        self.step(Event::AttemptEnded {
+            host,
+            attempt: id,
+            outcome,
+            ran,
+        });
     }
 
     pub(super) fn step(&mut self, event: Event) {
@@ -453,15 +543,25 @@ impl<'a, 'r> Live<'a, 'r> {
         if news {
             let tasks = self.run.tasks as usize;
             let passed = |of: usize| done == (tasks * of).div_ceil(10);
-            [(1, 5), (2, 9)].into_iter().filter(|(_, of)| passed(*of)).for_each(|(at, _)| self.foretell(at));
+            [(1, 5), (2, 9)]
+                .into_iter()
+                .filter(|(_, of)| passed(*of))
+                .for_each(|(at, _)| self.foretell(at));
         }
     }
 
     fn on_effect(&mut self, effect: &Effect) {
         match effect {
-            Effect::Start { host, attempt, report_every, .. } => self.start(*host, *attempt, *report_every),
+            Effect::Start {
+                host,
+                attempt,
+                report_every,
+                ..
+            } => self.start(*host, *attempt, *report_every),
             Effect::Stop { host, attempt, .. } => self.stop(*host, *attempt),
-            Effect::Abandon { host, attempts } => attempts.iter().for_each(|attempt| self.stop(*host, *attempt)),
+            Effect::Abandon { host, attempts } => attempts
+                .iter()
+                .for_each(|attempt| self.stop(*host, *attempt)),
             Effect::Freeze { host, attempt, .. } => self.freeze(*host, *attempt),
             Effect::Thaw { host, attempt } => self.thaw(*host, *attempt),
             Effect::Begin { host, attempt } => self.begin_rank(*host, *attempt),
@@ -474,12 +574,18 @@ impl<'a, 'r> Live<'a, 'r> {
                 let live = &mut self.sim.task(attempt.task).live;
                 *live = live.saturating_sub(1);
             }
-            Effect::TaskSettled { task: id, settled: Settled::Finished(_) } => {
+            Effect::TaskSettled {
+                task: id,
+                settled: Settled::Finished(_),
+            } => {
                 self.sim.task(*id).done = true;
-                self.outcome.completions_s.push(self.now.since(self.start).secs());
+                self.outcome
+                    .completions_s
+                    .push(self.now.since(self.start).secs());
             }
             Effect::JobSettled { job, .. } => {
-                self.outcome.settled_s[job.0 as usize - 1] = Some(self.now.since(self.start).secs());
+                self.outcome.settled_s[job.0 as usize - 1] =
+                    Some(self.now.since(self.start).secs());
                 self.open -= 1;
                 self.settled = self.is_settled();
             }
@@ -488,8 +594,8 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// Gives an attempt to a host, which begins with it at once. Whether and when it will be done is written in the
-    /// trace.
+    /// Gives an attempt to a host, which begins with it at once. Whether and when it will be done
+    /// is written in the trace.
     fn start(&mut self, host: HostId, id: AttemptId, report_every: Option<Span>) {
         let place = self.sim.places[host.0 as usize] as usize;
         let stretch = self.stretch(place);
@@ -497,7 +603,12 @@ impl<'a, 'r> Live<'a, 'r> {
         host.near = Some((host.stretch, stretch));
         let speed = host.speed;
         let part = self.safe_part(id);
-        let Bag { work_s, checkpoint, ranks, .. } = *self.sim.job(id);
+        let Bag {
+            work_s,
+            checkpoint,
+            ranks,
+            ..
+        } = *self.sim.job(id);
         let known = self.sim.task(id.task);
         let replica = known.live > 0;
         known.live += 1;
@@ -505,10 +616,16 @@ impl<'a, 'r> Live<'a, 'r> {
         self.outcome.replicas += u32::from(replica);
         let from = self.now + self.run.start_cost;
         let at_from = self.stretch_at(place, from);
-        let effort = if checkpoint { 1.0 - CHECKPOINT_COST } else { 1.0 };
+        let effort = if checkpoint {
+            1.0 - CHECKPOINT_COST
+        } else {
+            1.0
+        };
         let part_per_s = speed.factor() * effort / work_s;
         let fits = !ranks && stretch.up && from < stretch.down_at;
-        let done_at = fits.then(|| self.computed(place, from, (1.0 - part) / part_per_s)).flatten();
+        let done_at = fits
+            .then(|| self.computed(place, from, (1.0 - part) / part_per_s))
+            .flatten();
         let number = self.keep(Attempt {
             id,
             host: place as u32,
@@ -535,7 +652,14 @@ impl<'a, 'r> Live<'a, 'r> {
         }
         if self.tells_phases {
             // A rank that comes while the owner is there goes back at once.
-            self.plan(if ranks && !stretch.ready() { self.now } else { from }, What::Moved(number));
+            self.plan(
+                if ranks && !stretch.ready() {
+                    self.now
+                } else {
+                    from
+                },
+                What::Moved(number),
+            );
         }
     }
 
@@ -572,14 +696,23 @@ impl<'a, 'r> Live<'a, 'r> {
             return 0.0;
         }
         let ended = self.sim.task_of(id.task).part;
-        let live = self.sim.attempts.iter().filter(|a| a.id.task == id.task && a.end.is_none());
-        live.map(|attempt| self.shipped(attempt)).fold(ended, f64::max)
+        let live = self
+            .sim
+            .attempts
+            .iter()
+            .filter(|a| a.id.task == id.task && a.end.is_none());
+        live.map(|attempt| self.shipped(attempt))
+            .fold(ended, f64::max)
     }
 
     /// The part of its task that an attempt had done at its host's last heartbeat.
     fn shipped(&self, attempt: &Attempt) -> f64 {
         let beat = self.sim.hosts[attempt.host as usize].last_beat(self.now);
-        if beat < attempt.began { 0.0 } else { attempt.done(self.world.courses[attempt.host as usize].at(beat), beat) }
+        if beat < attempt.began {
+            0.0
+        } else {
+            attempt.done(self.world.courses[attempt.host as usize].at(beat), beat)
+        }
     }
 
     /// The scheduler wants an attempt to end. Its host learns of it with its next heartbeat.
@@ -594,7 +727,8 @@ impl<'a, 'r> Live<'a, 'r> {
     pub(super) fn held_at(&self, host: HostId, id: AttemptId) -> Option<(usize, u32)> {
         let place = self.sim.places[host.0 as usize] as usize;
         let mut held = self.sim.hosts[place].held.iter().copied();
-        held.find(|at| self.sim.attempts[*at as usize].id == id).map(|number| (place, number))
+        held.find(|at| self.sim.attempts[*at as usize].id == id)
+            .map(|number| (place, number))
     }
 
     /// An attempt is over on its host: what it had is counted, and what it shipped is kept.
@@ -618,7 +752,8 @@ impl<'a, 'r> Live<'a, 'r> {
             self.outcome.wasted_cpu_s += cpu_s;
         }
         self.sim.attempts[number as usize].end = Some((fate, now));
-        // Of one that is told of, or of which something may be planned, the place is not taken again.
+        // Of one that is told of, or of which something may be planned, the place is not taken
+        // again.
         if !self.run.story && !self.tells_phases {
             self.sim.free.push(number);
         }
@@ -641,10 +776,15 @@ impl<'a, 'r> Live<'a, 'r> {
     fn hear(&mut self, place: usize, held: Vec<Held>) {
         let stretch = self.stretch(place);
         self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
-        self.step(Event::HostHeard { host: self.id(place), status: stretch.status(self.now), held });
+        self.step(Event::HostHeard {
+            host: self.id(place),
+            status: stretch.status(self.now),
+            held,
+        });
     }
 
-    /// What a host holds is not what it was: how often it reports, and whether it does, may be another matter.
+    /// What a host holds is not what it was: how often it reports, and whether it does, may be
+    /// another matter.
     pub(super) fn on_fewer(&mut self, place: usize) {
         if self.sim.hosts[place].held.is_empty() {
             self.sim.hosts[place].beat_at = NEVER;
@@ -671,13 +811,19 @@ impl<'a, 'r> Live<'a, 'r> {
     /// How often the host reports, with what it holds.
     fn pace(&mut self, place: usize) {
         let host = &mut self.sim.hosts[place];
-        let wanted = host.held.iter().filter_map(|at| self.sim.attempts[*at as usize].report_every);
+        let wanted = host
+            .held
+            .iter()
+            .filter_map(|at| self.sim.attempts[*at as usize].report_every);
         host.every = wanted.fold(self.run.heartbeat, Span::min);
     }
 
     /// Whether somebody looks at the host's reports of progress.
     fn reports(&self, place: usize) -> bool {
-        self.sim.hosts[place].held.iter().any(|at| self.sim.attempts[*at as usize].report_every.is_some())
+        self.sim.hosts[place]
+            .held
+            .iter()
+            .any(|at| self.sim.attempts[*at as usize].report_every.is_some())
     }
 
     pub(super) fn stretch(&self, place: usize) -> Stretch {
@@ -697,11 +843,16 @@ impl<'a, 'r> Live<'a, 'r> {
         *self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, at)
     }
 
-    /// When a task that begins to compute at `from` has had `cpu_s` processor seconds, if its host stays up until then.
+    /// When a task that begins to compute at `from` has had `cpu_s` processor seconds, if its host
+    /// stays up until then.
     pub(super) fn computed(&self, place: usize, from: Time, cpu_s: f64) -> Option<Time> {
         let stretch = self.stretch(place);
-        let here = (from < stretch.end).then(|| stretch.reaches(stretch.cpu_s(from) + cpu_s, from)).flatten();
-        here.or_else(|| self.world.courses[place].finish(self.sim.hosts[place].stretch as usize, from, cpu_s))
+        let here = (from < stretch.end)
+            .then(|| stretch.reaches(stretch.cpu_s(from) + cpu_s, from))
+            .flatten();
+        here.or_else(|| {
+            self.world.courses[place].finish(self.sim.hosts[place].stretch as usize, from, cpu_s)
+        })
     }
 
     pub(super) fn id(&self, place: usize) -> HostId {
@@ -723,15 +874,29 @@ impl<'a, 'r> Live<'a, 'r> {
             let down_at = self.stretch(attempt.host as usize).down_at;
             let until = host.next_beat(over).min(down_at).min(attempt.done_at);
             self.now = if self.settled { until } else { over };
-            self.finish(number as u32, if self.settled { Fate::Stopped } else { Fate::Unended });
+            self.finish(
+                number as u32,
+                if self.settled {
+                    Fate::Stopped
+                } else {
+                    Fate::Unended
+                },
+            );
         }
         self.outcome.makespan_s = self.settled.then(|| over.since(self.start).secs());
         if self.run.learn {
             self.outcome.learned = Some(Box::new(self.scheduler.experience()));
         }
         if self.run.story {
-            self.outcome.still.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
-            self.outcome.story = self.sim.attempts.iter().map(|attempt| self.tell(attempt)).collect();
+            self.outcome
+                .still
+                .sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+            self.outcome.story = self
+                .sim
+                .attempts
+                .iter()
+                .map(|attempt| self.tell(attempt))
+                .collect();
         }
         Ok(self.outcome)
     }

@@ -1,5 +1,6 @@
-//! Attempts that do not compute though their hosts would let them: ranks that wait for each other, and what stands still so that
-//! others have its slot. What is not here: who waits and who stands still, which the scheduler says.
+//! Attempts that do not compute though their hosts would let them: ranks that wait for each other,
+//! and what stands still so that others have its slot. What is not here: who waits and who stands
+//! still, which the scheduler says.
 
 use common::{AttemptId, HostId, Span};
 use scheduler::Event;
@@ -11,8 +12,8 @@ use super::plan::What;
 use super::simulator::Live;
 
 impl Live<'_, '_> {
-    /// A host says how far one of its attempts is: its files are in place, it was told to begin, or it stands still or goes
-    /// on.
+    /// A host says how far one of its attempts is: its files are in place, it was told to begin, or
+    /// it stands still or goes on.
     pub(super) fn on_moved(&mut self, number: u32) {
         let attempt = &self.sim.attempts[number as usize];
         if attempt.end.is_some() {
@@ -24,33 +25,48 @@ impl Live<'_, '_> {
             return self.give_back(place);
         }
         let held = vec![attempt.held(&stretch, self.now)];
-        self.step(Event::AttemptsMoved { host: self.id(place), held });
+        self.step(Event::AttemptsMoved {
+            host: self.id(place),
+            held,
+        });
     }
 
-    /// The owner of a host is there: what has not begun goes back at once. That is so of ranks; others begin when they come.
+    /// The owner of a host is there: what has not begun goes back at once. That is so of ranks;
+    /// others begin when they come.
     pub(super) fn give_back(&mut self, place: usize) {
         if !self.tells_phases {
             return;
         }
-        let waits = |number: &u32| matches!(self.sim.attempts[*number as usize].pace, Pace::Waits(_));
-        let (back, held): (Numbers, Numbers) = self.sim.hosts[place].held.iter().copied().partition(waits);
+        let waits =
+            |number: &u32| matches!(self.sim.attempts[*number as usize].pace, Pace::Waits(_));
+        let (back, held): (Numbers, Numbers) =
+            self.sim.hosts[place].held.iter().copied().partition(waits);
         if back.is_empty() {
             return;
         }
         self.sim.hosts[place].held = held;
-        let attempts = back.iter().map(|number| self.sim.attempts[*number as usize].id).collect();
-        back.into_iter().for_each(|number| self.finish(number, Fate::Returned));
+        let attempts = back
+            .iter()
+            .map(|number| self.sim.attempts[*number as usize].id)
+            .collect();
+        back.into_iter()
+            .for_each(|number| self.finish(number, Fate::Returned));
         self.on_fewer(place);
         let host = self.id(place);
         let ready = self.stretch(place).ready();
         self.sim.hosts[place].told.0 = ready;
-        self.step(Event::OwnerChanged { host, owner: owner(ready) });
+        self.step(Event::OwnerChanged {
+            host,
+            owner: owner(ready),
+        });
         self.step(Event::AttemptsReturned { host, attempts });
     }
 
     /// All ranks are ready: this one begins.
     pub(super) fn begin_rank(&mut self, host: HostId, id: AttemptId) {
-        let Some((place, number)) = self.held_at(host, id) else { return };
+        let Some((place, number)) = self.held_at(host, id) else {
+            return;
+        };
         let attempt = &mut self.sim.attempts[number as usize];
         if matches!(attempt.pace, Pace::Waits(_)) {
             attempt.from = self.now;
@@ -62,7 +78,9 @@ impl Live<'_, '_> {
 
     /// Another attempt gets the slot of this one.
     pub(super) fn freeze(&mut self, host: HostId, id: AttemptId) {
-        let Some((place, number)) = self.held_at(host, id) else { return };
+        let Some((place, number)) = self.held_at(host, id) else {
+            return;
+        };
         let now = self.now;
         let stretch = self.stretch(place);
         let attempt = &mut self.sim.attempts[number as usize];
@@ -86,14 +104,17 @@ impl Live<'_, '_> {
 
     /// There is a slot for it again.
     pub(super) fn thaw(&mut self, host: HostId, id: AttemptId) {
-        let Some((place, number)) = self.held_at(host, id) else { return };
+        let Some((place, number)) = self.held_at(host, id) else {
+            return;
+        };
         if let Pace::Still(since) = self.sim.attempts[number as usize].pace {
             self.stood_still(id, place, since);
             self.go_on_from(place, number);
         }
     }
 
-    /// An attempt computes from now on, beyond what it had before, which is in the place of its host's sums.
+    /// An attempt computes from now on, beyond what it had before, which is in the place of its
+    /// host's sums.
     fn go_on_from(&mut self, place: usize, number: u32) {
         let now = self.now;
         let stretch = self.stretch(place);
@@ -123,7 +144,14 @@ impl Live<'_, '_> {
             let from_s = after_s(since);
             let to_s = after_s(self.now);
             let host = place as u32;
-            self.outcome.still.push(Standstill { job, task, number, host, from_s, to_s });
+            self.outcome.still.push(Standstill {
+                job,
+                task,
+                number,
+                host,
+                from_s,
+                to_s,
+            });
         }
     }
 }

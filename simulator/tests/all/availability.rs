@@ -9,9 +9,16 @@ fn model(name: &str) -> Model {
 }
 
 fn covers_the_day(segments: &[Segment]) -> bool {
-    let joined = segments.windows(2).all(|pair| pair[0].end_s == pair[1].start_s);
-    let sound = segments.iter().all(|s| s.start_s < s.end_s && (0.0..=1.0).contains(&s.cpu) && (s.up || s.cpu == 0.0));
-    let ends = (segments.first().map(|s| s.start_s), segments.last().map(|s| s.end_s));
+    let joined = segments
+        .windows(2)
+        .all(|pair| pair[0].end_s == pair[1].start_s);
+    let sound = segments
+        .iter()
+        .all(|s| s.start_s < s.end_s && (0.0..=1.0).contains(&s.cpu) && (s.up || s.cpu == 0.0));
+    let ends = (
+        segments.first().map(|s| s.start_s),
+        segments.last().map(|s| s.end_s),
+    );
     joined && sound && ends == (Some(0.0), Some(DAY_ENDS_S))
 }
 
@@ -43,7 +50,10 @@ proptest! {
 
 #[test]
 fn the_models_are_unlike_each_other() {
-    let days: Vec<_> = Model::NAMES.map(|name| model(name).day(9, 2, 30)).into_iter().collect();
+    let days: Vec<_> = Model::NAMES
+        .map(|name| model(name).day(9, 2, 30))
+        .into_iter()
+        .collect();
     for (a, first) in days.iter().enumerate() {
         for (b, second) in days.iter().enumerate().skip(a + 1) {
             assert_ne!(first, second, "{} and {}", Model::NAMES[a], Model::NAMES[b]);
@@ -60,26 +70,40 @@ fn a_hosts_nature_lasts_from_day_to_day() {
         let mut sums = vec![(0.0, 0.0); hosts];
         for day in (parity..60).step_by(2) {
             for (sum, segments) in sums.iter_mut().zip(model("default").day(4, day, hosts)) {
-                let failures = segments.windows(2).filter(|pair| pair[0].up && !pair[1].up).count();
-                sum.0 += segments.iter().filter(|s| s.up).map(Segment::length_s).sum::<f64>();
+                let failures = segments
+                    .windows(2)
+                    .filter(|pair| pair[0].up && !pair[1].up)
+                    .count();
+                sum.0 += segments
+                    .iter()
+                    .filter(|s| s.up)
+                    .map(Segment::length_s)
+                    .sum::<f64>();
                 sum.1 += failures as f64;
             }
         }
-        sums.into_iter().map(|(up_s, failures)| (up_s / failures).ln()).collect::<Vec<_>>()
+        sums.into_iter()
+            .map(|(up_s, failures)| (up_s / failures).ln())
+            .collect::<Vec<_>>()
     };
     let even = mean_up(0);
     let odd = mean_up(1);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let a = mean(&even);
     let b = mean(&odd);
-    let product = |x: &[f64], y: &[f64], p: f64, q: f64| x.iter().zip(y).map(|(x, y)| (x - p) * (y - q)).sum::<f64>();
-    let correlation = product(&even, &odd, a, b) / (product(&even, &even, a, a) * product(&odd, &odd, b, b)).sqrt();
+    let product = |x: &[f64], y: &[f64], p: f64, q: f64| {
+        x.iter().zip(y).map(|(x, y)| (x - p) * (y - q)).sum::<f64>()
+    };
+    let correlation = product(&even, &odd, a, b)
+        / (product(&even, &even, a, a) * product(&odd, &odd, b, b)).sqrt();
     assert!(correlation > 0.6, "{correlation}");
 }
 
 #[test]
 fn a_generated_day_survives_being_written() {
-    let clocks = simulator::platform::Platform::named("sdsc").expect("a platform").clocks_mhz(1, 25);
+    let clocks = simulator::platform::Platform::named("sdsc")
+        .expect("a platform")
+        .clocks_mhz(1, 25);
     let trace = model("default").trace(1, 0, clocks);
     let dir = tempfile::tempdir().expect("a directory");
     trace.write(dir.path()).expect("written");

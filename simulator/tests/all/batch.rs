@@ -1,5 +1,5 @@
-//! The batch machine: the workload format, backfilling against plain restatements of its rules, and the KTH-SP2 log's known
-//! figures.
+//! The batch machine: the workload format, backfilling against plain restatements of its rules, and
+//! the KTH-SP2 log's known figures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,11 +9,23 @@ use simulator::batch::{Backfill, Job, Log, Outcome, Tabulated, conservative, eas
 use tempfile::TempDir;
 
 fn job(submit: f64, processors: u32, run: f64, estimate: f64) -> Job {
-    Job { submit, processors, run, limits: Arc::from([estimate]), law: None }
+    Job {
+        submit,
+        processors,
+        run,
+        limits: Arc::from([estimate]),
+        law: None,
+    }
 }
 
 fn starts(outcome: &Outcome, jobs: usize) -> Vec<f64> {
-    let start = |job| outcome.stays.iter().find(|stay| stay.job == job && stay.done).map_or(f64::NAN, |stay| stay.from);
+    let start = |job| {
+        outcome
+            .stays
+            .iter()
+            .find(|stay| stay.job == job && stay.done)
+            .map_or(f64::NAN, |stay| stay.from)
+    };
     (0..jobs).map(start).collect()
 }
 
@@ -30,7 +42,10 @@ fn easy_lets_jobs_pass_that_do_not_delay_the_head() {
         // Longer, but no wider than what is left.
         job(10.0, 2, 50.0, 50.0),
     ];
-    assert_eq!(starts(&easy(&jobs, 10), jobs.len()), [0.0, 10.0, 15.0, 3.0, 10.0]);
+    assert_eq!(
+        starts(&easy(&jobs, 10), jobs.len()),
+        [0.0, 10.0, 15.0, 3.0, 10.0]
+    );
 }
 
 #[test]
@@ -51,22 +66,39 @@ fn conservative_backfilling_delays_nobody_and_moves_up_when_jobs_end_early() {
 
 #[test]
 fn who_is_killed_at_its_limit_comes_again_with_the_next() {
-    let twice = Job { limits: Arc::from([2.0, 6.0]), ..job(0.0, 1, 3.0, 0.0) };
-    for outcome in [easy(std::slice::from_ref(&twice), 1), conservative(std::slice::from_ref(&twice), 1)] {
+    let twice = Job {
+        limits: Arc::from([2.0, 6.0]),
+        ..job(0.0, 1, 3.0, 0.0)
+    };
+    for outcome in [
+        easy(std::slice::from_ref(&twice), 1),
+        conservative(std::slice::from_ref(&twice), 1),
+    ] {
         assert_eq!((outcome.ends.clone(), outcome.kills()), (vec![5.0], 1));
     }
 }
 
 fn workload() -> impl Strategy<Value = Vec<Job>> {
-    let law = Some(Arc::new(Tabulated::new("uniform:0,12".parse().expect("a law"))));
+    let law = Some(Arc::new(Tabulated::new(
+        "uniform:0,12".parse().expect("a law"),
+    )));
     // Whole numbers make things happen at once, others make sums that are rounded.
-    let whole = (0_u32..60, 1_u32..20, 0_u32..15).prop_map(|(a, b, c)| (f64::from(a), f64::from(b), f64::from(c)));
+    let whole = (0_u32..60, 1_u32..20, 0_u32..15)
+        .prop_map(|(a, b, c)| (f64::from(a), f64::from(b), f64::from(c)));
     let any_time = prop_oneof![whole, (0.0..9.0_f64, 0.1..7.0_f64, 0.0..4.0_f64)];
     let one = (any_time, 1_u32..9, any::<bool>());
     prop::collection::vec(one, 1..60).prop_map(move |all| {
         let make = |((submit, run, more), processors, cut): ((f64, f64, f64), u32, bool)| {
-            let limits = if cut { vec![run / 2.0, run + more] } else { vec![run + more] };
-            Job { limits: Arc::from(limits), law: law.clone(), ..job(submit, processors, run, 0.0) }
+            let limits = if cut {
+                vec![run / 2.0, run + more]
+            } else {
+                vec![run + more]
+            };
+            Job {
+                limits: Arc::from(limits),
+                law: law.clone(),
+                ..job(submit, processors, run, 0.0)
+            }
         };
         all.into_iter().map(make).collect()
     })
@@ -75,10 +107,18 @@ fn workload() -> impl Strategy<Value = Vec<Job>> {
 /// The most processors in use at any time.
 fn most_used(outcome: &Outcome) -> u32 {
     let at = |time: f64| {
-        let there = outcome.stays.iter().filter(|stay| stay.from <= time && time < stay.to);
+        let there = outcome
+            .stays
+            .iter()
+            .filter(|stay| stay.from <= time && time < stay.to);
         there.map(|stay| stay.processors).sum::<u32>()
     };
-    outcome.stays.iter().map(|stay| at(stay.from)).max().unwrap_or(0)
+    outcome
+        .stays
+        .iter()
+        .map(|stay| at(stay.from))
+        .max()
+        .unwrap_or(0)
 }
 
 proptest! {
@@ -113,17 +153,32 @@ fn log(text: &str) -> (TempDir, PathBuf) {
 #[test]
 fn a_log_is_read_with_what_it_does_not_know_left_open() {
     let line = "  7  12  5 60.5  4 -1 -1  8 100 -1 1 3 3 -1 2 -1 -1 -1 99\n";
-    let (_dir, file) = log(&format!("{HEAD}\n{line}8 13 0 200 2 -1 -1 -1 100 -1 0 3 3 -1 2 -1 -1 -1\n"));
+    let (_dir, file) = log(&format!(
+        "{HEAD}\n{line}8 13 0 200 2 -1 -1 -1 100 -1 0 3 3 -1 2 -1 -1 -1\n"
+    ));
     let read = Log::read(&file).expect("a log");
     assert_eq!((read.processors, read.records.len()), (Some(100), 2));
     let first = read.records[0];
-    assert_eq!((first.job, first.submit_s, first.run_s, first.requested), (7, 12.0, Some(60.5), Some(8)));
-    assert_eq!((first.user, first.executable, first.status), (Some(3), None, Some(1)));
+    assert_eq!(
+        (first.job, first.submit_s, first.run_s, first.requested),
+        (7, 12.0, Some(60.5), Some(8))
+    );
+    assert_eq!(
+        (first.user, first.executable, first.status),
+        (Some(3), None, Some(1))
+    );
     let jobs = read.jobs(100);
-    assert_eq!((jobs[0].processors, jobs[0].run, jobs[0].limit(0)), (8, 60.5, 100.0));
+    assert_eq!(
+        (jobs[0].processors, jobs[0].run, jobs[0].limit(0)),
+        (8, 60.5, 100.0)
+    );
     // Allocated processors where none were asked for; a run ends at its estimate.
     assert_eq!((jobs[1].processors, jobs[1].run), (2, 100.0));
-    assert_eq!(read.jobs(4).len(), 1, "what is wider than the machine is left out");
+    assert_eq!(
+        read.jobs(4).len(),
+        1,
+        "what is wider than the machine is left out"
+    );
 }
 
 #[test]
@@ -134,13 +189,29 @@ fn a_bad_log_is_refused_with_its_line_and_the_reason() {
     };
     let fine = "1 0 0 10 1 -1 -1 1 10 -1 1 1 1 -1 1 -1 -1 -1\n";
     for (text, words) in [
-        (format!("{HEAD}{fine}1 2 3\n"), "line 4: 3 fields where a line of this format has 18"),
-        (format!("{HEAD}{}", fine.replace("10 1 -1", "ten 1 -1")), "line 3: run is \"ten\""),
-        (format!("{HEAD}{}", fine.replace("1 0 0", "1 -5 0")), "line 3: submit is -5"),
-        (format!("{HEAD}{}", fine.replace("-1 1 10 ", "-1 1e12 10 ")), "line 3: requested_processors is 1e12"),
+        (
+            format!("{HEAD}{fine}1 2 3\n"),
+            "line 4: 3 fields where a line of this format has 18",
+        ),
+        (
+            format!("{HEAD}{}", fine.replace("10 1 -1", "ten 1 -1")),
+            "line 3: run is \"ten\"",
+        ),
+        (
+            format!("{HEAD}{}", fine.replace("1 0 0", "1 -5 0")),
+            "line 3: submit is -5",
+        ),
+        (
+            format!("{HEAD}{}", fine.replace("-1 1 10 ", "-1 1e12 10 ")),
+            "line 3: requested_processors is 1e12",
+        ),
         (HEAD.to_owned(), "no job"),
     ] {
-        assert!(refused(&text).contains(words), "{words}: {}", refused(&text));
+        assert!(
+            refused(&text).contains(words),
+            "{words}: {}",
+            refused(&text)
+        );
     }
     assert!(Log::read(Path::new("/nowhere/log.swf")).is_err());
 }
@@ -165,6 +236,12 @@ fn easy_on_the_kth_log_has_the_known_flow_time_and_slowdown() {
     let outcome = easy(&jobs, 100);
     let flow = outcome.response(&jobs);
     let slowdown = outcome.bounded_slowdown(&jobs, 10.0);
-    assert!((flow / 15_695.0 - 1.0).abs() < 0.003, "average flow time {flow} s");
-    assert!((slowdown / 92.6 - 1.0).abs() < 0.003, "average bounded slowdown {slowdown}");
+    assert!(
+        (flow / 15_695.0 - 1.0).abs() < 0.003,
+        "average flow time {flow} s"
+    );
+    assert!(
+        (slowdown / 92.6 - 1.0).abs() < 0.003,
+        "average bounded slowdown {slowdown}"
+    );
 }

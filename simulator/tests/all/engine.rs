@@ -1,4 +1,5 @@
-//! What the simulated world does, with answers that were worked out by hand. What is not here: whether a policy is good.
+//! What the simulated world does, with answers that were worked out by hand. What is not here:
+//! whether a policy is good.
 
 use common::Span;
 use simulator::replay;
@@ -6,12 +7,14 @@ use simulator::world::{Fate, Outcome, Run, Simulator, World};
 
 use crate::grid::{always, shared_day, trace};
 
-/// Seconds between an answer and what may be taken for it: times are whole microseconds, and progress travels as a
-/// single-precision number.
+/// Seconds between an answer and what may be taken for it: times are whole microseconds, and
+/// progress travels as a single-precision number.
 const CLOSE_S: f64 = 1e-4;
 
 fn run(world: &World, run: &Run<'_>) -> Outcome {
-    Simulator::default().run(world, run).expect("the job is taken")
+    Simulator::default()
+        .run(world, run)
+        .expect("the job is taken")
 }
 
 fn makespan(world: &World, asked: &Run<'_>) -> f64 {
@@ -24,26 +27,50 @@ fn close(found: f64, want: f64) {
 
 #[test]
 fn a_task_takes_its_start_cost_and_its_work_at_the_hosts_speed_and_share() {
-    for (mhz, cpu, want) in [(1_500.0, 1.0, 340.0), (3_000.0, 1.0, 190.0), (1_500.0, 0.5, 640.0)] {
+    for (mhz, cpu, want) in [
+        (1_500.0, 1.0, 340.0),
+        (3_000.0, 1.0, 190.0),
+        (1_500.0, 0.5, 640.0),
+    ] {
         let world = World::new(&trace(&[(mhz, &[(0.0, 10_000.0, cpu)])]));
         close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), want);
-        close(makespan(&world, &Run::new(77.25, 2, 300.0, "FCFS")), 2.0 * want);
+        close(
+            makespan(&world, &Run::new(77.25, 2, 300.0, "FCFS")),
+            2.0 * want,
+        );
     }
 }
 
 #[test]
 fn a_suspended_task_goes_on_where_it_was() {
-    let world = World::new(&trace(&[(1_500.0, &[(0.0, 100.0, 1.0), (100.0, 250.0, 0.0), (250.0, 10_000.0, 1.0)])]));
+    let world = World::new(&trace(&[(
+        1_500.0,
+        &[
+            (0.0, 100.0, 1.0),
+            (100.0, 250.0, 0.0),
+            (250.0, 10_000.0, 1.0),
+        ],
+    )]));
     // 60 s before the owner comes, 240 s after.
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
     // Less than one part in a hundred is as good as nothing.
-    let world = World::new(&trace(&[(1_500.0, &[(0.0, 100.0, 1.0), (100.0, 250.0, 0.009), (250.0, 10_000.0, 1.0)])]));
+    let world = World::new(&trace(&[(
+        1_500.0,
+        &[
+            (0.0, 100.0, 1.0),
+            (100.0, 250.0, 0.009),
+            (250.0, 10_000.0, 1.0),
+        ],
+    )]));
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
 }
 
 #[test]
 fn the_start_cost_passes_while_the_owner_is_there() {
-    let world = World::new(&trace(&[(1_500.0, &[(0.0, 20.0, 1.0), (20.0, 30.0, 0.0), (30.0, 10_000.0, 1.0)])]));
+    let world = World::new(&trace(&[(
+        1_500.0,
+        &[(0.0, 20.0, 1.0), (20.0, 30.0, 0.0), (30.0, 10_000.0, 1.0)],
+    )]));
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 340.0);
 }
 
@@ -51,16 +78,26 @@ fn the_start_cost_passes_while_the_owner_is_there() {
 fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
     let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
     let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
-    let asked = Run { story: true, ..Run::new(0.0, 1, 300.0, "PRI-CR") };
+    let asked = Run {
+        story: true,
+        ..Run::new(0.0, 1, 300.0, "PRI-CR")
+    };
     let outcome = run(&world, &asked);
     close(outcome.makespan_s.expect("done"), 120.0 + 340.0);
     close(outcome.wasted_cpu_s, 60.5);
     close(outcome.cpu_s, 360.5);
     assert_eq!((outcome.launches, outcome.replicas), (2, 0));
-    let fates: Vec<_> = outcome.story.iter().map(|attempt| (attempt.host, attempt.number, attempt.fate)).collect();
+    let fates: Vec<_> = outcome
+        .story
+        .iter()
+        .map(|attempt| (attempt.host, attempt.number, attempt.fate))
+        .collect();
     assert_eq!(fates, [(0, 1, Fate::Lost), (1, 2, Fate::Delivered)]);
     // Heartbeats are counted from the attempt's start, not from the trace's.
-    let later = Run { heartbeat: Span::from_secs(30), ..Run::new(7.0, 1, 300.0, "PRI-CR") };
+    let later = Run {
+        heartbeat: Span::from_secs(30),
+        ..Run::new(7.0, 1, 300.0, "PRI-CR")
+    };
     close(makespan(&world, &later), 120.0 + 340.0);
 }
 
@@ -68,31 +105,63 @@ fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
 fn a_host_that_is_back_before_its_heartbeat_says_at_once_that_it_has_nothing() {
     let fast: &[_] = &[(0.0, 70.0, 1.0), (70.0, 90.0, -1.0), (90.0, 10_000.0, 1.0)];
     let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
-    close(makespan(&world, &Run::new(0.0, 1, 300.0, "PRI-CR")), 90.0 + 190.0);
+    close(
+        makespan(&world, &Run::new(0.0, 1, 300.0, "PRI-CR")),
+        90.0 + 190.0,
+    );
 }
 
 #[test]
 fn a_host_that_comes_up_is_used_at_once() {
-    let world = World::new(&trace(&[(1_500.0, &[(0.0, 1_000.0, -1.0), (1_000.0, 10_000.0, 1.0)])]));
+    let world = World::new(&trace(&[(
+        1_500.0,
+        &[(0.0, 1_000.0, -1.0), (1_000.0, 10_000.0, 1.0)],
+    )]));
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 1_340.0);
 }
 
 #[test]
 fn slots_compute_side_by_side() {
     let world = World::new(&trace(&[(1_500.0, &always())]));
-    close(makespan(&world, &Run { slots: 2, ..Run::new(0.0, 4, 300.0, "FCFS") }), 680.0);
+    close(
+        makespan(
+            &world,
+            &Run {
+                slots: 2,
+                ..Run::new(0.0, 4, 300.0, "FCFS")
+            },
+        ),
+        680.0,
+    );
 }
 
 #[test]
 fn a_stopped_copy_computes_on_until_its_host_reports() {
-    // Both hosts have the only task at once. The first one gets a quarter of its processor and would need 40 + 1,200 s;
-    // the second one is done at 340 s, and the first one hears of it at 360 s.
-    let world = World::new(&trace(&[(1_500.0, &[(0.0, 10_000.0, 0.25)]), (1_500.0, &always())]));
-    let outcome = run(&world, &Run { story: true, ..Run::new(0.0, 1, 300.0, "EXCL-PRED-DUP") });
+    // Both hosts have the only task at once. The first one gets a quarter of its processor and
+    // would need 40 + 1,200 s; the second one is done at 340 s, and the first one hears of it at
+    // 360 s.
+    let world = World::new(&trace(&[
+        (1_500.0, &[(0.0, 10_000.0, 0.25)]),
+        (1_500.0, &always()),
+    ]));
+    let outcome = run(
+        &world,
+        &Run {
+            story: true,
+            ..Run::new(0.0, 1, 300.0, "EXCL-PRED-DUP")
+        },
+    );
     close(outcome.makespan_s.expect("done"), 340.0);
     assert_eq!((outcome.launches, outcome.replicas), (2, 1));
-    let fates: Vec<_> = outcome.story.iter().map(|attempt| (attempt.host, attempt.fate, attempt.replica)).collect();
-    assert_eq!(fates, [(0, Fate::Stopped, false), (1, Fate::Delivered, true)]);
+    let fates: Vec<_> = outcome
+        .story
+        .iter()
+        .map(|attempt| (attempt.host, attempt.fate, attempt.replica))
+        .collect();
+    assert_eq!(
+        fates,
+        [(0, Fate::Stopped, false), (1, Fate::Delivered, true)]
+    );
     close(outcome.story[0].ended_s, 360.0);
     close(outcome.wasted_cpu_s, 320.0 * 0.25);
     close(outcome.cpu_s, 320.0 * 0.25 + 300.0);
@@ -100,24 +169,43 @@ fn a_stopped_copy_computes_on_until_its_host_reports() {
 
 #[test]
 fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
-    let Some(day) = shared_day("default-sdsc-0") else { return };
+    let Some(day) = shared_day("default-sdsc-0") else {
+        return;
+    };
     let world = World::new(&day);
-    let outcome = run(&world, &Run { story: true, ..Run::new(16_000.0, 150, 300.0, "EXCL-PRED-DUP:copies=running") });
-    let stopped: Vec<_> = outcome.story.iter().filter(|attempt| attempt.fate == Fate::Stopped).collect();
+    let outcome = run(
+        &world,
+        &Run {
+            story: true,
+            ..Run::new(16_000.0, 150, 300.0, "EXCL-PRED-DUP:copies=running")
+        },
+    );
+    let stopped: Vec<_> = outcome
+        .story
+        .iter()
+        .filter(|attempt| attempt.fate == Fate::Stopped)
+        .collect();
     let regular = |attempt: &&&simulator::world::AttemptStory| {
         let beats = (attempt.ended_s - attempt.began_s) / 60.0;
         (beats - beats.round()).abs() < 1e-6
     };
     // The others' hosts went down, or were done, before they heard of it.
     let heard = stopped.iter().filter(regular).count();
-    assert!(stopped.len() > 10 && heard * 10 > stopped.len() * 8, "{heard} of {}", stopped.len());
+    assert!(
+        stopped.len() > 10 && heard * 10 > stopped.len() * 8,
+        "{heard} of {}",
+        stopped.len()
+    );
 }
 
 #[test]
 fn a_checkpoint_is_what_was_done_at_the_last_heartbeat() {
     let fast: &[_] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
     let world = World::new(&trace(&[(3_000.0, fast), (1_500.0, &always())]));
-    let asked = Run { checkpoint: true, ..Run::new(0.0, 1, 300.0, "PRI-CR") };
+    let asked = Run {
+        checkpoint: true,
+        ..Run::new(0.0, 1, 300.0, "PRI-CR")
+    };
     // 20 s of computing were safe at 60 s, at twice the speed, less 2 %.
     let left_s = 300.0 - 20.0 * 2.0 * 0.98;
     close(makespan(&world, &asked), 120.0 + 40.0 + left_s / 0.98);
@@ -128,17 +216,32 @@ fn what_cannot_be_finished_is_unfinished_and_no_hang() {
     let never: &[_] = &[(0.0, 5_000.0, -1.0)];
     let suspended: &[_] = &[(0.0, 5_000.0, 0.0)];
     // Up for a minute, down for a minute: no task of five minutes fits.
-    let flapping: Vec<(f64, f64, f64)> =
-        (0..40).map(|i| (f64::from(i) * 60.0, f64::from(i + 1) * 60.0, if i % 2 == 0 { 1.0 } else { -1.0 })).collect();
+    let flapping: Vec<(f64, f64, f64)> = (0..40)
+        .map(|i| {
+            (
+                f64::from(i) * 60.0,
+                f64::from(i + 1) * 60.0,
+                if i % 2 == 0 { 1.0 } else { -1.0 },
+            )
+        })
+        .collect();
     for segments in [never, suspended, &flapping, &[]] {
         for policy in scheduler::catalogue() {
             let world = World::new(&trace(&[(1_500.0, segments), (900.0, segments)]));
             let outcome = run(&world, &Run::new(0.0, 3, 300.0, policy.name));
-            assert_eq!((outcome.makespan_s, outcome.completions_s.len()), (None, 0), "{}", policy.name);
+            assert_eq!(
+                (outcome.makespan_s, outcome.completions_s.len()),
+                (None, 0),
+                "{}",
+                policy.name
+            );
         }
     }
     let world = World::new(&trace(&[(1_500.0, &always())]));
-    let early = Run { horizon_s: Some(339.0), ..Run::new(0.0, 1, 300.0, "FCFS") };
+    let early = Run {
+        horizon_s: Some(339.0),
+        ..Run::new(0.0, 1, 300.0, "FCFS")
+    };
     let outcome = run(&world, &early);
     assert_eq!(outcome.makespan_s, None);
     close(outcome.cpu_s, 299.0);
@@ -148,17 +251,32 @@ fn what_cannot_be_finished_is_unfinished_and_no_hang() {
 fn a_job_that_the_scheduler_does_not_take_is_an_error() {
     let world = World::new(&trace(&[(1_500.0, &always())]));
     let refused = Simulator::default().run(&world, &Run::new(0.0, 1, 300.0, "NO-SUCH-POLICY"));
-    assert!(refused.expect_err("no such policy").to_string().contains("NO-SUCH-POLICY"));
-    assert!(Simulator::default().run(&world, &Run::new(0.0, 0, 300.0, "FCFS")).is_err());
+    assert!(
+        refused
+            .expect_err("no such policy")
+            .to_string()
+            .contains("NO-SUCH-POLICY")
+    );
+    assert!(
+        Simulator::default()
+            .run(&world, &Run::new(0.0, 0, 300.0, "FCFS"))
+            .is_err()
+    );
 }
 
 #[test]
 fn the_same_run_has_the_same_outcome_whatever_ran_before_it() {
-    let Some(day) = shared_day("default-sdsc-0") else { return };
+    let Some(day) = shared_day("default-sdsc-0") else {
+        return;
+    };
     let world = World::new(&day);
     let mut used = Simulator::default();
     for policy in scheduler::catalogue() {
-        let asked = Run { story: true, shuffle: Some(7), ..Run::new(15_000.0, 150, 300.0, policy.name) };
+        let asked = Run {
+            story: true,
+            shuffle: Some(7),
+            ..Run::new(15_000.0, 150, 300.0, policy.name)
+        };
         let first = used.run(&world, &asked).expect("taken");
         assert_eq!(first, run(&world, &asked), "{}", policy.name);
         assert_eq!(first.completions_s.len(), 150);
@@ -172,13 +290,32 @@ fn heartbeats_that_say_nothing_new_change_nothing() {
         let world = World::new(&day);
         let mut simulator = Simulator::default();
         // One that asks for reports thinks again with each of them.
-        for policy in scheduler::catalogue().iter().filter(|policy| policy.reports().is_none()) {
+        for policy in scheduler::catalogue()
+            .iter()
+            .filter(|policy| policy.reports().is_none())
+        {
             for (start_s, tasks) in [(14_400.0, 60), (19_321.5, 130), (25_000.0, 250)] {
                 let asked = Run::new(start_s, tasks, 300.0, policy.name);
                 let few = simulator.run(&world, &asked).expect("taken");
-                let all = simulator.run(&world, &Run { every_heartbeat: true, ..asked }).expect("taken");
-                assert_eq!(few.makespan_s, all.makespan_s, "{} {start_s} {tasks}", policy.name);
-                assert_eq!(few.completions_s, all.completions_s, "{} {start_s} {tasks}", policy.name);
+                let all = simulator
+                    .run(
+                        &world,
+                        &Run {
+                            every_heartbeat: true,
+                            ..asked
+                        },
+                    )
+                    .expect("taken");
+                assert_eq!(
+                    few.makespan_s, all.makespan_s,
+                    "{} {start_s} {tasks}",
+                    policy.name
+                );
+                assert_eq!(
+                    few.completions_s, all.completions_s,
+                    "{} {start_s} {tasks}",
+                    policy.name
+                );
             }
         }
     }
@@ -186,26 +323,46 @@ fn heartbeats_that_say_nothing_new_change_nothing() {
 
 #[test]
 fn a_recorded_run_replays_with_the_same_effects() {
-    let Some(day) = shared_day("default-sdsc-0") else { return };
+    let Some(day) = shared_day("default-sdsc-0") else {
+        return;
+    };
     let world = World::new(&day);
     for policy in scheduler::catalogue() {
         let asked = Run::new(20_000.0, 120, 300.0, policy.name);
         let (outcome, record) = Simulator::default().record(&world, &asked).expect("taken");
         let effects: Vec<_> = replay(&record).into_iter().flatten().collect();
-        let starts = effects.iter().filter(|effect| matches!(effect, scheduler::Effect::Start { .. })).count();
-        let settled = effects.iter().filter(|effect| matches!(effect, scheduler::Effect::TaskSettled { .. })).count();
-        assert_eq!((starts, settled), (outcome.launches as usize, outcome.completions_s.len()), "{}", policy.name);
+        let starts = effects
+            .iter()
+            .filter(|effect| matches!(effect, scheduler::Effect::Start { .. }))
+            .count();
+        let settled = effects
+            .iter()
+            .filter(|effect| matches!(effect, scheduler::Effect::TaskSettled { .. }))
+            .count();
+        assert_eq!(
+            (starts, settled),
+            (outcome.launches as usize, outcome.completions_s.len()),
+            "{}",
+            policy.name
+        );
     }
 }
 
 #[test]
 fn deskgrid_copies_a_task_that_is_stuck_on_a_loaded_or_suspended_host() {
-    let loaded: &[_] = &[(0.0, 400.0, 1.0), (400.0, 500.0, 0.0), (500.0, 100_000.0, 0.27)];
+    let loaded: &[_] = &[
+        (0.0, 400.0, 1.0),
+        (400.0, 500.0, 0.0),
+        (500.0, 100_000.0, 0.27),
+    ];
     let suspended: &[_] = &[(0.0, 400.0, 1.0), (400.0, 100_000.0, 0.0)];
     for stuck in [loaded, suspended] {
         // The other host is slower, so that it is not taken at first.
         let world = World::new(&trace(&[(1_500.0, stuck), (1_200.0, &always())]));
-        let asked = Run { watch: true, ..Run::new(0.0, 1, 900.0, "deskgrid") };
+        let asked = Run {
+            watch: true,
+            ..Run::new(0.0, 1, 900.0, "deskgrid")
+        };
         let outcome = run(&world, &asked);
         assert_eq!(outcome.replicas, 1);
         let makespan_s = outcome.makespan_s.expect("done");

@@ -1,25 +1,58 @@
-//! Experiments and reports: the same on any number of threads, and true to their rows. What is not here: single runs.
+//! Experiments and reports: the same on any number of threads, and true to their rows. What is not
+//! here: single runs.
 
 use simulator::experiment::{
-    Contender, Day, Generated, Grid, Job, Knowledge, Recorded, Row, Site, Source, Summary, summarize,
+    Contender, Day, Generated, Grid, Job, Knowledge, Recorded, Row, Site, Source, Summary,
+    summarize,
 };
 use simulator::report::kondo::{Study, reproduce};
 
 use crate::grid::{Piece, always, trace};
 
-const SMALL: [Job; 2] = [Job { tasks: 12, work_s: 120.0 }, Job { tasks: 30, work_s: 300.0 }];
+const SMALL: [Job; 2] = [
+    Job {
+        tasks: 12,
+        work_s: 120.0,
+    },
+    Job {
+        tasks: 30,
+        work_s: 300.0,
+    },
+];
 
 fn contenders() -> Vec<Contender> {
-    let optimum = Contender { label: "OPTIMAL".into(), policy: String::new(), checkpoint: false };
-    let kept = Contender { label: "kept".into(), checkpoint: true, ..Contender::named("DESKGRID") };
-    [optimum, Contender::named("FCFS"), Contender::named("EXCL-PRED-TO"), Contender::named("DESKGRID"), kept].into()
+    let optimum = Contender {
+        label: "OPTIMAL".into(),
+        policy: String::new(),
+        checkpoint: false,
+    };
+    let kept = Contender {
+        label: "kept".into(),
+        checkpoint: true,
+        ..Contender::named("DESKGRID")
+    };
+    [
+        optimum,
+        Contender::named("FCFS"),
+        Contender::named("EXCL-PRED-TO"),
+        Contender::named("DESKGRID"),
+        kept,
+    ]
+    .into()
 }
 
 fn rows(seed: u64, threads: usize) -> (Vec<Row>, Vec<Summary>) {
-    let sources: Vec<Generated> =
-        ["sdsc", "gimps"].map(|name| Generated::named(name, "default", seed, 30).expect("known names")).to_vec();
-    let known: Vec<Knowledge> =
-        sources.iter().map(|source| source.knowledge(2, &SMALL, &contenders(), threads).expect("days")).collect();
+    let sources: Vec<Generated> = ["sdsc", "gimps"]
+        .map(|name| Generated::named(name, "default", seed, 30).expect("known names"))
+        .to_vec();
+    let known: Vec<Knowledge> = sources
+        .iter()
+        .map(|source| {
+            source
+                .knowledge(2, &SMALL, &contenders(), threads)
+                .expect("days")
+        })
+        .collect();
     let parts = sources.iter().zip(&known);
     let sites = parts.map(|(source, knowledge)| Site {
         platform: "hosts".into(),
@@ -68,7 +101,10 @@ fn the_report_is_the_same_to_the_byte_on_one_thread_and_on_two() {
         per_day: 1,
         training_days: 1,
         hosts: 24,
-        jobs: vec![Job { tasks: 8, work_s: 60.0 }],
+        jobs: vec![Job {
+            tasks: 8,
+            work_s: 60.0,
+        }],
         ..Study::quick(9, threads)
     };
     let mut said = Vec::new();
@@ -76,7 +112,8 @@ fn the_report_is_the_same_to_the_byte_on_one_thread_and_on_two() {
     assert_eq!(one, reproduce(&study(2), &mut |_| {}).expect("a report"));
     assert!(said.len() > 3);
     let names: Vec<&str> = one.iter().map(|file| &*file.name).collect();
-    let figures = (1..=16).flat_map(|n| [format!("figure-{n:02}.svg"), format!("figure-{n:02}.csv")]);
+    let figures =
+        (1..=16).flat_map(|n| [format!("figure-{n:02}.svg"), format!("figure-{n:02}.csv")]);
     for name in figures.chain(["report.md", "rows.csv", "summary.csv"].map(str::to_owned)) {
         assert!(names.contains(&&*name), "{name} is missing: {names:?}");
     }
@@ -85,12 +122,23 @@ fn the_report_is_the_same_to_the_byte_on_one_thread_and_on_two() {
 /// A grid of one trace, one start and one job.
 fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<Row>, Vec<Summary>) {
     let source = Recorded(trace(&[(1_500.0, pieces), (3_000.0, pieces)]));
-    let site = Site { platform: "two".into(), model: String::new(), source: &source, knowledge: None };
+    let site = Site {
+        platform: "two".into(),
+        model: String::new(),
+        source: &source,
+        knowledge: None,
+    };
     let grid = Grid {
         sites: vec![site],
-        jobs: vec![Job { tasks: 2, work_s: 300.0 }],
+        jobs: vec![Job {
+            tasks: 2,
+            work_s: 300.0,
+        }],
         contenders: policies.iter().map(|name| Contender::named(name)).collect(),
-        days: vec![Day { day: 0, starts_s: vec![100.0] }],
+        days: vec![Day {
+            day: 0,
+            starts_s: vec![100.0],
+        }],
         foretell: false,
         seed: 1,
         threads: 1,
@@ -104,8 +152,14 @@ fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<Row>, Vec<Summary>) {
 fn ratios_are_makespans_by_the_optimum() {
     let (rows, summaries) = one_start(&always(), &["FCFS"]);
     // The slower host needs 340 s for one task; the faster one does both in 380 s.
-    assert!((rows[0].makespan_s.expect("done") - 340.0).abs() < 1e-6, "{rows:?}");
-    assert!((rows[0].optimal_s.expect("possible") - 340.0).abs() < 1e-6, "{rows:?}");
+    assert!(
+        (rows[0].makespan_s.expect("done") - 340.0).abs() < 1e-6,
+        "{rows:?}"
+    );
+    assert!(
+        (rows[0].optimal_s.expect("possible") - 340.0).abs() < 1e-6,
+        "{rows:?}"
+    );
     assert!((summaries[0].geo.value - 1.0).abs() < 1e-9 && summaries[0].unfinished == 0);
 }
 
@@ -113,23 +167,45 @@ fn ratios_are_makespans_by_the_optimum() {
 fn what_cannot_be_done_is_an_unfinished_row() {
     let (rows, summaries) = one_start(&[(0.0, 9_000.0, -1.0)], &["FCFS", "DESKGRID"]);
     for row in &rows {
-        assert_eq!((row.makespan_s, row.optimal_s, row.ratio()), (None, None, None));
+        assert_eq!(
+            (row.makespan_s, row.optimal_s, row.ratio()),
+            (None, None, None)
+        );
     }
-    assert!(summaries.iter().all(|summary| summary.unfinished == 1), "{summaries:?}");
+    assert!(
+        summaries.iter().all(|summary| summary.unfinished == 1),
+        "{summaries:?}"
+    );
 }
 
 #[test]
 fn a_policy_that_is_not_there_is_named() {
     let source = Recorded(trace(&[(1_500.0, &always())]));
-    let site = Site { platform: "one".into(), model: String::new(), source: &source, knowledge: None };
+    let site = Site {
+        platform: "one".into(),
+        model: String::new(),
+        source: &source,
+        knowledge: None,
+    };
     let grid = Grid {
         sites: vec![site],
-        jobs: vec![Job { tasks: 1, work_s: 60.0 }],
+        jobs: vec![Job {
+            tasks: 1,
+            work_s: 60.0,
+        }],
         contenders: vec![Contender::named("LOTTERY")],
-        days: vec![Day { day: 0, starts_s: vec![0.0] }],
+        days: vec![Day {
+            day: 0,
+            starts_s: vec![0.0],
+        }],
         foretell: false,
         seed: 1,
         threads: 1,
     };
-    assert!(grid.rows().expect_err("no such policy").to_string().contains("LOTTERY"));
+    assert!(
+        grid.rows()
+            .expect_err("no such policy")
+            .to_string()
+            .contains("LOTTERY")
+    );
 }

@@ -1,5 +1,5 @@
-//! No policy beats the optimum, on the shared days and on small worlds at random. What is not here: whether the optimum
-//! is one.
+//! No policy beats the optimum, on the shared days and on small worlds at random. What is not here:
+//! whether the optimum is one.
 
 use proptest::prelude::{Strategy, proptest};
 use proptest::{collection, prop_assert};
@@ -13,21 +13,35 @@ fn no_policy_beats_the_optimum_on_the_shared_days() {
     for name in ["default-sdsc-0", "default-gimps-0"] {
         let Some(day) = shared_day(name) else { return };
         let world = World::new(&day);
-        for (start_s, tasks, work_s) in [(14_400.0, 100, 300.0), (16_000.5, 200, 900.0), (30_000.0, 37, 2_100.0)] {
-            let best_s = Oracle::new(&day, start_s, work_s, 40.0, 1).makespan_s(tasks).expect("the day is long");
+        for (start_s, tasks, work_s) in [
+            (14_400.0, 100, 300.0),
+            (16_000.5, 200, 900.0),
+            (30_000.0, 37, 2_100.0),
+        ] {
+            let best_s = Oracle::new(&day, start_s, work_s, 40.0, 1)
+                .makespan_s(tasks)
+                .expect("the day is long");
             for policy in scheduler::catalogue() {
                 let run = Run::new(start_s, tasks, work_s, policy.name);
                 let outcome = Simulator::default().run(&world, &run).expect("taken");
                 let took_s = outcome.makespan_s.unwrap_or(f64::INFINITY);
-                assert!(took_s >= best_s - 1e-4, "{}: {took_s} < {best_s}", policy.name);
+                assert!(
+                    took_s >= best_s - 1e-4,
+                    "{}: {took_s} < {best_s}",
+                    policy.name
+                );
             }
         }
     }
 }
 
-/// A host: its clock rate, and stretches with a length and a part of the processor each; below none it is down.
+/// A host: its clock rate, and stretches with a length and a part of the processor each; below none
+/// it is down.
 fn host() -> impl Strategy<Value = (f64, Vec<(u32, i32)>)> {
-    (300.0..3_500.0_f64, collection::vec((1_u32..900, -40_i32..=100), 1..40))
+    (
+        300.0..3_500.0_f64,
+        collection::vec((1_u32..900, -40_i32..=100), 1..40),
+    )
 }
 
 /// Stretches one behind the other.
@@ -37,7 +51,11 @@ fn pieces(stretches: &[(u32, i32)]) -> Vec<Piece> {
         let start_s = at_s;
         at_s += f64::from(*length);
         // Owners leave nothing as often as something.
-        let cpu = if *percent < 0 { -1.0 } else { f64::from((*percent - 20).max(0)) / 80.0 };
+        let cpu = if *percent < 0 {
+            -1.0
+        } else {
+            f64::from((*percent - 20).max(0)) / 80.0
+        };
         (start_s, at_s, cpu)
     };
     stretches.iter().map(piece).collect()

@@ -10,11 +10,23 @@ pub(crate) type Piece = (f64, f64, f64);
 
 /// A trace of hosts with these clock rates (MHz) and pieces.
 pub(crate) fn trace(hosts: &[(f64, &[Piece])]) -> Trace {
-    let segment = |&(start_s, end_s, cpu): &Piece| Segment { start_s, end_s, up: cpu >= 0.0, cpu: cpu.max(0.0) };
-    let host = |(number, (clock_mhz, pieces)): (usize, &(f64, &[Piece]))| {
-        TracedHost::new(format!("h{number}"), *clock_mhz, pieces.iter().map(segment).collect())
+    let segment = |&(start_s, end_s, cpu): &Piece| Segment {
+        start_s,
+        end_s,
+        up: cpu >= 0.0,
+        cpu: cpu.max(0.0),
     };
-    Trace { hosts: hosts.iter().enumerate().map(host).collect(), ..Trace::default() }
+    let host = |(number, (clock_mhz, pieces)): (usize, &(f64, &[Piece]))| {
+        TracedHost::new(
+            format!("h{number}"),
+            *clock_mhz,
+            pieces.iter().map(segment).collect(),
+        )
+    };
+    Trace {
+        hosts: hosts.iter().enumerate().map(host).collect(),
+        ..Trace::default()
+    }
 }
 
 /// A host that is there for itself.
@@ -22,11 +34,13 @@ pub(crate) fn always() -> [Piece; 1] {
     [(0.0, 100_000.0, 1.0)]
 }
 
-/// One of the shared days, which lie beside the project or where `DESKGRID_SHARED` says; none where they are not
-/// present.
+/// One of the shared days, which lie beside the project or where `DESKGRID_SHARED` says; none where
+/// they are not present.
 pub(crate) fn shared_day(name: &str) -> Option<Trace> {
-    let shared = std::env::var_os("DESKGRID_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
+    let shared = std::env::var_os("DESKGRID_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared"),
+        PathBuf::from,
+    );
     let top = shared.join("data/availability").join(name);
     let read = |file: &str| std::fs::read_to_string(top.join(file));
     let (Ok(hosts), Ok(segments)) = (read("hosts.csv"), read("availability.csv")) else {
@@ -43,8 +57,20 @@ pub(crate) fn shared_day(name: &str) -> Option<Trace> {
     for line in segments.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields[at].parse::<f64>().expect("a number");
-        let segment = Segment { start_s: number(1), end_s: number(2), up: fields[3] == "1", cpu: number(4) };
-        found.get_mut(fields[0]).expect("a known host").segments.push(segment);
+        let segment = Segment {
+            start_s: number(1),
+            end_s: number(2),
+            up: fields[3] == "1",
+            cpu: number(4),
+        };
+        found
+            .get_mut(fields[0])
+            .expect("a known host")
+            .segments
+            .push(segment);
     }
-    Some(Trace { hosts: found.into_values().collect(), ..Trace::default() })
+    Some(Trace {
+        hosts: found.into_values().collect(),
+        ..Trace::default()
+    })
 }

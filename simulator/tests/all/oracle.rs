@@ -1,4 +1,5 @@
-//! The optimum: it is the reference's on the shared days, and what trying everything gives in small worlds.
+//! The optimum: it is the reference's on the shared days, and what trying everything gives in small
+//! worlds.
 
 use proptest::prelude::*;
 use simulator::oracle::Oracle;
@@ -14,13 +15,24 @@ fn the_optimum_is_the_reference_generators_to_a_millisecond() {
         let rows: Vec<Vec<f64>> = text
             .lines()
             .skip(1)
-            .map(|line| line.split(',').map(|field| field.parse().expect("a number")).collect())
+            .map(|line| {
+                line.split(',')
+                    .map(|field| field.parse().expect("a number"))
+                    .collect()
+            })
             .collect();
         assert_eq!(rows.len(), 36, "{name}");
         for row in rows {
-            let [start_s, tasks, work_s, cost_s, expected_s] = row[..] else { panic!("{row:?}") };
-            let found_s = Oracle::new(&day, start_s, work_s, cost_s, 1).makespan_s(tasks as u32).expect("it ends");
-            assert!((found_s - expected_s).abs() < 1e-3, "{name} {row:?}: {found_s}");
+            let [start_s, tasks, work_s, cost_s, expected_s] = row[..] else {
+                panic!("{row:?}")
+            };
+            let found_s = Oracle::new(&day, start_s, work_s, cost_s, 1)
+                .makespan_s(tasks as u32)
+                .expect("it ends");
+            assert!(
+                (found_s - expected_s).abs() < 1e-3,
+                "{name} {row:?}: {found_s}"
+            );
         }
     }
 }
@@ -33,14 +45,21 @@ fn host(pieces: &Pieces) -> Vec<Segment> {
     let segment = |(length_s, up, cpu): &(u32, bool, f64)| {
         let start_s = at_s;
         at_s += f64::from(*length_s);
-        Segment { start_s, end_s: at_s, up: *up, cpu: *cpu }
+        Segment {
+            start_s,
+            end_s: at_s,
+            up: *up,
+            cpu: *cpu,
+        }
     };
     pieces.iter().map(segment).collect()
 }
 
 /// When a task that starts at `at_s` is done, if it may start there and the host stays up.
 fn attempt(segments: &[Segment], at_s: f64, cost_s: f64, cpu_s: f64) -> Option<f64> {
-    segments.iter().find(|s| s.start_s <= at_s && at_s < s.end_s && s.up && s.cpu >= 0.01)?;
+    segments
+        .iter()
+        .find(|s| s.start_s <= at_s && at_s < s.end_s && s.up && s.cpu >= 0.01)?;
     let mut left_s = cpu_s;
     let computes_s = at_s + cost_s;
     for segment in segments.iter().filter(|s| s.end_s > at_s) {
@@ -57,18 +76,23 @@ fn attempt(segments: &[Segment], at_s: f64, cost_s: f64, cpu_s: f64) -> Option<f
     None
 }
 
-/// When one slot has done so many tasks at best, over every second at which it might start each of them.
+/// When one slot has done so many tasks at best, over every second at which it might start each of
+/// them.
 fn exhaustive(segments: &[Segment], from_s: f64, tasks: u32, cost_s: f64, cpu_s: f64) -> f64 {
     if tasks == 0 {
         return from_s;
     }
     let end_s = segments.last().map_or(0.0, |segment| segment.end_s);
     let seconds = (from_s.floor() as u32 + 1..end_s as u32).map(f64::from);
-    let ends = std::iter::once(from_s).chain(seconds).filter_map(|at_s| attempt(segments, at_s, cost_s, cpu_s));
-    ends.map(|done_s| exhaustive(segments, done_s, tasks - 1, cost_s, cpu_s)).fold(f64::INFINITY, f64::min)
+    let ends = std::iter::once(from_s)
+        .chain(seconds)
+        .filter_map(|at_s| attempt(segments, at_s, cost_s, cpu_s));
+    ends.map(|done_s| exhaustive(segments, done_s, tasks - 1, cost_s, cpu_s))
+        .fold(f64::INFINITY, f64::min)
 }
 
-/// The least time at which the slots have done all tasks between them, over every way to share the tasks out.
+/// The least time at which the slots have done all tasks between them, over every way to share the
+/// tasks out.
 fn shared_out(slots: &[(&[Segment], f64)], start_s: f64, tasks: u32, cost_s: f64) -> f64 {
     let Some(((segments, cpu_s), others)) = slots.split_first() else {
         return if tasks == 0 { start_s } else { f64::INFINITY };
@@ -122,33 +146,71 @@ proptest! {
 
 #[test]
 fn what_cannot_be_done_within_the_trace_has_no_optimum() {
-    let short: Vec<_> = (0..20).flat_map(|_| [(30, true, 1.0), (30, false, 0.0)]).collect();
-    let trace = Trace::from_parts(vec![1_500.0; 2], vec![host(&short), host(&vec![(900, true, 0.005)])]);
+    let short: Vec<_> = (0..20)
+        .flat_map(|_| [(30, true, 1.0), (30, false, 0.0)])
+        .collect();
+    let trace = Trace::from_parts(
+        vec![1_500.0; 2],
+        vec![host(&short), host(&vec![(900, true, 0.005)])],
+    );
     let optimum = |work_s, tasks| Oracle::new(&trace, 0.0, work_s, 10.0, 1).makespan_s(tasks);
     assert_eq!(optimum(20.0, 2), Some(90.0));
     assert_eq!(optimum(20.0, 20), Some(1_170.0));
     assert_eq!(optimum(20.0, 21), None);
     assert_eq!(optimum(20.5, 1), None);
-    assert_eq!(Oracle::new(&trace, 5_000.0, 1.0, 0.0, 1).makespan_s(1), None, "after the trace's end");
-    assert_eq!(Oracle::new(&trace, 0.0, 1.0, 0.0, 0).makespan_s(1), None, "no slots");
-    assert_eq!(Oracle::new(&Trace::default(), 0.0, 1.0, 0.0, 1).makespan_s(1), None, "no hosts");
+    assert_eq!(
+        Oracle::new(&trace, 5_000.0, 1.0, 0.0, 1).makespan_s(1),
+        None,
+        "after the trace's end"
+    );
+    assert_eq!(
+        Oracle::new(&trace, 0.0, 1.0, 0.0, 0).makespan_s(1),
+        None,
+        "no slots"
+    );
+    assert_eq!(
+        Oracle::new(&Trace::default(), 0.0, 1.0, 0.0, 1).makespan_s(1),
+        None,
+        "no hosts"
+    );
     assert_eq!(optimum(1e12, 0), Some(0.0));
 }
 
 #[test]
 fn a_task_pays_its_start_while_suspended_but_does_not_start_then() {
     // Suspended until 10; ready until 20; suspended until 100; ready.
-    let pieces = vec![(10, true, 0.0), (10, true, 1.0), (80, true, 0.0), (100, true, 0.5)];
+    let pieces = vec![
+        (10, true, 0.0),
+        (10, true, 1.0),
+        (80, true, 0.0),
+        (100, true, 0.5),
+    ];
     let trace = Trace::from_parts(vec![3_000.0], vec![host(&pieces)]);
     // From 10 to 50 it starts, at 100 it resumes, and a second of the processor takes two.
-    assert_eq!(Oracle::new(&trace, 0.0, 2.0, 40.0, 1).makespan_s(1), Some(102.0));
+    assert_eq!(
+        Oracle::new(&trace, 0.0, 2.0, 40.0, 1).makespan_s(1),
+        Some(102.0)
+    );
     // A second task starts where the first ended.
-    assert_eq!(Oracle::new(&trace, 0.0, 2.0, 40.0, 1).makespan_s(2), Some(144.0));
+    assert_eq!(
+        Oracle::new(&trace, 0.0, 2.0, 40.0, 1).makespan_s(2),
+        Some(144.0)
+    );
 }
 
 #[test]
 fn no_task_starts_at_the_instant_of_a_suspension() {
-    let trace = Trace::from_parts(vec![1_500.0], vec![host(&vec![(10, true, 1.0), (80, true, 0.0), (50, true, 1.0)])]);
+    let trace = Trace::from_parts(
+        vec![1_500.0],
+        vec![host(&vec![
+            (10, true, 1.0),
+            (80, true, 0.0),
+            (50, true, 1.0),
+        ])],
+    );
     let oracle = Oracle::new(&trace, 0.0, 5.0, 5.0, 1);
-    assert_eq!((oracle.makespan_s(1), oracle.makespan_s(2)), (Some(10.0), Some(100.0)));
+    assert_eq!(
+        (oracle.makespan_s(1), oracle.makespan_s(2)),
+        (Some(10.0), Some(100.0))
+    );
 }

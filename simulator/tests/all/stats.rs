@@ -6,17 +6,28 @@ use simulator::stats::{Lognormal, Weibull, calibration, stats};
 use simulator::trace::{Segment, Trace};
 
 fn up(start_s: f64, end_s: f64, cpu: f64) -> Segment {
-    Segment { start_s, end_s, up: true, cpu }
+    Segment {
+        start_s,
+        end_s,
+        up: true,
+        cpu,
+    }
 }
 
 fn down(start_s: f64, end_s: f64) -> Segment {
-    Segment { start_s, end_s, up: false, cpu: 0.0 }
+    Segment {
+        start_s,
+        end_s,
+        up: false,
+        cpu: 0.0,
+    }
 }
 
 #[test]
 fn the_calibrated_model_is_like_the_papers_traces() {
     let table = calibration(&Model::named("default").expect("a model"), 1, 40);
-    // Against the paper, or where it says nothing or what cannot be (the optimum of 6 minutes), against the reference.
+    // Against the paper, or where it says nothing or what cannot be (the optimum of 6 minutes),
+    // against the reference.
     for (name, expected, tolerance) in [
         ("failure_5min_percent", 6.33, 2.0),
         ("failure_15min_percent", 11.6, 1.5),
@@ -31,14 +42,20 @@ fn the_calibrated_model_is_like_the_papers_traces() {
         ("optimal_100x5min_min", 9.8, 0.6),
     ] {
         let ours = table.ours(name).expect(name);
-        assert!((ours - expected).abs() <= tolerance, "{name}: {ours} against {expected}");
+        assert!(
+            (ours - expected).abs() <= tolerance,
+            "{name}: {ours} against {expected}"
+        );
     }
 }
 
 #[test]
 fn the_other_models_are_what_their_names_say() {
-    let ours =
-        |model: &str, name: &str| calibration(&Model::named(model).expect("a model"), 2, 15).ours(name).expect("told");
+    let ours = |model: &str, name: &str| {
+        calibration(&Model::named(model).expect("a model"), 2, 15)
+            .ours(name)
+            .expect("told")
+    };
     for (model, name, expected, tolerance) in [
         ("memoryless", "failure_35min_percent", 41.0, 2.5),
         ("heavy-failure", "failure_35min_percent", 48.0, 3.0),
@@ -46,22 +63,40 @@ fn the_other_models_are_what_their_names_say() {
         ("quiet", "suspended_percent", 3.0, 1.0),
     ] {
         let ours = ours(model, name);
-        assert!((ours - expected).abs() <= tolerance, "{model}, {name}: {ours} against {expected}");
+        assert!(
+            (ours - expected).abs() <= tolerance,
+            "{model}, {name}: {ours} against {expected}"
+        );
     }
 }
 
 #[test]
 fn a_small_trace_is_described_by_hand() {
-    let first = vec![up(0.0, 3_000.0, 1.0), up(3_000.0, 4_000.0, 0.0), down(4_000.0, 6_000.0)];
-    let found = stats(&Trace::from_parts(vec![1_500.0, 1_500.0], vec![first, vec![up(0.0, 6_000.0, 1.0)]]));
+    let first = vec![
+        up(0.0, 3_000.0, 1.0),
+        up(3_000.0, 4_000.0, 0.0),
+        down(4_000.0, 6_000.0),
+    ];
+    let found = stats(&Trace::from_parts(
+        vec![1_500.0, 1_500.0],
+        vec![first, vec![up(0.0, 6_000.0, 1.0)]],
+    ));
     assert_eq!((found.hosts, found.segments), (2, 4));
     assert_eq!(
-        (found.availability.count, found.availability.mean_s, found.availability.median_s),
+        (
+            found.availability.count,
+            found.availability.mean_s,
+            found.availability.median_s
+        ),
         (2, 5_000.0, 5_000.0)
     );
-    assert_eq!((found.unavailability.count, found.unavailability.mean_s), (1, 2_000.0));
+    assert_eq!(
+        (found.unavailability.count, found.unavailability.mean_s),
+        (1, 2_000.0)
+    );
     assert_eq!(found.unavailability.weibull, None, "one length has no law");
-    // Of five minutes: the first host's starts from 2,700 s on fail, five of fifty; the second's last five are cut off.
+    // Of five minutes: the first host's starts from 2,700 s on fail, five of fifty; the second's
+    // last five are cut off.
     let share = found.failure_by_task_s[&300].expect("told");
     assert!((share - 5.0 / (50.0 + 95.0)).abs() < 1e-9, "{share}");
     // Twice the power in ten steps of twenty.
@@ -71,11 +106,28 @@ fn a_small_trace_is_described_by_hand() {
 
 #[test]
 fn the_longest_interval_of_an_idle_trace_is_the_trace() {
-    let found = stats(&Trace::from_parts(vec![1_000.0], vec![vec![down(0.0, 500.0)]]));
-    assert_eq!((found.availability.count, found.availability.mean_s, found.power_cv), (0, 0.0, Some(0.0)));
+    let found = stats(&Trace::from_parts(
+        vec![1_000.0],
+        vec![vec![down(0.0, 500.0)]],
+    ));
+    assert_eq!(
+        (
+            found.availability.count,
+            found.availability.mean_s,
+            found.power_cv
+        ),
+        (0, 0.0, Some(0.0))
+    );
     assert!(found.failure_by_task_s.values().all(Option::is_none));
-    let short = stats(&Trace::from_parts(vec![1_000.0], vec![vec![up(0.0, 250.0, 1.0)]]));
-    assert_eq!((short.power_mean, short.power_cv), (None, None), "not five minutes long");
+    let short = stats(&Trace::from_parts(
+        vec![1_000.0],
+        vec![vec![up(0.0, 250.0, 1.0)]],
+    ));
+    assert_eq!(
+        (short.power_mean, short.power_cv),
+        (None, None),
+        "not five minutes long"
+    );
 }
 
 /// The middle of each of `n` equal shares of a law.

@@ -1,19 +1,29 @@
-//! Attempts that stand still in the simulated world: ranks that wait for each other, and what makes room for what somebody waits
-//! for. What is not here: whether that is wise.
+//! Attempts that stand still in the simulated world: ranks that wait for each other, and what makes
+//! room for what somebody waits for. What is not here: whether that is wise.
 
 use common::{IdSet, Ranks};
 use scheduler::Effect;
 use serde_json::json;
 use simulator::replay;
 use simulator::scenario::{answer, read};
-use simulator::world::{Ask, AttemptStory, Fate, Job, Outcome, Run, Simulator, Standstill, What, World};
+use simulator::world::{
+    Ask, AttemptStory, Fate, Job, Outcome, Run, Simulator, Standstill, What, World,
+};
 
 use crate::grid::{Piece, always, trace};
 
 const CLOSE_S: f64 = 1e-4;
 
 fn run(world: &World, run: &Run<'_>) -> Outcome {
-    Simulator::default().run(world, &Run { story: true, ..run.clone() }).expect("the jobs are taken")
+    Simulator::default()
+        .run(
+            world,
+            &Run {
+                story: true,
+                ..run.clone()
+            },
+        )
+        .expect("the jobs are taken")
 }
 
 #[track_caller]
@@ -22,16 +32,30 @@ fn close(found: f64, want: f64) {
 }
 
 fn hosts(pieces: &[&[Piece]]) -> World {
-    World::new(&trace(&pieces.iter().map(|pieces| (1_500.0, *pieces)).collect::<Vec<_>>()))
+    World::new(&trace(
+        &pieces
+            .iter()
+            .map(|pieces| (1_500.0, *pieces))
+            .collect::<Vec<_>>(),
+    ))
 }
 
 fn request<'a>(at_s: f64, job: u32, tasks: impl IntoIterator<Item = u32>) -> Ask<'a> {
-    Ask { at_s, what: What::Request(job, Some(tasks.into_iter().collect())) }
+    Ask {
+        at_s,
+        what: What::Request(job, Some(tasks.into_iter().collect())),
+    }
 }
 
-/// Two disclosed tasks of five minutes, of which the second one is requested while the first one runs.
+/// Two disclosed tasks of five minutes, of which the second one is requested while the first one
+/// runs.
 fn overtaken<'a>(asks: &'a [Ask<'a>], frozen: u32) -> Run<'a> {
-    Run { disclosed: true, asks, frozen, ..Run::new(0.0, 2, 300.0, "FCFSxFCFS") }
+    Run {
+        disclosed: true,
+        asks,
+        frozen,
+        ..Run::new(0.0, 2, 300.0, "FCFSxFCFS")
+    }
 }
 
 #[test]
@@ -39,12 +63,20 @@ fn what_made_room_goes_on_where_it_was_and_loses_nothing() {
     let world = hosts(&[&always()]);
     let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 1));
-    // 100 s of the first are done when it is frozen; the second takes 40 + 300 s, the rest of the first 200 s.
+    // 100 s of the first are done when it is frozen; the second takes 40 + 300 s, the rest of the
+    // first 200 s.
     close(outcome.completions_s[0], 480.0);
     close(outcome.makespan_s.expect("done"), 680.0);
     close(outcome.cpu_s, 600.0);
     assert_eq!((outcome.launches, outcome.wasted_cpu_s), (2, 0.0));
-    let still = Standstill { job: 1, task: 1, number: 1, host: 0, from_s: 140.0, to_s: 480.0 };
+    let still = Standstill {
+        job: 1,
+        task: 1,
+        number: 1,
+        host: 0,
+        from_s: 140.0,
+        to_s: 480.0,
+    };
     assert_eq!(outcome.still, [still]);
 }
 
@@ -63,24 +95,49 @@ fn a_host_that_holds_nothing_frozen_does_it_again() {
 #[test]
 fn one_request_ends_one_attempt_however_late_its_host_hears_of_it() {
     let world = hosts(&[&always(), &always(), &always(), &always()]);
-    let asks = [request(130.0, 1, [6]), request(140.0, 1, [6]), request(150.0, 1, [6])];
-    let outcome = run(&world, &Run { tasks: 6, ..overtaken(&asks, 0) });
-    let fates = outcome.story.iter().filter(|attempt| attempt.fate == Fate::Stopped);
+    let asks = [
+        request(130.0, 1, [6]),
+        request(140.0, 1, [6]),
+        request(150.0, 1, [6]),
+    ];
+    let outcome = run(
+        &world,
+        &Run {
+            tasks: 6,
+            ..overtaken(&asks, 0)
+        },
+    );
+    let fates = outcome
+        .story
+        .iter()
+        .filter(|attempt| attempt.fate == Fate::Stopped);
     assert_eq!(fates.count(), 1, "{:?}", outcome.story);
-    let sixth = outcome.story.iter().find(|attempt| attempt.task == 6).expect("it ran");
+    let sixth = outcome
+        .story
+        .iter()
+        .find(|attempt| attempt.task == 6)
+        .expect("it ran");
     close(sixth.began_s, 180.0);
 }
 
 #[test]
 fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
-    let owner: &[Piece] = &[(0.0, 450.0, 1.0), (450.0, 600.0, 0.0), (600.0, 10_000.0, 1.0)];
+    let owner: &[Piece] = &[
+        (0.0, 450.0, 1.0),
+        (450.0, 600.0, 0.0),
+        (600.0, 10_000.0, 1.0),
+    ];
     let world = hosts(&[owner]);
     let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 1));
     close(outcome.completions_s[0], 630.0);
     // That the owner has left is heard with the heartbeat at 660 s.
     close(outcome.makespan_s.expect("done"), 860.0);
-    let fails: &[Piece] = &[(0.0, 400.0, 1.0), (400.0, 500.0, -1.0), (500.0, 10_000.0, 1.0)];
+    let fails: &[Piece] = &[
+        (0.0, 400.0, 1.0),
+        (400.0, 500.0, -1.0),
+        (500.0, 10_000.0, 1.0),
+    ];
     let outcome = run(&hosts(&[fails]), &overtaken(&asks, 1));
     // Both are lost with it, and begin anew: the requested one first.
     close(outcome.completions_s[0], 840.0);
@@ -91,13 +148,20 @@ fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
 
 #[test]
 fn what_stands_still_and_is_needed_no_more_ends_so() {
-    let drop = Ask { at_s: 200.0, what: What::Drop(1) };
+    let drop = Ask {
+        at_s: 200.0,
+        what: What::Drop(1),
+    };
     let world = hosts(&[&always()]);
     let asks = [request(140.0, 1, [2]), drop];
     let outcome = run(&world, &overtaken(&asks, 1));
     close(outcome.settled_s[0].expect("settled"), 480.0);
     assert_eq!(outcome.completions_s.len(), 1);
-    let first = outcome.story.iter().find(|attempt| attempt.task == 1).expect("it ran");
+    let first = outcome
+        .story
+        .iter()
+        .find(|attempt| attempt.task == 1)
+        .expect("it ran");
     assert_eq!(first.fate, Fate::Stopped);
     close(first.ended_s, 240.0);
 }
@@ -106,7 +170,9 @@ fn what_stands_still_and_is_needed_no_more_ends_so() {
 fn draws(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     move |bound| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % bound
     }
 }
@@ -127,11 +193,24 @@ fn restless(seed: u64, count: usize) -> World {
         pieces
     };
     let courses: Vec<Vec<Piece>> = (0..count).map(|_| course(&mut draw)).collect();
-    World::new(&trace(&courses.iter().map(|pieces| (1_500.0, &pieces[..])).collect::<Vec<_>>()))
+    World::new(&trace(
+        &courses
+            .iter()
+            .map(|pieces| (1_500.0, &pieces[..]))
+            .collect::<Vec<_>>(),
+    ))
 }
 
 fn plain(tasks: u32, work_s: f64, policy: &'static str) -> Job<'static> {
-    Job { tasks, work_s, policy, checkpoint: false, disclosed: false, ranks: None, user: "another" }
+    Job {
+        tasks,
+        work_s,
+        policy,
+        checkpoint: false,
+        disclosed: false,
+        ranks: None,
+        user: "another",
+    }
 }
 
 /// Disclosed jobs, requests, needed jobs and jobs of ranks, at times of this seed.
@@ -145,34 +224,62 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
         let what = match draw(4) {
             0 => {
                 jobs.push((number, 10));
-                Job { disclosed: true, checkpoint: draw(2) == 0, ..plain(10, 200.0, "FCFSxNEED") }
+                Job {
+                    disclosed: true,
+                    checkpoint: draw(2) == 0,
+                    ..plain(10, 200.0, "FCFSxNEED")
+                }
             }
             1 => {
                 let least = 1 + draw(3) as u32;
                 let ranks = Ranks::new(least, Some(least + draw(2) as u32));
-                Job { ranks: Some(ranks), ..plain(0, 900.0, "AVG") }
+                Job {
+                    ranks: Some(ranks),
+                    ..plain(0, 900.0, "AVG")
+                }
             }
             _ => plain(1 + draw(3) as u32, 150.0, "FCFS"),
         };
-        asks.push(Ask { at_s, what: What::Submit(what) });
+        asks.push(Ask {
+            at_s,
+            what: What::Submit(what),
+        });
         for _ in 0..2 {
             at_s += draw(400) as f64;
             let (job, tasks) = jobs[draw(jobs.len() as u64) as usize];
             asks.push(request(at_s, job, [1 + draw(tasks) as u32]));
         }
     }
-    asks.push(Ask { at_s: at_s + 500.0, what: What::Drop(1) });
+    asks.push(Ask {
+        at_s: at_s + 500.0,
+        what: What::Drop(1),
+    });
     asks
 }
 
 fn busy<'a>(asks: &'a [Ask<'a>], frozen: u32, slots: u32) -> Run<'a> {
-    Run { disclosed: true, asks, frozen, slots, ..Run::new(0.0, 20, 400.0, "FCFSxFCFS") }
+    Run {
+        disclosed: true,
+        asks,
+        frozen,
+        slots,
+        ..Run::new(0.0, 20, 400.0, "FCFSxFCFS")
+    }
 }
 
 /// How many of these intervals overlap at most.
 fn overlap(intervals: &[(f64, f64)]) -> usize {
-    let at = |s: f64| intervals.iter().filter(|(from, to)| *from <= s + CLOSE_S && s + CLOSE_S < *to).count();
-    intervals.iter().map(|(from, _)| at(*from)).max().unwrap_or(0)
+    let at = |s: f64| {
+        intervals
+            .iter()
+            .filter(|(from, to)| *from <= s + CLOSE_S && s + CLOSE_S < *to)
+            .count()
+    };
+    intervals
+        .iter()
+        .map(|(from, _)| at(*from))
+        .max()
+        .unwrap_or(0)
 }
 
 /// The times in which an attempt was in a slot.
@@ -180,7 +287,10 @@ fn in_slot(attempt: &AttemptStory, still: &[Standstill]) -> Vec<(f64, f64)> {
     let of = (attempt.job, attempt.task, attempt.number);
     let mut from = attempt.began_s;
     let mut spans = Vec::new();
-    for pause in still.iter().filter(|pause| (pause.job, pause.task, pause.number) == of) {
+    for pause in still
+        .iter()
+        .filter(|pause| (pause.job, pause.task, pause.number) == of)
+    {
         spans.push((from, pause.from_s));
         from = pause.to_s;
     }
@@ -196,15 +306,27 @@ fn no_slot_runs_two_at_once_and_what_is_frozen_counts_in_no_slot() {
         let places = 1 + (seed % 3) as u32;
         let asks = wishes(seed);
         let outcome = run(&restless(seed, 5), &busy(&asks, places, slots));
-        assert!(outcome.settled_s.iter().all(Option::is_some), "seed {seed}: {:?}", outcome.settled_s);
+        assert!(
+            outcome.settled_s.iter().all(Option::is_some),
+            "seed {seed}: {:?}",
+            outcome.settled_s
+        );
         frozen += outcome.still.len();
         for host in 0..5 {
             let here = outcome.story.iter().filter(|attempt| attempt.host == host);
-            let spans: Vec<_> = here.flat_map(|attempt| in_slot(attempt, &outcome.still)).collect();
-            assert!(overlap(&spans) <= slots as usize, "seed {seed}: host {host} runs {spans:?}");
+            let spans: Vec<_> = here
+                .flat_map(|attempt| in_slot(attempt, &outcome.still))
+                .collect();
+            assert!(
+                overlap(&spans) <= slots as usize,
+                "seed {seed}: host {host} runs {spans:?}"
+            );
             let still = outcome.still.iter().filter(|pause| pause.host == host);
             let still: Vec<_> = still.map(|pause| (pause.from_s, pause.to_s)).collect();
-            assert!(overlap(&still) <= places as usize, "seed {seed}: host {host} holds {still:?}");
+            assert!(
+                overlap(&still) <= places as usize,
+                "seed {seed}: host {host} holds {still:?}"
+            );
         }
     }
     assert!(frozen > 100, "only {frozen} were frozen");
@@ -225,11 +347,26 @@ fn a_run_with_standstills_and_ranks_is_the_same_again_and_replays() {
     for seed in 0..8 {
         let world = restless(seed, 5);
         let asks = wishes(seed);
-        let asked = Run { story: true, ..busy(&asks, 1, 1) };
+        let asked = Run {
+            story: true,
+            ..busy(&asks, 1, 1)
+        };
         let mut simulator = Simulator::default();
         let (outcome, record) = simulator.record(&world, &asked).expect("taken");
-        assert_eq!(outcome, simulator.run(&world, &asked).expect("taken"), "seed {seed}");
-        let untold = simulator.run(&world, &Run { story: false, ..asked.clone() }).expect("taken");
+        assert_eq!(
+            outcome,
+            simulator.run(&world, &asked).expect("taken"),
+            "seed {seed}"
+        );
+        let untold = simulator
+            .run(
+                &world,
+                &Run {
+                    story: false,
+                    ..asked.clone()
+                },
+            )
+            .expect("taken");
         assert_eq!(outcome.completions_s, untold.completions_s, "seed {seed}");
         let effects: Vec<Effect> = replay(&record).into_iter().flatten().collect();
         let kinds = kinds(&effects);
@@ -246,7 +383,10 @@ fn ranks(least: u32, most: u32) -> Option<Ranks> {
 
 /// Three ranks that share a quarter of an hour.
 fn three<'a>() -> Run<'a> {
-    Run { ranks: ranks(3, 3), ..Run::new(0.0, 0, 900.0, "AVG") }
+    Run {
+        ranks: ranks(3, 3),
+        ..Run::new(0.0, 0, 900.0, "AVG")
+    }
 }
 
 #[test]
@@ -254,14 +394,58 @@ fn ranks_begin_together_and_share_the_work() {
     let world = hosts(&[&always(), &always(), &always()]);
     let outcome = run(&world, &three());
     close(outcome.makespan_s.expect("done"), 340.0);
-    assert!(outcome.story.iter().all(|rank| rank.computed_s == Some(40.0)), "{:?}", outcome.story);
-    assert_eq!(outcome.story.iter().map(|rank| rank.task).collect::<Vec<_>>(), [0, 1, 2]);
-    // Where hosts help each other less, all of them take longer: 900 s of a parallelism of 2 take 450.
-    let limited = Ranks { parallelism: Some(2.0), ..Ranks::new(3, Some(3)) };
-    close(run(&world, &Run { ranks: Some(limited), ..three() }).makespan_s.expect("done"), 490.0);
+    assert!(
+        outcome
+            .story
+            .iter()
+            .all(|rank| rank.computed_s == Some(40.0)),
+        "{:?}",
+        outcome.story
+    );
+    assert_eq!(
+        outcome
+            .story
+            .iter()
+            .map(|rank| rank.task)
+            .collect::<Vec<_>>(),
+        [0, 1, 2]
+    );
+    // Where hosts help each other less, all of them take longer: 900 s of a parallelism of 2 take
+    // 450.
+    let limited = Ranks {
+        parallelism: Some(2.0),
+        ..Ranks::new(3, Some(3))
+    };
+    close(
+        run(
+            &world,
+            &Run {
+                ranks: Some(limited),
+                ..three()
+            },
+        )
+        .makespan_s
+        .expect("done"),
+        490.0,
+    );
     let fewer = hosts(&[&always(), &always()]);
-    assert_eq!(run(&fewer, &three()).makespan_s, None, "two hosts are not three");
-    close(run(&fewer, &Run { ranks: ranks(1, 3), ..three() }).makespan_s.expect("done"), 490.0);
+    assert_eq!(
+        run(&fewer, &three()).makespan_s,
+        None,
+        "two hosts are not three"
+    );
+    close(
+        run(
+            &fewer,
+            &Run {
+                ranks: ranks(1, 3),
+                ..three()
+            },
+        )
+        .makespan_s
+        .expect("done"),
+        490.0,
+    );
 }
 
 #[test]
@@ -269,42 +453,97 @@ fn no_rank_begins_before_the_last_one_is_ready() {
     let late: &[Piece] = &[(0.0, 500.0, -1.0), (500.0, 10_000.0, 1.0)];
     let world = hosts(&[&always(), late, &always()]);
     let outcome = run(&world, &three());
-    assert!(outcome.story.iter().all(|rank| rank.computed_s == Some(540.0)), "{:?}", outcome.story);
+    assert!(
+        outcome
+            .story
+            .iter()
+            .all(|rank| rank.computed_s == Some(540.0)),
+        "{:?}",
+        outcome.story
+    );
     close(outcome.makespan_s.expect("done"), 840.0);
-    // An owner comes while files are put in place: that rank goes to another host, and the others wait for it.
-    let owner: &[Piece] = &[(0.0, 20.0, 1.0), (20.0, 5_000.0, 0.0), (5_000.0, 10_000.0, 1.0)];
+    // An owner comes while files are put in place: that rank goes to another host, and the others
+    // wait for it.
+    let owner: &[Piece] = &[
+        (0.0, 20.0, 1.0),
+        (20.0, 5_000.0, 0.0),
+        (5_000.0, 10_000.0, 1.0),
+    ];
     let world = hosts(&[owner, &always(), &always(), &always()]);
     let outcome = run(&world, &three());
-    let fates: Vec<_> = outcome.story.iter().map(|rank| (rank.host, rank.fate, rank.computed_s)).collect();
+    let fates: Vec<_> = outcome
+        .story
+        .iter()
+        .map(|rank| (rank.host, rank.fate, rank.computed_s))
+        .collect();
     let done = |host| (host, Fate::Delivered, Some(60.0));
-    assert_eq!(fates, [(0, Fate::Returned, None), done(1), done(2), done(3)]);
+    assert_eq!(
+        fates,
+        [(0, Fate::Returned, None), done(1), done(2), done(3)]
+    );
 }
 
 #[test]
 fn hosts_of_ranks_are_held_until_the_last_one_is_done() {
     let half: &[Piece] = &[(0.0, 10_000.0, 0.5)];
     let world = hosts(&[&always(), half, &always()]);
-    let asks = [Ask { at_s: 1.0, what: What::Submit(plain(3, 100.0, "FCFS")) }];
-    let outcome = run(&world, &Run { asks: &asks, ..three() });
+    let asks = [Ask {
+        at_s: 1.0,
+        what: What::Submit(plain(3, 100.0, "FCFS")),
+    }];
+    let outcome = run(
+        &world,
+        &Run {
+            asks: &asks,
+            ..three()
+        },
+    );
     close(outcome.settled_s[0].expect("done"), 640.0);
-    let others: Vec<f64> = outcome.story.iter().filter(|of| of.job == 2).map(|of| of.began_s).collect();
-    assert_eq!(others, [640.0; 3], "two ranks were done at 340 s, and their hosts were still held");
+    let others: Vec<f64> = outcome
+        .story
+        .iter()
+        .filter(|of| of.job == 2)
+        .map(|of| of.began_s)
+        .collect();
+    assert_eq!(
+        others, [640.0; 3],
+        "two ranks were done at 340 s, and their hosts were still held"
+    );
 }
 
 #[test]
 fn ranks_get_the_hosts_of_what_nobody_waits_for_at_once_where_that_can_stand_still() {
     let world = hosts(&[&always(), &always(), &always(), &always()]);
-    let ranks = Job { ranks: ranks(3, 3), ..plain(0, 900.0, "AVG") };
-    let asks = [Ask { at_s: 130.0, what: What::Submit(ranks) }];
-    let disclosed = |frozen| Run { disclosed: true, asks: &asks, frozen, ..Run::new(0.0, 4, 1_000.0, "FCFSxFCFS") };
+    let ranks = Job {
+        ranks: ranks(3, 3),
+        ..plain(0, 900.0, "AVG")
+    };
+    let asks = [Ask {
+        at_s: 130.0,
+        what: What::Submit(ranks),
+    }];
+    let disclosed = |frozen| Run {
+        disclosed: true,
+        asks: &asks,
+        frozen,
+        ..Run::new(0.0, 4, 1_000.0, "FCFSxFCFS")
+    };
     let outcome = run(&world, &disclosed(1));
     close(outcome.settled_s[1].expect("done"), 130.0 + 340.0);
-    assert_eq!((outcome.still.len(), outcome.launches, outcome.wasted_cpu_s), (3, 7, 0.0));
+    assert_eq!(
+        (outcome.still.len(), outcome.launches, outcome.wasted_cpu_s),
+        (3, 7, 0.0)
+    );
     close(outcome.settled_s[0].expect("done"), 1_040.0 + 340.0);
-    // Where nothing can be held their hosts hear at 180 s that they are to end what they do, and no fourth one has to.
+    // Where nothing can be held their hosts hear at 180 s that they are to end what they do, and no
+    // fourth one has to.
     let outcome = run(&world, &disclosed(0));
     close(outcome.settled_s[1].expect("done"), 180.0 + 340.0);
-    let stopped = outcome.story.iter().filter(|attempt| attempt.fate == Fate::Stopped).count();
+    let stopped = outcome
+        .story
+        .iter()
+        .filter(|attempt| attempt.fate == Fate::Stopped)
+        .count();
     assert_eq!((stopped, outcome.launches), (3, 10));
 }
 
@@ -313,17 +552,28 @@ fn a_lost_rank_starts_elsewhere_and_disturbs_no_other() {
     let fails: &[Piece] = &[(0.0, 100.5, 1.0), (100.5, 10_000.0, -1.0)];
     let world = hosts(&[fails, &always(), &always(), &always()]);
     let outcome = run(&world, &three());
-    let fates: Vec<_> = outcome.story.iter().map(|rank| (rank.task, rank.host, rank.fate, rank.computed_s)).collect();
+    let fates: Vec<_> = outcome
+        .story
+        .iter()
+        .map(|rank| (rank.task, rank.host, rank.fate, rank.computed_s))
+        .collect();
     let done = |task, host, from| (task, host, Fate::Delivered, Some(from));
     let lost = (0, 0, Fate::Lost, Some(40.0));
-    assert_eq!(fates, [lost, done(1, 1, 40.0), done(2, 2, 40.0), done(0, 3, 160.0)]);
+    assert_eq!(
+        fates,
+        [lost, done(1, 1, 40.0), done(2, 2, 40.0), done(0, 3, 160.0)]
+    );
     close(outcome.completions_s[1], 340.0);
     close(outcome.makespan_s.expect("done"), 460.0);
 }
 
 #[test]
 fn an_owner_who_wants_one_host_back_holds_up_one_rank() {
-    let owner: &[Piece] = &[(0.0, 100.0, 1.0), (100.0, 250.0, 0.0), (250.0, 10_000.0, 1.0)];
+    let owner: &[Piece] = &[
+        (0.0, 100.0, 1.0),
+        (100.0, 250.0, 0.0),
+        (250.0, 10_000.0, 1.0),
+    ];
     let outcome = run(&hosts(&[owner, &always(), &always(), &always()]), &three());
     assert_eq!(outcome.launches, 3, "it goes on where it was");
     let ends: Vec<f64> = outcome.completions_s.clone();
@@ -342,7 +592,11 @@ fn in_restless_worlds_all_ranks_of_a_first_start_begin_at_one_time() {
                 What::Submit(job) => Some(*job),
                 _ => None,
             });
-            if job == 1 || jobs.nth(job as usize - 2).is_none_or(|job| job.ranks.is_none()) {
+            if job == 1
+                || jobs
+                    .nth(job as usize - 2)
+                    .is_none_or(|job| job.ranks.is_none())
+            {
                 continue;
             }
             let own: Vec<&AttemptStory> = outcome.story.iter().filter(|of| of.job == job).collect();
@@ -351,11 +605,22 @@ fn in_restless_worlds_all_ranks_of_a_first_start_begin_at_one_time() {
             let tasks: IdSet = own.iter().map(|rank| rank.task).collect();
             for task in tasks.iter() {
                 // Whoever had not begun then was lost or given back before.
-                let there =
-                    own.iter().filter(|rank| rank.task == task && rank.began_s <= first && first < rank.ended_s);
-                assert!(there.clone().count() <= 1, "seed {seed}: rank {job}.{task} lives twice");
-                assert!(there.clone().all(|rank| rank.computed_s == Some(first)), "seed {seed}: job {job}: {own:?}");
-                assert_eq!(there.count(), 1, "seed {seed}: job {job} began without rank {task}: {own:?}");
+                let there = own.iter().filter(|rank| {
+                    rank.task == task && rank.began_s <= first && first < rank.ended_s
+                });
+                assert!(
+                    there.clone().count() <= 1,
+                    "seed {seed}: rank {job}.{task} lives twice"
+                );
+                assert!(
+                    there.clone().all(|rank| rank.computed_s == Some(first)),
+                    "seed {seed}: job {job}: {own:?}"
+                );
+                assert_eq!(
+                    there.count(),
+                    1,
+                    "seed {seed}: job {job} began without rank {task}: {own:?}"
+                );
             }
             together += usize::from(tasks.len() > 1);
         }
@@ -383,11 +648,26 @@ fn a_scenario_on_a_grid_tells_who_begins_stands_still_and_is_lost() {
     ] {
         assert!(trace.contains(&moment), "{moment}: {trace:?}");
     }
-    assert!(found["settled"].as_array().expect("a list").iter().all(serde_json::Value::is_number), "{found}");
+    assert!(
+        found["settled"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(serde_json::Value::is_number),
+        "{found}"
+    );
     for (field, value, why) in [
         ("jobs", json!([]), "there must be jobs"),
-        ("jobs", json!([{ "policy": "FCFS", "width": [1, 2], "work": 5 }]), "do not go together"),
-        ("jobs", json!([{ "policy": "AVG", "width": [3, 2], "work": 5 }]), "not 3 to 2"),
+        (
+            "jobs",
+            json!([{ "policy": "FCFS", "width": [1, 2], "work": 5 }]),
+            "do not go together",
+        ),
+        (
+            "jobs",
+            json!([{ "policy": "AVG", "width": [3, 2], "work": 5 }]),
+            "not 3 to 2",
+        ),
         ("owners", json!([[5, 0, 1]]), "no host between 1 and 4"),
         ("requests", json!([[1, 9, 1]]), "there is no job 9"),
         ("slots", json!(0), "a host has 1 to"),
@@ -396,6 +676,9 @@ fn a_scenario_on_a_grid_tells_who_begins_stands_still_and_is_lost() {
         let mut bad = entry.clone();
         bad[field] = value;
         let error = read(&bad.to_string()).expect_err(why).to_string();
-        assert!(error.contains(why) && error.contains("entry 1 of `grids`"), "{error}");
+        assert!(
+            error.contains(why) && error.contains("entry 1 of `grids`"),
+            "{error}"
+        );
     }
 }

@@ -37,16 +37,37 @@ const SOUND: &str = "a,0,10,1,0.5\nb,0,10,0,0\na,10,20,0,0\n";
 fn refusal(hosts: &str, availability: &str) -> (String, usize, String) {
     let error = in_a_directory(hosts, availability).expect_err("refused");
     let message = error.to_string();
-    let TraceError::Flawed { file, line, .. } = error else { panic!("{message}") };
-    (file.file_name().expect("a file").to_string_lossy().into_owned(), line, message)
+    let TraceError::Flawed { file, line, .. } = error else {
+        panic!("{message}")
+    };
+    (
+        file.file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned(),
+        line,
+        message,
+    )
 }
 
 #[test]
 fn the_hosts_of_a_directory_keep_their_order_and_their_segments() {
     let trace = in_a_directory(HOSTS, &format!("{HEADER}{SOUND}")).expect("sound");
-    let names: Vec<_> = trace.hosts.iter().map(|host| (host.name.as_str(), host.clock_mhz)).collect();
+    let names: Vec<_> = trace
+        .hosts
+        .iter()
+        .map(|host| (host.name.as_str(), host.clock_mhz))
+        .collect();
     assert_eq!(names, [("a", 1_500.0), ("b", 600.5)]);
-    assert_eq!(trace.hosts[0].segments[1], Segment { start_s: 10.0, end_s: 20.0, up: false, cpu: 0.0 });
+    assert_eq!(
+        trace.hosts[0].segments[1],
+        Segment {
+            start_s: 10.0,
+            end_s: 20.0,
+            up: false,
+            cpu: 0.0
+        }
+    );
     assert_eq!(trace.end_s(), 20.0);
 }
 
@@ -54,13 +75,25 @@ fn the_hosts_of_a_directory_keep_their_order_and_their_segments() {
 fn columns_are_known_by_name_and_others_are_left_alone() {
     let swapped = "end_s,host,note,start_s,cpu_fraction,host_available\r\n10,a,x,0,0.5,1\r\n";
     let trace = in_a_directory("clock_mhz,host\n900,a\n", swapped).expect("sound");
-    assert_eq!(trace.hosts[0].segments, [Segment { start_s: 0.0, end_s: 10.0, up: true, cpu: 0.5 }]);
+    assert_eq!(
+        trace.hosts[0].segments,
+        [Segment {
+            start_s: 0.0,
+            end_s: 10.0,
+            up: true,
+            cpu: 0.5
+        }]
+    );
 }
 
 #[test]
 fn segments_that_cannot_be_are_refused_with_line_and_reason() {
     for (lines, line, reason) in [
-        ("a,0,10,1,1\na,11,20,1,1\n", 3, "a gap: nothing is said about host \"a\" from 10 s to 11 s"),
+        (
+            "a,0,10,1,1\na,11,20,1,1\n",
+            3,
+            "a gap: nothing is said about host \"a\" from 10 s to 11 s",
+        ),
         ("a,5,10,1,1\n", 2, "from 0 s to 5 s"),
         ("a,0,10,1,1\na,9,20,1,1\n", 3, "overlap"),
         ("b,0,10,1,1\na,10,20,1,1\na,0,10,1,1\n", 3, "a gap"),
@@ -73,25 +106,46 @@ fn segments_that_cannot_be_are_refused_with_line_and_reason() {
         ("a,0,10,1,NaN\n", 2, "cpu_fraction is \"NaN\""),
         ("a,0,inf,1,1\n", 2, "end_s is \"inf\""),
         ("a,zero,10,1,1\n", 2, "start_s is \"zero\""),
-        ("a,0,10,1,1\n\nc,0,10,1,1\n", 4, "host \"c\" is not in hosts.csv"),
+        (
+            "a,0,10,1,1\n\nc,0,10,1,1\n",
+            4,
+            "host \"c\" is not in hosts.csv",
+        ),
         ("a,0,10,1\n", 2, "4 fields where the header names 5"),
         ("a,0,10,1,1,9\n", 2, "6 fields"),
         ("\"a\",0,10,1,1\n", 2, "quotation marks"),
     ] {
         let (file, found, message) = refusal(HOSTS, &format!("{HEADER}{lines}"));
-        assert_eq!((file.as_str(), found), ("availability.csv", line), "{message}");
+        assert_eq!(
+            (file.as_str(), found),
+            ("availability.csv", line),
+            "{message}"
+        );
         assert!(message.contains(reason), "{message} should say {reason}");
     }
     let (_, line, message) = refusal(HOSTS, "host,start_s,end_s,cpu_fraction\na,0,1,1\n");
-    assert!(line == 1 && message.contains("no column `host_available`"), "{message}");
-    let (_, line, message) = refusal(HOSTS, "host,start_s,end_s,host_available,cpu_fraction,host\n");
-    assert!(line == 1 && message.contains("`host` is named twice"), "{message}");
+    assert!(
+        line == 1 && message.contains("no column `host_available`"),
+        "{message}"
+    );
+    let (_, line, message) = refusal(
+        HOSTS,
+        "host,start_s,end_s,host_available,cpu_fraction,host\n",
+    );
+    assert!(
+        line == 1 && message.contains("`host` is named twice"),
+        "{message}"
+    );
 }
 
 #[test]
 fn hosts_that_cannot_be_are_refused_with_line_and_reason() {
     for (hosts, line, reason) in [
-        ("host,clock_mhz\na,1500\na,900\n", 3, "a second time; line 2 has it already"),
+        (
+            "host,clock_mhz\na,1500\na,900\n",
+            3,
+            "a second time; line 2 has it already",
+        ),
         ("host,clock_mhz\na,0\n", 2, "greater than zero"),
         ("host,clock_mhz\na,-3\n", 2, "greater than zero"),
         ("host,clock_mhz\na,inf\n", 2, "clock_mhz is \"inf\""),
@@ -99,7 +153,11 @@ fn hosts_that_cannot_be_are_refused_with_line_and_reason() {
         ("host,clock_mhz\n", 1, "no hosts"),
         ("host,speed\na,1\n", 1, "no column `clock_mhz`"),
         ("", 1, "no column `host`"),
-        ("host,clock_mhz\na,1500\nb,1\nlast,700\n", 4, "host \"last\" has no line in availability.csv"),
+        (
+            "host,clock_mhz\na,1500\nb,1\nlast,700\n",
+            4,
+            "host \"last\" has no line in availability.csv",
+        ),
     ] {
         let (file, found, message) = refusal(hosts, &format!("{HEADER}{SOUND}"));
         assert_eq!((file.as_str(), found), ("hosts.csv", line), "{message}");
@@ -110,7 +168,9 @@ fn hosts_that_cannot_be_are_refused_with_line_and_reason() {
 #[test]
 fn a_missing_file_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
-    let message = Trace::read(dir.path()).expect_err("nothing there").to_string();
+    let message = Trace::read(dir.path())
+        .expect_err("nothing there")
+        .to_string();
     assert!(message.contains("hosts.csv"), "{message}");
 }
 
@@ -119,7 +179,12 @@ fn a_name_that_the_format_cannot_hold_is_not_written() {
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["", "a,b", "a\"", " a", "a\nb"] {
         let host = TracedHost::new(name, 1.0, Vec::new());
-        let error = Trace { hosts: vec![host], ..Trace::default() }.write(dir.path()).expect_err("refused");
+        let error = Trace {
+            hosts: vec![host],
+            ..Trace::default()
+        }
+        .write(dir.path())
+        .expect_err("refused");
         assert!(matches!(error, TraceError::Unwritable(_)), "{error}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("listed").count(), 0);

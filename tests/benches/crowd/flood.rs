@@ -44,7 +44,10 @@ pub(super) fn run(count: u32) {
     println!("| request | p50 calm | p50 in a flood | ratio | p95 calm | p95 in a flood |");
     println!("|---|---|---|---|---|---|");
     let mut kept = true;
-    for (what, calm, flooded) in [("submit", &calm.0, &flooded.0), ("job list", &calm.1, &flooded.1)] {
+    for (what, calm, flooded) in [
+        ("submit", &calm.0, &flooded.0),
+        ("job list", &calm.1, &flooded.1),
+    ] {
         let ratio = at(flooded, 0.5) / at(calm, 0.5);
         kept &= ratio <= 2.0;
         println!(
@@ -56,8 +59,15 @@ pub(super) fn run(count: u32) {
         );
     }
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    println!("\nThe master's memory: {:.1} MiB before, {:.1} MiB in the flood.", mib(peak.0), mib(peak.1));
-    println!("p50 within twice its calm value: {}.", if kept { "kept" } else { "not kept" });
+    println!(
+        "\nThe master's memory: {:.1} MiB before, {:.1} MiB in the flood.",
+        mib(peak.0),
+        mib(peak.1)
+    );
+    println!(
+        "p50 within twice its calm value: {}.",
+        if kept { "kept" } else { "not kept" }
+    );
 }
 
 /// Times submissions and lists, each in milliseconds, sorted.
@@ -70,9 +80,18 @@ async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
         submits.push(began.elapsed().as_secs_f64() * 1e3);
         let jobs = Selector::Ids(common::IdSet::from_range(job.0, job.0));
         let began = Instant::now();
-        client.ask(&Request::Jobs { jobs: jobs.clone(), states: Vec::new() }).await.expect("is answered");
+        client
+            .ask(&Request::Jobs {
+                jobs: jobs.clone(),
+                states: Vec::new(),
+            })
+            .await
+            .expect("is answered");
         lists.push(began.elapsed().as_secs_f64() * 1e3);
-        client.ask(&Request::Cancel { jobs, tasks: None }).await.expect("is cancelled");
+        client
+            .ask(&Request::Cancel { jobs, tasks: None })
+            .await
+            .expect("is cancelled");
         // As people do: not faster than a user may.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -92,10 +111,31 @@ async fn ask(client: Client, stream: usize) {
             0 => {
                 let request = common::RequestId(uuid::Uuid::from_u128(rand::random()));
                 let spec = common::wire::client::Submission::from(noops(1));
-                client.ask(&Request::Submit { id: request, spec, disclosed: false, dry_run: false }).await
+                client
+                    .ask(&Request::Submit {
+                        id: request,
+                        spec,
+                        disclosed: false,
+                        dry_run: false,
+                    })
+                    .await
             }
-            1 => client.ask(&Request::Jobs { jobs: Selector::All, states: Vec::new() }).await,
-            _ => client.ask(&Request::Cancel { jobs: Selector::All, tasks: None }).await,
+            1 => {
+                client
+                    .ask(&Request::Jobs {
+                        jobs: Selector::All,
+                        states: Vec::new(),
+                    })
+                    .await
+            }
+            _ => {
+                client
+                    .ask(&Request::Cancel {
+                        jobs: Selector::All,
+                        tasks: None,
+                    })
+                    .await
+            }
         };
         // Refused or not, it goes on; only without a connection it ends.
         if matches!(asked, Err(link::LinkError::Closed(_))) {

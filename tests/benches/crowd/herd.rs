@@ -1,5 +1,6 @@
-//! Many simulated workers in one process: each has an identity, a connection and a task of its own, and comes back when the
-//! connection is lost. The benchmark speaks with the process in lines of text.
+//! Many simulated workers in one process: each has an identity, a connection and a task of its own,
+//! and comes back when the connection is lost. The benchmark speaks with the process in lines of
+//! text.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::SocketAddr;
@@ -18,8 +19,8 @@ use link::{Channel, Identity, LinkError, tls};
 use quinn::crypto::rustls::QuicClientConfig;
 use tokio::sync::watch;
 
-/// So many workers share a socket. Each socket has an address of its own, as PCs do: the master lets in only so many at a time
-/// from one address.
+/// So many workers share a socket. Each socket has an address of its own, as PCs do: the master
+/// lets in only so many at a time from one address.
 const OF_A_SOCKET: usize = 250;
 /// So many join at a time: a first start is nothing that this measures.
 const JOINING: usize = 16;
@@ -38,16 +39,34 @@ impl Herd {
     pub(super) fn start(master: &str, token: &str, number: u32, workers: u32) -> Self {
         let own = std::env::current_exe().expect("this program");
         let mut command = Command::new(own);
-        command.args(["herd", master, token, &number.to_string(), &workers.to_string()]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
+        command.args([
+            "herd",
+            master,
+            token,
+            &number.to_string(),
+            &workers.to_string(),
+        ]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
         let to = child.stdin.take().expect("a pipe");
         let from = child.stdout.take().expect("a pipe");
-        Self { child, to, from: BufReader::new(from).lines() }
+        Self {
+            child,
+            to,
+            from: BufReader::new(from).lines(),
+        }
     }
 
     /// Waits until the process says this.
     pub(super) fn wait_for(&mut self, word: &str) {
-        let said = self.from.next().expect("the process lives").expect("a line");
+        let said = self
+            .from
+            .next()
+            .expect("the process lives")
+            .expect("a line");
         assert_eq!(said, word);
     }
 
@@ -75,7 +94,9 @@ struct Counts {
 
 /// The process: `MASTER TOKEN NUMBER WORKERS`.
 pub(super) fn run(args: &[String]) {
-    let [master, token, number, workers, ..] = args else { panic!("MASTER TOKEN NUMBER WORKERS") };
+    let [master, token, number, workers, ..] = args else {
+        panic!("MASTER TOKEN NUMBER WORKERS")
+    };
     let workers: u32 = workers.parse().expect("a number");
     let token: JoinToken = token.parse().expect("a token");
     let (master, own): (String, u8) = (master.clone(), number.parse().expect("a number"));
@@ -102,14 +123,18 @@ pub(super) fn run(args: &[String]) {
         for (n, identity) in identities.into_iter().enumerate() {
             if n % OF_A_SOCKET == 0 {
                 let from = [127, 1 + own, (n / OF_A_SOCKET) as u8, 1];
-                endpoint = Some(quinn::Endpoint::client(SocketAddr::from((from, 0))).expect("a socket"));
+                endpoint =
+                    Some(quinn::Endpoint::client(SocketAddr::from((from, 0))).expect("a socket"));
             }
             let endpoint = endpoint.clone().expect("a socket");
             tokio::spawn(work(endpoint, identity, counts.clone(), deliver.clone()));
         }
-        for (count, word) in
-            [(&counts.joined, "joined"), (&counts.holding, "holds"), (&counts.back, "back"), (&counts.done, "done")]
-        {
+        for (count, word) in [
+            (&counts.joined, "joined"),
+            (&counts.holding, "holds"),
+            (&counts.back, "back"),
+            (&counts.done, "done"),
+        ] {
             while count.load(Ordering::Relaxed) < workers {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
@@ -119,7 +144,8 @@ pub(super) fn run(args: &[String]) {
     });
 }
 
-/// Joins, however crowded the door is: all of these workers come from one address, which gets only so many places.
+/// Joins, however crowded the door is: all of these workers come from one address, which gets only
+/// so many places.
 async fn join(master: String, token: JoinToken, name: String) -> Identity {
     let mut backoff = link::retry::Backoff::default();
     for _ in 0..ATTEMPTS {
@@ -133,12 +159,25 @@ async fn join(master: String, token: JoinToken, name: String) -> Identity {
 }
 
 /// One worker, for ever.
-async fn work(endpoint: quinn::Endpoint, identity: Identity, counts: Arc<Counts>, deliver: watch::Receiver<bool>) {
+async fn work(
+    endpoint: quinn::Endpoint,
+    identity: Identity,
+    counts: Arc<Counts>,
+    deliver: watch::Receiver<bool>,
+) {
     let mut held: Option<AttemptId> = None;
     let mut backoff = link::retry::Backoff::default();
     let mut joined = false;
     loop {
-        if let Err(error) = session(&endpoint, &identity, &counts, &mut held, &mut joined, deliver.clone()).await
+        if let Err(error) = session(
+            &endpoint,
+            &identity,
+            &counts,
+            &mut held,
+            &mut joined,
+            deliver.clone(),
+        )
+        .await
             && !error.passing()
         {
             eprintln!("{}: {error}", identity.link.name);
@@ -161,7 +200,9 @@ async fn session(
     channel.tx.push(&Open::Control)?;
     channel.tx.send(&hello(&identity.link.name, *held)).await?;
     let welcome: ToWorker = channel.rx.expect().await?;
-    let ToWorker::Welcome { abandon, .. } = &welcome else { panic!("{welcome:?}") };
+    let ToWorker::Welcome { abandon, .. } = &welcome else {
+        panic!("{welcome:?}")
+    };
     assert!(abandon.is_empty(), "a lease was lost");
     if std::mem::replace(joined, true) {
         counts.back.fetch_add(1, Ordering::Relaxed);
@@ -195,15 +236,21 @@ async fn told(deliver: &mut watch::Receiver<bool>) {
     let _ = deliver.wait_for(|go| *go).await;
 }
 
-async fn connect(endpoint: &quinn::Endpoint, identity: &Identity) -> Result<quinn::Connection, LinkError> {
-    let crypto = QuicClientConfig::try_from(tls::client_config(identity, ALPN_WORKER)?).expect("settings for QUIC");
+async fn connect(
+    endpoint: &quinn::Endpoint,
+    identity: &Identity,
+) -> Result<quinn::Connection, LinkError> {
+    let crypto = QuicClientConfig::try_from(tls::client_config(identity, ALPN_WORKER)?)
+        .expect("settings for QUIC");
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
     let mut transport = quinn::TransportConfig::default();
     transport.keep_alive_interval(Some(std::time::Duration::from_secs(4)));
     config.transport_config(Arc::new(transport));
     let to: SocketAddr = identity.link.master.parse().expect("an address");
     let wanted = tls::wanted_name(&link::identity::key_hash(&identity.ca)?);
-    let connecting = endpoint.connect_with(config, to, &wanted).map_err(|e| LinkError::Closed(e.to_string()))?;
+    let connecting = endpoint
+        .connect_with(config, to, &wanted)
+        .map_err(|e| LinkError::Closed(e.to_string()))?;
     let patience = std::time::Duration::from_secs(5);
     let connected = tokio::time::timeout(patience, connecting).await;
     Ok(connected.map_err(|_| LinkError::Closed("no answer within five seconds".to_owned()))??)
@@ -222,10 +269,20 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
         confinement_most: Confinement::Process,
         network: false,
     };
-    let holds =
-        |attempt| Held { attempt, phase: Phase::Running, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
+    let holds = |attempt| Held {
+        attempt,
+        phase: Phase::Running,
+        ran: Span::ZERO,
+        frozen_for: Span::ZERO,
+        progress: None,
+    };
     let held = held.map(holds).into_iter().collect();
-    ToMaster::Hello { versions: Versions::ours(), facts, status: OwnerState::Away.into(), held }
+    ToMaster::Hello {
+        versions: Versions::ours(),
+        facts,
+        status: OwnerState::Away.into(),
+        held,
+    }
 }
 
 fn delivery(attempt: AttemptId) -> Delivery {
@@ -239,5 +296,8 @@ fn delivery(attempt: AttemptId) -> Delivery {
         stderr: Stream::default(),
         outputs: Vec::new(),
     };
-    Delivery { completion, ago: Span::ZERO }
+    Delivery {
+        completion,
+        ago: Span::ZERO,
+    }
 }

@@ -1,9 +1,11 @@
-//! What a crowd does to a master: `cargo bench -p tests --bench crowd` runs both parts, `-- reconnect` and `-- flood` one.
+//! What a crowd does to a master: `cargo bench -p tests --bench crowd` runs both parts, `--
+//! reconnect` and `-- flood` one.
 //!
-//! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a task of its own, come back
-//! after the master was killed and started again; how long that takes, and whether a lease was lost.
-//! `flood [--timed 300]`: how long requests of one user take in calm and while another asks as fast as it can, and the
-//! master's memory. Measures the programs in `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
+//! `reconnect [--workers 10000] [--processes 4]`: simulated workers, each with an identity and a
+//! task of its own, come back after the master was killed and started again; how long that takes,
+//! and whether a lease was lost. `flood [--timed 300]`: how long requests of one user take in calm
+//! and while another asks as fast as it can, and the master's memory. Measures the programs in
+//! `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
 
 mod flood;
 mod herd;
@@ -19,7 +21,8 @@ fn main() {
     let args: Vec<String> = std::env::args().collect();
     let number = |name: &str, usual: u32| {
         let at = args.iter().position(|arg| arg == name);
-        at.and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(usual)
+        at.and_then(|at| args.get(at + 1)?.parse().ok())
+            .unwrap_or(usual)
     };
     if args.iter().any(|arg| arg == "herd") {
         return herd::run(&args[args.iter().position(|arg| arg == "herd").unwrap_or(0) + 1..]);
@@ -47,14 +50,30 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn noops(count: u32) -> JobSpec {
-    let tasks = TaskSet { ids: IdSet::from_range(1, count), items: Vec::new() };
-    let rules = common::job::Rules { policy: "FCFS".to_owned(), ..common::job::Rules::default() };
-    JobSpec { name: "crowd".to_owned(), tasks, work: common::job::Work::Noop, rules }
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, count),
+        items: Vec::new(),
+    };
+    let rules = common::job::Rules {
+        policy: "FCFS".to_owned(),
+        ..common::job::Rules::default()
+    };
+    JobSpec {
+        name: "crowd".to_owned(),
+        tasks,
+        work: common::job::Work::Noop,
+        rules,
+    }
 }
 
 async fn submit(client: &Client, spec: &JobSpec) -> common::JobId {
     let id = RequestId(uuid::Uuid::from_u128(rand::random()));
-    let request = Request::Submit { id, spec: spec.clone().into(), disclosed: false, dry_run: false };
+    let request = Request::Submit {
+        id,
+        spec: spec.clone().into(),
+        disclosed: false,
+        dry_run: false,
+    };
     match client.ask(&request).await.expect("the job is taken").pop() {
         Some(Reply::Submitted { job: Some(job), .. }) => job,
         other => panic!("{other:?}"),
@@ -62,22 +81,40 @@ async fn submit(client: &Client, spec: &JobSpec) -> common::JobId {
 }
 
 async fn connect(grid: &Grid, who: &str) -> Client {
-    Client::connect(&Identity::load(&grid.state(who).join("client")).expect("an identity")).await.expect("lets in")
+    Client::connect(&Identity::load(&grid.state(who).join("client")).expect("an identity"))
+        .await
+        .expect("lets in")
 }
 
 fn reconnect(workers: u32, processes: u32) {
     let mut grid = grid();
-    let token = grid
-        .as_user("admin", ["--output", "quiet", "token", "create", "--role", "worker", "--uses", &workers.to_string()]);
+    let token = grid.as_user(
+        "admin",
+        [
+            "--output",
+            "quiet",
+            "token",
+            "create",
+            "--role",
+            "worker",
+            "--uses",
+            &workers.to_string(),
+        ],
+    );
     let token = token.expect_code(0).stdout.trim().to_owned();
     let each = workers.div_ceil(processes);
-    let mut herds: Vec<herd::Herd> =
-        (0..processes).map(|n| herd::Herd::start(grid.listen(), &token, n, each.min(workers - n * each))).collect();
+    let mut herds: Vec<herd::Herd> = (0..processes)
+        .map(|n| herd::Herd::start(grid.listen(), &token, n, each.min(workers - n * each)))
+        .collect();
     let began = Instant::now();
     herds.iter_mut().for_each(|herd| herd.wait_for("joined"));
-    eprintln!("{workers} workers of {processes} processes joined in {:.1} s", began.elapsed().as_secs_f64());
+    eprintln!(
+        "{workers} workers of {processes} processes joined in {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
     let runtime = runtime();
-    let job = runtime.block_on(async { submit(&connect(&grid, "user").await, &noops(workers)).await });
+    let job =
+        runtime.block_on(async { submit(&connect(&grid, "user").await, &noops(workers)).await });
     herds.iter_mut().for_each(|herd| herd.wait_for("holds"));
     let resident = tests::resident(grid.master_pid());
     grid.kill_master();
@@ -92,7 +129,9 @@ fn reconnect(workers: u32, processes: u32) {
     let view = grid.until("the job is settled", &["job", "info", &number], |job| {
         (job["state"] == "finished").then(|| job.clone())
     });
-    println!("| workers | processes | master up after | all back after | attempts | tasks | master's memory |");
+    println!(
+        "| workers | processes | master up after | all back after | attempts | tasks | master's memory |"
+    );
     println!("|---|---|---|---|---|---|---|");
     println!(
         "| {workers} | {processes} | {:.1} s | {:.1} s | {} | {} | {:.0} MiB |",
@@ -103,5 +142,8 @@ fn reconnect(workers: u32, processes: u32) {
         resident as f64 / f64::from(1 << 20),
     );
     let kept = back <= Duration::from_secs(60) && view["attempts"] == workers;
-    println!("\nAll back within 60 s, no lease lost: {}.", if kept { "kept" } else { "not kept" });
+    println!(
+        "\nAll back within 60 s, no lease lost: {}.",
+        if kept { "kept" } else { "not kept" }
+    );
 }

@@ -1,6 +1,7 @@
-//! What an idle worker costs its owner: processor time and memory of the worker and its helper process beside a master on
-//! loopback, over ten minutes: `cargo bench -p tests --bench idle`, or with `-- --minutes 1`. Prints the rows of
-//! BENCHMARKS.md. Measures the programs in `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
+//! What an idle worker costs its owner: processor time and memory of the worker and its helper
+//! process beside a master on loopback, over ten minutes: `cargo bench -p tests --bench idle`, or
+//! with `-- --minutes 1`. Prints the rows of BENCHMARKS.md. Measures the programs in
+//! `DESKGRID_BIN_DIR` where that is set, else builds and measures the release.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,10 @@ const MOST_MEMORY: u64 = 20 << 20;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let minutes = args.iter().position(|a| a == "--minutes").and_then(|at| args.get(at + 1)?.parse().ok());
+    let minutes = args
+        .iter()
+        .position(|a| a == "--minutes")
+        .and_then(|at| args.get(at + 1)?.parse().ok());
     let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(10.0));
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
         tests::build_release();
@@ -27,11 +31,16 @@ fn main() {
     std::thread::sleep(SETTLE);
     let before = below(worker);
     let began = Instant::now();
-    eprintln!("measuring for {time:?}, with {} processes on this machine", numbers().count());
+    eprintln!(
+        "measuring for {time:?}, with {} processes on this machine",
+        numbers().count()
+    );
     std::thread::sleep(time);
     let after = below(worker);
     let passed = began.elapsed().as_secs_f64();
-    println!("| process | processor time | part of a processor | resident | of that its own | threads |");
+    println!(
+        "| process | processor time | part of a processor | resident | of that its own | threads |"
+    );
     println!("|---|---|---|---|---|---|");
     let mut cpu_s = 0.0;
     let mut own = 0;
@@ -52,8 +61,17 @@ fn main() {
     }
     // All are the same program: what they share of its file is there once.
     let memory = own + shared;
-    println!("| together | {cpu_s:.2} s | {:.3} % | {} | {} | |", 100.0 * cpu_s / passed, mib(memory), mib(own));
-    println!("\nOver {passed:.0} s; promised are {:.1} % and {}.", 100.0 * MOST_CPU, mib(MOST_MEMORY));
+    println!(
+        "| together | {cpu_s:.2} s | {:.3} % | {} | {} | |",
+        100.0 * cpu_s / passed,
+        mib(memory),
+        mib(own)
+    );
+    println!(
+        "\nOver {passed:.0} s; promised are {:.1} % and {}.",
+        100.0 * MOST_CPU,
+        mib(MOST_MEMORY)
+    );
     let kept = cpu_s / passed <= MOST_CPU && memory <= MOST_MEMORY;
     println!("The promise is {}.", if kept { "kept" } else { "not kept" });
 }
@@ -82,9 +100,16 @@ fn numbers() -> impl Iterator<Item = u32> {
 
 /// A process and everything below it.
 fn below(top: u32) -> BTreeMap<u32, Process> {
-    let mut all: BTreeMap<u32, Process> = numbers().filter_map(|pid| Some((pid, process(pid)?))).collect();
-    let parents: BTreeMap<u32, u32> = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
-    all.retain(|pid, _| std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).any(|pid| pid == top));
+    let mut all: BTreeMap<u32, Process> = numbers()
+        .filter_map(|pid| Some((pid, process(pid)?)))
+        .collect();
+    let parents: BTreeMap<u32, u32> = all
+        .iter()
+        .map(|(pid, process)| (*pid, process.parent))
+        .collect();
+    all.retain(|pid, _| {
+        std::iter::successors(Some(*pid), |pid| parents.get(pid).copied()).any(|pid| pid == top)
+    });
     all
 }
 
@@ -97,13 +122,22 @@ fn process(pid: u32) -> Option<Process> {
     let ticks = number(11)? + number(12)? + number(13)? + number(14)?;
     let kib = |file: &str, what: &str| -> u64 {
         let text = read(file).unwrap_or_default();
-        let lines =
-            text.lines().filter_map(|line| line.strip_prefix(what)?.split_whitespace().next()?.parse::<u64>().ok());
+        let lines = text.lines().filter_map(|line| {
+            line.strip_prefix(what)?
+                .split_whitespace()
+                .next()?
+                .parse::<u64>()
+                .ok()
+        });
         lines.sum::<u64>() * 1024
     };
     let own = kib("smaps_rollup", "Private_Clean:") + kib("smaps_rollup", "Private_Dirty:");
     let words = read("cmdline").unwrap_or_default();
-    let name = if words.contains("start") { "worker" } else { "spawner" };
+    let name = if words.contains("start") {
+        "worker"
+    } else {
+        "spawner"
+    };
     Some(Process {
         name: name.to_owned(),
         parent: u32::try_from(number(1)?).ok()?,

@@ -1,5 +1,5 @@
-//! How much a busy program of the owner loses while tasks run: one on each processor, with the tasks frozen and with the
-//! tasks running, in turns.
+//! How much a busy program of the owner loses while tasks run: one on each processor, with the
+//! tasks frozen and with the tasks running, in turns.
 
 use std::fs;
 use std::hint::black_box;
@@ -19,8 +19,7 @@ const SLICE: Duration = Duration::from_secs(3);
 const STEPS: u64 = 4_000_000;
 
 /// Nothing looks for the owner: the tasks are to run beside his program.
-const SETTINGS: &str =
-    "[sensors]\nevdev = \"off\"\nlogind = \"off\"\nx11 = \"off\"\nload = \"off\"\nmemory = \"off\"\npower = \"off\"\n";
+const SETTINGS: &str = "[sensors]\nevdev = \"off\"\nlogind = \"off\"\nx11 = \"off\"\nload = \"off\"\nmemory = \"off\"\npower = \"off\"\n";
 
 /// What one program got done in one slice.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,12 +32,25 @@ struct Done {
 /// Measures and prints.
 pub(super) fn measure(rounds: u32) {
     let processors = sched_getaffinity(None).expect("a process may run somewhere");
-    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| processors.is_set(*cpu)).collect();
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|cpu| processors.is_set(*cpu))
+        .collect();
     let mut grid = Grid::start();
-    grid.worker("pc").slots(processors.len() as u32).config(SETTINGS).start();
+    grid.worker("pc")
+        .slots(processors.len() as u32)
+        .config(SETTINGS)
+        .start();
     let program = std::env::current_exe().expect("this program has a path");
     let input = format!("{}:busy", program.display());
-    grid.submit(["--array", &format!("1-{}", processors.len()), "--input", &input, "--", "./busy", TASK]);
+    grid.submit([
+        "--array",
+        &format!("1-{}", processors.len()),
+        "--input",
+        &input,
+        "--",
+        "./busy",
+        TASK,
+    ]);
     let mark = grid.dir().to_string_lossy().into_owned();
     let switch = grid.state("pc").join("worker").join("pause");
     let tasks = processors.len() * PROCESSES;
@@ -64,8 +76,10 @@ pub(super) fn measure(rounds: u32) {
             by_cpu[by_cpu.len() - 1]
         );
     }
-    for (what, mut loss) in [("less work in the same time", by_wall), ("more processor time for the same work", by_cpu)]
-    {
+    for (what, mut loss) in [
+        ("less work in the same time", by_wall),
+        ("more processor time for the same work", by_cpu),
+    ] {
         loss.sort_by(f64::total_cmp);
         let at = |share| quantile(&loss, share);
         println!(
@@ -91,7 +105,11 @@ fn as_wanted(mark: &str, tasks: usize, frozen: bool) {
 
 /// The owner's programs for one slice, once the tasks are frozen or running as wanted.
 fn slice(mark: &str, tasks: usize, switch: &Path, frozen: bool, processors: &[usize]) -> Done {
-    let set = if frozen { fs::write(switch, "") } else { fs::remove_file(switch).or(Ok(())) };
+    let set = if frozen {
+        fs::write(switch, "")
+    } else {
+        fs::remove_file(switch).or(Ok(()))
+    };
     set.unwrap_or_else(|error: std::io::Error| panic!("{}: {error}", switch.display()));
     as_wanted(mark, tasks, frozen);
     let programs: Vec<_> = processors
@@ -103,9 +121,14 @@ fn slice(mark: &str, tasks: usize, switch: &Path, frozen: bool, processors: &[us
             })
         })
         .collect();
-    programs.into_iter().map(|program| program.join().expect("a program works")).fold(Done::default(), |sum, done| {
-        Done { units: sum.units + done.units, cpu_s: sum.cpu_s + done.cpu_s, wall_s: sum.wall_s + done.wall_s }
-    })
+    programs
+        .into_iter()
+        .map(|program| program.join().expect("a program works"))
+        .fold(Done::default(), |sum, done| Done {
+            units: sum.units + done.units,
+            cpu_s: sum.cpu_s + done.cpu_s,
+            wall_s: sum.wall_s + done.wall_s,
+        })
 }
 
 fn work(cpu: usize) -> Done {
@@ -118,11 +141,19 @@ fn work(cpu: usize) -> Done {
     let mut number = 1u64;
     while start.elapsed() < SLICE {
         for step in 0..STEPS {
-            number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step));
+            number = black_box(
+                number
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(step),
+            );
         }
         units += 1.0;
     }
-    Done { units, cpu_s: thread_cpu_s() - used, wall_s: start.elapsed().as_secs_f64() }
+    Done {
+        units,
+        cpu_s: thread_cpu_s() - used,
+        wall_s: start.elapsed().as_secs_f64(),
+    }
 }
 
 fn thread_cpu_s() -> f64 {

@@ -1,7 +1,8 @@
-//! What an owner notices of the grid, with a real master, a real worker and real busy tasks on loopback:
-//! `cargo bench -p tests --bench owner`, or with `-- --presses 50 --rounds 4`. How long after a key press (synthetic, on
-//! Xvfb) every process of every task is frozen, and how much a busy program of the owner loses while tasks run.
-//! Needs Xvfb (Debian: xvfb) for the first. Takes the programs of `DESKGRID_BIN_DIR`, or builds them.
+//! What an owner notices of the grid, with a real master, a real worker and real busy tasks on
+//! loopback: `cargo bench -p tests --bench owner`, or with `-- --presses 50 --rounds 4`. How long
+//! after a key press (synthetic, on Xvfb) every process of every task is frozen, and how much a
+//! busy program of the owner loses while tasks run. Needs Xvfb (Debian: xvfb) for the first. Takes
+//! the programs of `DESKGRID_BIN_DIR`, or builds them.
 
 mod loss;
 mod press;
@@ -13,7 +14,10 @@ fn main() {
         return;
     }
     let number = |name: &str, usual: u32| {
-        args.iter().position(|a| a == name).and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(usual)
+        args.iter()
+            .position(|a| a == name)
+            .and_then(|at| args.get(at + 1)?.parse().ok())
+            .unwrap_or(usual)
     };
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
         tests::build_release();
@@ -31,5 +35,7 @@ fn main() {
 /// The value below which the part `share` of the sorted values lies.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
-    sorted[((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1).min(last)]
+    sorted[((sorted.len() as f64 * share).ceil() as usize)
+        .saturating_sub(1)
+        .min(last)]
 }

@@ -1,6 +1,6 @@
-//! From a key press to the moment when every process of every task is at rest, and to the last moment at which one of
-//! them computed. The two differ on a busy machine: a process that was told to stop rests only when it would have had its
-//! turn, but does not compute in it.
+//! From a key press to the moment when every process of every task is at rest, and to the last
+//! moment at which one of them computed. The two differ on a busy machine: a process that was told
+//! to stop rests only when it would have had its turn, but does not compute in it.
 
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,9 @@ const TYPES: Duration = Duration::from_millis(700);
 /// How often to look.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// The worker's settings: tasks run a second after the last touch, so that many presses fit into minutes; between
-/// presses the display is asked twice a second, so that only what it tells by itself can be quicker.
+/// The worker's settings: tasks run a second after the last touch, so that many presses fit into
+/// minutes; between presses the display is asked twice a second, so that only what it tells by
+/// itself can be quicker.
 fn settings(display: &str) -> String {
     format!(
         "[owner]\nfirst_watch_s = 0\n[owner.input]\nidle_s = 1\nresume_s = 1\n[owner.load]\nheed = false\n[owner.memory]\nheed = false\n[sensors]\ndisplays = [\"{display}\"]\nevdev = \"off\"\nlogind = \"off\"\n\
@@ -33,17 +34,29 @@ pub(super) fn measure(presses: u32) {
         return println!("key press to frozen: not measured, there is no Xvfb (Debian: xvfb)");
     };
     let mut grid = Grid::start();
-    grid.worker("pc").slots(SLOTS as u32).config(&settings(display.name())).start();
+    grid.worker("pc")
+        .slots(SLOTS as u32)
+        .config(&settings(display.name()))
+        .start();
     let program = std::env::current_exe().expect("this program has a path");
     let input = format!("{}:busy", program.display());
-    grid.submit(["--array", &format!("1-{SLOTS}"), "--input", &input, "--", "./busy", TASK]);
+    grid.submit([
+        "--array",
+        &format!("1-{SLOTS}"),
+        "--input",
+        &input,
+        "--",
+        "./busy",
+        TASK,
+    ]);
     let mark = grid.dir().to_string_lossy().into_owned();
     let mut rest_ms = Vec::new();
     let mut last_ms = Vec::new();
     for press in 1..=presses {
         let processes = eventually("every process runs", Duration::from_secs(120), || {
             let all = Process::all(&mark);
-            (all.len() == SLOTS * PROCESSES && all.iter().all(|process| !process.at_rest())).then_some(all)
+            (all.len() == SLOTS * PROCESSES && all.iter().all(|process| !process.at_rest()))
+                .then_some(all)
         });
         // At any moment between two looks of the sensor.
         std::thread::sleep(Duration::from_millis(rand::random_range(0..1_000)));
@@ -67,13 +80,20 @@ pub(super) fn measure(presses: u32) {
         if processes.iter().all(|process| process.at_rest()) {
             assert_eq!(used, later, "what is at rest uses no processor");
         }
-        let last = processes.iter().map(|process| process.noted_ns()).max().unwrap_or(0);
+        let last = processes
+            .iter()
+            .map(|process| process.noted_ns())
+            .max()
+            .unwrap_or(0);
         last_ms.push(last.saturating_sub(pressed_ns) as f64 / 1e6);
         if press % 20 == 0 {
             eprintln!("{press} of {presses} presses");
         }
     }
-    for (what, mut took) in [("every process at rest", rest_ms), ("the last computing of any", last_ms)] {
+    for (what, mut took) in [
+        ("every process at rest", rest_ms),
+        ("the last computing of any", last_ms),
+    ] {
         took.sort_by(f64::total_cmp);
         let at = |share| quantile(&took, share);
         println!(

@@ -1,5 +1,5 @@
-//! What runs as the tasks: this program itself. A task is three busy processes: one, a child of it, and one that went
-//! away into a session of its own.
+//! What runs as the tasks: this program itself. A task is three busy processes: one, a child of it,
+//! and one that went away into a session of its own.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -20,7 +20,11 @@ pub(super) fn is_asked(args: &[String]) -> bool {
         Some(TASK) => {
             let me = std::env::current_exe().expect("this program has a path");
             let child = Command::new(&me).args([SPIN, "child"]).spawn();
-            let away = Command::new("setsid").arg("--fork").arg(&me).args([SPIN, "grandchild"]).spawn();
+            let away = Command::new("setsid")
+                .arg("--fork")
+                .arg(&me)
+                .args([SPIN, "grandchild"])
+                .spawn();
             assert!(child.is_ok() && away.is_ok(), "{child:?} {away:?}");
             spin()
         }
@@ -34,13 +38,19 @@ const STEPS: u32 = 5_000;
 
 /// Computes, and notes again and again when it did so last.
 fn spin() -> ! {
-    let note = File::create(format!("last-{}", std::process::id())).expect("a task may write in its directory");
+    let note = File::create(format!("last-{}", std::process::id()))
+        .expect("a task may write in its directory");
     let mut number = 1u64;
     loop {
         for _ in 0..STEPS {
-            number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+            number = std::hint::black_box(
+                number
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1),
+            );
         }
-        note.write_all_at(&monotonic_ns().to_le_bytes(), 0).expect("a task may write in its directory");
+        note.write_all_at(&monotonic_ns().to_le_bytes(), 0)
+            .expect("a task may write in its directory");
     }
 }
 
@@ -59,21 +69,27 @@ impl Process {
     pub(super) fn all(mark: &str) -> Vec<Self> {
         let pids = fs::read_dir("/proc").expect("procfs").flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.map(Process).filter(|process| process.is_busy(mark)).collect()
+        pids.map(Process)
+            .filter(|process| process.is_busy(mark))
+            .collect()
     }
 
     fn is_busy(self, mark: &str) -> bool {
         let line = fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
         let cwd = fs::read_link(format!("/proc/{}/cwd", self.0)).unwrap_or_default();
         let words: Vec<&[u8]> = line.split(|b| *b == 0).collect();
-        let busy = words.get(1).is_some_and(|word| *word == TASK.as_bytes() || *word == SPIN.as_bytes());
+        let busy = words
+            .get(1)
+            .is_some_and(|word| *word == TASK.as_bytes() || *word == SPIN.as_bytes());
         busy && cwd.to_string_lossy().contains(mark)
     }
 
     /// Whether it can execute nothing: stopped by a signal, or its control group is frozen.
     pub(super) fn at_rest(self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
-        let stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
+        let stopped = stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
         stopped || self.group_frozen()
     }
 
@@ -92,7 +108,9 @@ impl Process {
             };
             match kind {
                 "" => v2(),
-                "freezer" => read(format!("/sys/fs/cgroup/freezer{path}/freezer.state")).trim() == "FROZEN",
+                "freezer" => {
+                    read(format!("/sys/fs/cgroup/freezer{path}/freezer.state")).trim() == "FROZEN"
+                }
                 _ => false,
             }
         })
@@ -100,16 +118,33 @@ impl Process {
 
     /// When a process of the same task noted the time last, by [`monotonic_ns`].
     pub(super) fn noted_ns(self) -> u64 {
-        let notes = fs::read_dir(format!("/proc/{}/cwd", self.0)).into_iter().flatten().flatten();
+        let notes = fs::read_dir(format!("/proc/{}/cwd", self.0))
+            .into_iter()
+            .flatten()
+            .flatten();
         let notes = notes.filter(|entry| entry.file_name().to_string_lossy().starts_with("last-"));
-        let read = |file: fs::DirEntry| Some(u64::from_le_bytes(fs::read(file.path()).ok()?.try_into().ok()?));
+        let read = |file: fs::DirEntry| {
+            Some(u64::from_le_bytes(
+                fs::read(file.path()).ok()?.try_into().ok()?,
+            ))
+        };
         notes.filter_map(read).max().unwrap_or(0)
     }
 
     /// Processor time that it has used, in the system's ticks.
     pub(super) fn ticks(self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).unwrap_or_default();
-        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-        fields.get(11..13).unwrap_or_default().iter().filter_map(|field| field.parse::<u64>().ok()).sum()
+        let fields: Vec<&str> = stat
+            .rsplit(") ")
+            .next()
+            .unwrap_or_default()
+            .split(' ')
+            .collect();
+        fields
+            .get(11..13)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|field| field.parse::<u64>().ok())
+            .sum()
     }
 }

@@ -1,7 +1,7 @@
-//! deskgrid beside xargs, GNU parallel, HyperQueue and Dask, in turn, on loopback: `cargo bench -p tests`, or with
-//! `-- --rounds 5`. Prints the table of BENCHMARKS.md. Installs the peers from registries where it can; what cannot be
-//! measured here says why. Changes nothing outside `target/` and the temporary directory (as root it may install GNU
-//! parallel).
+//! deskgrid beside xargs, GNU parallel, HyperQueue and Dask, in turn, on loopback: `cargo bench -p
+//! tests`, or with `-- --rounds 5`. Prints the table of BENCHMARKS.md. Installs the peers from
+//! registries where it can; what cannot be measured here says why. Changes nothing outside
+//! `target/` and the temporary directory (as root it may install GNU parallel).
 
 mod measure;
 mod others;
@@ -26,10 +26,18 @@ const QUEUED_BY_PEERS: u32 = 100_000;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    let rounds = args.iter().position(|a| a == "--rounds").and_then(|at| args.get(at + 1)?.parse().ok()).unwrap_or(3);
+    let rounds = args
+        .iter()
+        .position(|a| a == "--rounds")
+        .and_then(|at| args.get(at + 1)?.parse().ok())
+        .unwrap_or(3);
     build();
     let python = others::python();
-    let peer = |kind: &str, slots: u32| python.clone().and_then(|python| Peer::start(&python, kind, slots));
+    let peer = |kind: &str, slots: u32| {
+        python
+            .clone()
+            .and_then(|python| Peer::start(&python, kind, slots))
+    };
     let mut rows = Vec::new();
     {
         let mut hq = peer("hyperqueue", 2);
@@ -49,9 +57,22 @@ fn build() {
     eprintln!("building deskgrid");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--release", "--locked", "--bins", "-p", "cli", "-p", "examples", "-p", "tests"]);
+    command.args([
+        "build",
+        "--release",
+        "--locked",
+        "--bins",
+        "-p",
+        "cli",
+        "-p",
+        "examples",
+        "-p",
+        "tests",
+    ]);
     // What cargo says to this program would make it build half of the libraries again.
-    for (name, _) in std::env::vars().filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_")) {
+    for (name, _) in std::env::vars()
+        .filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_"))
+    {
         command.env_remove(name);
     }
     let status = command.status();
@@ -66,10 +87,16 @@ struct Contender<'a> {
 
 /// Lets each contender run once a round, and reports tasks per second and processor time per task.
 fn rates(rounds: u32, tasks: u32, contenders: Vec<Contender<'_>>) -> Vec<Entry> {
-    let mut table: Vec<_> = contenders.into_iter().map(|c| (c, Samples::default(), Samples::default(), None)).collect();
+    let mut table: Vec<_> = contenders
+        .into_iter()
+        .map(|c| (c, Samples::default(), Samples::default(), None))
+        .collect();
     for round in 1..=rounds {
         for (contender, per_second, cpu, failed) in table.iter_mut().filter(|row| row.3.is_none()) {
-            eprintln!("round {round} of {rounds}: {tasks} tasks, {}", contender.who);
+            eprintln!(
+                "round {round} of {rounds}: {tasks} tasks, {}",
+                contender.who
+            );
             match (contender.run)() {
                 Ok(spent) => {
                     per_second.push(f64::from(tasks) / spent.wall_s);
@@ -79,9 +106,23 @@ fn rates(rounds: u32, tasks: u32, contenders: Vec<Contender<'_>>) -> Vec<Entry> 
             }
         }
     }
-    let entry = |(contender, per_second, cpu, failed): (Contender<'_>, Samples, Samples, Option<String>)| {
-        let measured = || Some(format!("{}, CPU {} a task", rate(&per_second)?, millis(&cpu)?));
-        Entry { who: contender.who, what: failed.map_or_else(|| measured().ok_or_else(String::new), Err) }
+    let entry = |(contender, per_second, cpu, failed): (
+        Contender<'_>,
+        Samples,
+        Samples,
+        Option<String>,
+    )| {
+        let measured = || {
+            Some(format!(
+                "{}, CPU {} a task",
+                rate(&per_second)?,
+                millis(&cpu)?
+            ))
+        };
+        Entry {
+            who: contender.who,
+            what: failed.map_or_else(|| measured().ok_or_else(String::new), Err),
+        }
     };
     table.into_iter().map(entry).collect()
 }
@@ -94,20 +135,44 @@ fn peer_cost(peer: &mut Result<Peer, String>, what: &str, count: u32) -> Result<
     Ok(Cost { wall_s, ..spent })
 }
 
-fn processes(rounds: u32, hq: &mut Result<Peer, String>, dask: &mut Result<Peer, String>, ours: &Ours) -> Row {
+fn processes(
+    rounds: u32,
+    hq: &mut Result<Peer, String>,
+    dask: &mut Result<Peer, String>,
+    ours: &Ours,
+) -> Row {
     let parallel = others::parallel();
     let piped = |program: &'static [&'static str]| {
         let (done, spent) = cost(&[], || others::pipe(program, TRUES));
         done.map(|()| spent)
     };
     let own = || Ok(cost(&ours.processes(), || ours.trues(TRUES)).1);
-    let parallel = || parallel.clone().and_then(|()| piped(&["parallel", "-j2", "true"]));
+    let parallel = || {
+        parallel
+            .clone()
+            .and_then(|()| piped(&["parallel", "-j2", "true"]))
+    };
     let contenders = vec![
-        Contender { who: "deskgrid", run: Box::new(own) },
-        Contender { who: "xargs -P2 -n1", run: Box::new(|| piped(&["xargs", "-P2", "-n1", "true"])) },
-        Contender { who: "GNU parallel -j2", run: Box::new(parallel) },
-        Contender { who: "HyperQueue 0.27", run: Box::new(|| peer_cost(hq, "true", TRUES)) },
-        Contender { who: "Dask 2026.8", run: Box::new(|| peer_cost(dask, "true", TRUES)) },
+        Contender {
+            who: "deskgrid",
+            run: Box::new(own),
+        },
+        Contender {
+            who: "xargs -P2 -n1",
+            run: Box::new(|| piped(&["xargs", "-P2", "-n1", "true"])),
+        },
+        Contender {
+            who: "GNU parallel -j2",
+            run: Box::new(parallel),
+        },
+        Contender {
+            who: "HyperQueue 0.27",
+            run: Box::new(|| peer_cost(hq, "true", TRUES)),
+        },
+        Contender {
+            who: "Dask 2026.8",
+            run: Box::new(|| peer_cost(dask, "true", TRUES)),
+        },
     ];
     Row {
         title: "2,000 x `true`, 2 slots",
@@ -116,41 +181,74 @@ fn processes(rounds: u32, hq: &mut Result<Peer, String>, dask: &mut Result<Peer,
     }
 }
 
-const NO_NOOP: &str = "its PyPI build has no no-op worker (elsewhere measured: 919/s at 2 slots, 22,000/s at 1,024)";
+const NO_NOOP: &str =
+    "its PyPI build has no no-op worker (elsewhere measured: 919/s at 2 slots, 22,000/s at 1,024)";
 
 fn noops(rounds: u32, dask: &mut Result<Peer, String>, ours: &Ours) -> Row {
     let own = || Ok(cost(&ours.processes(), || ours.noops(NOOPS)).1);
     let contenders = vec![
-        Contender { who: "deskgrid `--noop`", run: Box::new(own) },
-        Contender { who: "Dask, a Python function", run: Box::new(|| peer_cost(dask, "noop", NOOPS)) },
-        Contender { who: "HyperQueue 0.27", run: Box::new(|| Err(NO_NOOP.to_owned())) },
+        Contender {
+            who: "deskgrid `--noop`",
+            run: Box::new(own),
+        },
+        Contender {
+            who: "Dask, a Python function",
+            run: Box::new(|| peer_cost(dask, "noop", NOOPS)),
+        },
+        Contender {
+            who: "HyperQueue 0.27",
+            run: Box::new(|| Err(NO_NOOP.to_owned())),
+        },
     ];
-    Row { title: "10,000 no-op tasks, 2 slots", target: ">= 20,000/s", entries: rates(rounds, NOOPS, contenders) }
+    Row {
+        title: "10,000 no-op tasks, 2 slots",
+        target: ">= 20,000/s",
+        entries: rates(rounds, NOOPS, contenders),
+    }
 }
 
 fn wide_noops(rounds: u32) -> Row {
     let ours = Ours::start(1_024);
     let ten = NOOPS;
     let hundred = 10 * NOOPS;
-    let own = |count| (0..rounds).map(|_| cost(&ours.processes(), || ours.noops(count)).1).collect::<Vec<_>>();
+    let own = |count| {
+        (0..rounds)
+            .map(|_| cost(&ours.processes(), || ours.noops(count)).1)
+            .collect::<Vec<_>>()
+    };
     let entry = |who, count: u32, spent: Vec<Cost>| {
         let per_second: Samples = spent.iter().map(|c| f64::from(count) / c.wall_s).collect();
         let cpu: Samples = spent.iter().map(|c| c.cpu_s / f64::from(count)).collect();
-        let text = rate(&per_second).zip(millis(&cpu)).map(|(r, c)| format!("{r}, CPU {c} a task"));
-        Entry { who, what: text.ok_or_else(String::new) }
+        let text = rate(&per_second)
+            .zip(millis(&cpu))
+            .map(|(r, c)| format!("{r}, CPU {c} a task"));
+        Entry {
+            who,
+            what: text.ok_or_else(String::new),
+        }
     };
     let entries = vec![
         entry("deskgrid, 10,000 tasks", ten, own(ten)),
         entry("deskgrid, 100,000 tasks", hundred, own(hundred)),
-        Entry { who: "HyperQueue 0.27", what: Err(NO_NOOP.to_owned()) },
+        Entry {
+            who: "HyperQueue 0.27",
+            what: Err(NO_NOOP.to_owned()),
+        },
     ];
-    Row { title: "no-op tasks, 1,024 slots", target: ">= 50,000/s", entries }
+    Row {
+        title: "no-op tasks, 1,024 slots",
+        target: ">= 50,000/s",
+        entries,
+    }
 }
 
 fn latency(hq: &mut Result<Peer, String>, dask: &mut Result<Peer, String>, ours: &mut Ours) -> Row {
     eprintln!("latency of single tasks");
     let of_peer = |peer: &mut Result<Peer, String>| {
-        let seconds = peer.as_mut().map_err(|why| why.clone())?.ask("latency", SINGLES)?;
+        let seconds = peer
+            .as_mut()
+            .map_err(|why| why.clone())?
+            .ask("latency", SINGLES)?;
         millis(&seconds.into_iter().collect()).ok_or_else(String::new)
     };
     let timed = |action: &dyn Fn()| {
@@ -158,21 +256,51 @@ fn latency(hq: &mut Result<Peer, String>, dask: &mut Result<Peer, String>, ours:
         action();
         start.elapsed().as_secs_f64()
     };
-    let command: Samples = (0..SINGLES).map(|_| timed(&|| ours.submit(&["--wait", "--", "true"]))).collect();
-    let noop: Samples = (0..SINGLES).map(|_| timed(&|| ours.submit(&["--noop", "--wait"]))).collect();
-    let session: Samples = (0..SINGLES).map(|_| ours.one_in_session(ours::command_true())).collect();
-    let session_noop: Samples = (0..SINGLES).map(|_| ours.one_in_session(common::job::Work::Noop)).collect();
+    let command: Samples = (0..SINGLES)
+        .map(|_| timed(&|| ours.submit(&["--wait", "--", "true"])))
+        .collect();
+    let noop: Samples = (0..SINGLES)
+        .map(|_| timed(&|| ours.submit(&["--noop", "--wait"])))
+        .collect();
+    let session: Samples = (0..SINGLES)
+        .map(|_| ours.one_in_session(ours::command_true()))
+        .collect();
+    let session_noop: Samples = (0..SINGLES)
+        .map(|_| ours.one_in_session(common::job::Work::Noop))
+        .collect();
     let own = |samples: &Samples| millis(samples).ok_or_else(String::new);
     let entries = vec![
-        Entry { who: "deskgrid, command line, `true`", what: own(&command) },
-        Entry { who: "deskgrid, command line, no-op", what: own(&noop) },
-        Entry { who: "deskgrid, open session, `true`", what: own(&session) },
-        Entry { who: "deskgrid, open session, no-op", what: own(&session_noop) },
-        Entry { who: "HyperQueue, open session, `true`", what: of_peer(hq) },
-        Entry { who: "Dask, open session, a Python function", what: of_peer(dask) },
+        Entry {
+            who: "deskgrid, command line, `true`",
+            what: own(&command),
+        },
+        Entry {
+            who: "deskgrid, command line, no-op",
+            what: own(&noop),
+        },
+        Entry {
+            who: "deskgrid, open session, `true`",
+            what: own(&session),
+        },
+        Entry {
+            who: "deskgrid, open session, no-op",
+            what: own(&session_noop),
+        },
+        Entry {
+            who: "HyperQueue, open session, `true`",
+            what: of_peer(hq),
+        },
+        Entry {
+            who: "Dask, open session, a Python function",
+            what: of_peer(dask),
+        },
     ];
     let target = "<= 10 ms through the command line, <= 2 ms in an open session";
-    Row { title: "one task, submit to result, p50", target, entries }
+    Row {
+        title: "one task, submit to result, p50",
+        target,
+        entries,
+    }
 }
 
 fn syncs(ours: &Ours) -> Row {
@@ -183,11 +311,21 @@ fn syncs(ours: &Ours) -> Row {
         Ok(format!("master {}, worker {}", each(master), each(worker)))
     };
     let entries = vec![
-        Entry { who: "deskgrid, 10,000 no-op", what: text(NOOPS, &|| ours.noops(NOOPS)) },
-        Entry { who: "deskgrid, 2,000 x `true`", what: text(TRUES, &|| ours.trues(TRUES)) },
+        Entry {
+            who: "deskgrid, 10,000 no-op",
+            what: text(NOOPS, &|| ours.noops(NOOPS)),
+        },
+        Entry {
+            who: "deskgrid, 2,000 x `true`",
+            what: text(TRUES, &|| ours.trues(TRUES)),
+        },
     ];
     let target = "<= 1 fsync per 100 acknowledgements under load";
-    Row { title: "fsyncs (counted with strace, which slows everything)", target, entries }
+    Row {
+        title: "fsyncs (counted with strace, which slows everything)",
+        target,
+        entries,
+    }
 }
 
 fn queued(peer: &dyn Fn(&str, u32) -> Result<Peer, String>) -> Row {
@@ -198,22 +336,39 @@ fn queued(peer: &dyn Fn(&str, u32) -> Result<Peer, String>) -> Row {
         let seconds = peer.ask("submit", QUEUED_BY_PEERS)?;
         let each = (settled_resident(peer.server()) - before) / u64::from(QUEUED_BY_PEERS);
         let first = seconds.first().ok_or("no time was measured")?;
-        Ok(format!("{first:.2} s for 100,000 (its Python client names each one), {each} B a task"))
+        Ok(format!(
+            "{first:.2} s for 100,000 (its Python client names each one), {each} B a task"
+        ))
     };
     let entries = vec![
-        Entry { who: "deskgrid, 1,000,000 as one array", what: Ok(own_million()) },
-        Entry { who: "HyperQueue, 100,000", what: of_peer("hyperqueue") },
-        Entry { who: "Dask, 100,000", what: of_peer("dask") },
+        Entry {
+            who: "deskgrid, 1,000,000 as one array",
+            what: Ok(own_million()),
+        },
+        Entry {
+            who: "HyperQueue, 100,000",
+            what: of_peer("hyperqueue"),
+        },
+        Entry {
+            who: "Dask, 100,000",
+            what: of_peer("dask"),
+        },
     ];
     let target = "submit <= 50 ms, <= 200 B a task queued, restart <= 2 s";
-    Row { title: "a million queued tasks", target, entries }
+    Row {
+        title: "a million queued tasks",
+        target,
+        entries,
+    }
 }
 
 fn own_million() -> String {
     eprintln!("{MILLION} queued tasks, deskgrid");
     let mut ours = Ours::start(0);
     let before = settled_resident(ours.grid.master_pid());
-    let ((), submit) = cost(&[], || ours.submit(&["--noop", "--array", &format!("1-{MILLION}")]));
+    let ((), submit) = cost(&[], || {
+        ours.submit(&["--noop", "--array", &format!("1-{MILLION}")])
+    });
     let after = settled_resident(ours.grid.master_pid());
     ours.grid.kill_master();
     let ((), restart) = cost(&[], || ours.grid.start_master());

@@ -26,7 +26,11 @@ impl Samples {
     pub(crate) fn summary(&self) -> Option<(f64, f64, f64)> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
-        Some((*sorted.get(sorted.len() / 2)?, *sorted.first()?, *sorted.last()?))
+        Some((
+            *sorted.get(sorted.len() / 2)?,
+            *sorted.first()?,
+            *sorted.last()?,
+        ))
     }
 }
 
@@ -36,21 +40,35 @@ impl FromIterator<f64> for Samples {
     }
 }
 
-/// Runs `action` and says what that cost, `servers` (with all below them) and this process's ended children included.
+/// Runs `action` and says what that cost, `servers` (with all below them) and this process's ended
+/// children included.
 pub(crate) fn cost<T>(servers: &[u32], action: impl FnOnce() -> T) -> (T, Cost) {
     let spent = || Snapshot::take().spent(servers);
     let before = spent();
     let start = Instant::now();
     let value = action();
     let wall = start.elapsed();
-    (value, Cost { wall_s: wall.as_secs_f64(), cpu_s: (spent() - before) as f64 / ticks_per_second() })
+    (
+        value,
+        Cost {
+            wall_s: wall.as_secs_f64(),
+            cpu_s: (spent() - before) as f64 / ticks_per_second(),
+        },
+    )
 }
 
 /// Resident memory of a process, in bytes.
 pub(crate) fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap_or("0");
-    line.split_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) * 1024
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmRSS:"))
+        .unwrap_or("0");
+    line.split_whitespace()
+        .next()
+        .and_then(|kib| kib.parse::<u64>().ok())
+        .unwrap_or(0)
+        * 1024
 }
 
 /// Waits until a process's memory has been the same for a while, so that late work is over.
@@ -83,11 +101,21 @@ impl Snapshot {
 
     fn spent(&self, servers: &[u32]) -> u64 {
         let below = |pid: u32| {
-            let mut line = std::iter::successors(Some(pid), |pid| self.0.get(pid).map(|(parent, _, _)| *parent));
+            let mut line = std::iter::successors(Some(pid), |pid| {
+                self.0.get(pid).map(|(parent, _, _)| *parent)
+            });
             line.any(|pid| servers.contains(&pid))
         };
-        let own = self.0.get(&std::process::id()).map_or(0, |(_, own, ended)| own + ended);
-        own + self.0.iter().filter(|(pid, _)| below(**pid)).map(|(_, (_, own, ended))| own + ended).sum::<u64>()
+        let own = self
+            .0
+            .get(&std::process::id())
+            .map_or(0, |(_, own, ended)| own + ended);
+        own + self
+            .0
+            .iter()
+            .filter(|(pid, _)| below(**pid))
+            .map(|(_, (_, own, ended))| own + ended)
+            .sum::<u64>()
     }
 }
 
@@ -96,5 +124,9 @@ fn stat(pid: u32) -> Option<(u32, u64, u64)> {
     // The name, in parentheses, may hold anything; what follows it is numbers.
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some((u32::try_from(number(1)?).ok()?, number(11)? + number(12)?, number(13)? + number(14)?))
+    Some((
+        u32::try_from(number(1)?).ok()?,
+        number(11)? + number(12)?,
+        number(13)? + number(14)?,
+    ))
 }

@@ -1,4 +1,5 @@
-//! The others: programs that spawn processes, and the Python peers of `peers.py`. Each is there, or says why not.
+//! The others: programs that spawn processes, and the Python peers of `peers.py`. Each is there, or
+//! says why not.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,9 @@ pub(crate) fn python() -> Result<PathBuf, String> {
     if installed.is_err() {
         eprintln!("installing {PACKAGES:?} from PyPI into {}", venv.display());
         run(Command::new("python3").args(["-m", "venv"]).arg(venv))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES))?;
+        run(Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet"])
+            .args(PACKAGES))?;
     }
     Ok(python)
 }
@@ -33,20 +36,45 @@ pub(crate) fn parallel() -> Result<(), String> {
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{command:?}: {e}"))?;
-    let error = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    if output.status.success() { Ok(()) } else { Err(error()) }
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{command:?}: {e}"))?;
+    let error = || {
+        format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
+    };
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(error())
+    }
 }
 
-/// Runs `true` `count` times with a program that reads its arguments from standard input, line by line.
+/// Runs `true` `count` times with a program that reads its arguments from standard input, line by
+/// line.
 pub(crate) fn pipe(program: &[&str], count: u32) -> Result<(), String> {
     let mut command = Command::new(program[0]);
-    let piped = command.args(&program[1..]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let piped = command
+        .args(&program[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
     let mut child = piped.spawn().map_err(|e| e.to_string())?;
     let lines: String = (0..count).map(|n| format!("{n}\n")).collect();
-    child.stdin.take().expect("piped").write_all(lines.as_bytes()).map_err(|e| e.to_string())?;
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(lines.as_bytes())
+        .map_err(|e| e.to_string())?;
     let status = child.wait().map_err(|e| e.to_string())?;
-    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", program[0])) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{} ended with {status}", program[0]))
+    }
 }
 
 /// A cluster of a Python peer with a client that is connected to it.
@@ -60,7 +88,10 @@ impl Peer {
     pub(crate) fn start(python: &Path, kind: &str, slots: u32) -> Result<Self, String> {
         let mut cluster = Lines::start(python, &format!("{kind}-cluster"), &slots.to_string())?;
         let hello = cluster.read()?;
-        let address = hello["address"].as_str().ok_or("the cluster says no address")?.to_owned();
+        let address = hello["address"]
+            .as_str()
+            .ok_or("the cluster says no address")?
+            .to_owned();
         let mut client = Lines::start(python, &format!("{kind}-client"), &address)?;
         client.read()?;
         Ok(Self { cluster, client })
@@ -69,7 +100,9 @@ impl Peer {
     /// Lets the client do something; gives the seconds that it measured itself.
     pub(crate) fn ask(&mut self, what: &str, count: u32) -> Result<Vec<f64>, String> {
         let answer = self.client.ask(&format!("{what} {count}"))?;
-        let seconds = answer["seconds"].as_array().ok_or("the client says no seconds")?;
+        let seconds = answer["seconds"]
+            .as_array()
+            .ok_or("the client says no seconds")?;
         Ok(seconds.iter().filter_map(Value::as_f64).collect())
     }
 
@@ -86,7 +119,8 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // A client first; a cluster ends by itself when its standard input does, and takes its workers with it.
+        // A client first; a cluster ends by itself when its standard input does, and takes its
+        // workers with it.
         let _ = self.client.child.kill();
         let _ = self.client.child.wait();
     }
@@ -100,21 +134,36 @@ struct Lines {
 
 impl Lines {
     fn start(python: &Path, part: &str, argument: &str) -> Result<Self, String> {
-        let script = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers/peers.py"));
+        let script = Path::new(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/benches/peers/peers.py"
+        ));
         let mut command = Command::new(python);
         command.arg(script).args([part, argument]);
-        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let piped = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
         let mut child = piped.spawn().map_err(|e| e.to_string())?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("piped"));
-        Ok(Self { child, input, output })
+        Ok(Self {
+            child,
+            input,
+            output,
+        })
     }
 
     /// The next line that is JSON; peers print other things in between.
     fn read(&mut self) -> Result<Value, String> {
         loop {
             let mut line = String::new();
-            if self.output.read_line(&mut line).map_err(|e| e.to_string())? == 0 {
+            if self
+                .output
+                .read_line(&mut line)
+                .map_err(|e| e.to_string())?
+                == 0
+            {
                 return Err("the peer ended".to_owned());
             }
             if line.starts_with('{') {

@@ -27,12 +27,19 @@ impl Ours {
             grid.worker("bench").slots(slots).start();
             grid.running("bench").pid()
         });
-        Self { grid, worker, session: None }
+        Self {
+            grid,
+            worker,
+            session: None,
+        }
     }
 
     /// The processes whose cost is deskgrid's; those of commands count by themselves.
     pub(crate) fn processes(&self) -> Vec<u32> {
-        [self.grid.master_pid()].into_iter().chain(self.worker).collect()
+        [self.grid.master_pid()]
+            .into_iter()
+            .chain(self.worker)
+            .collect()
     }
 
     /// `submit ... --wait` for `count` times `true`.
@@ -49,16 +56,23 @@ impl Ours {
 
     /// Runs `deskgrid submit` and waits for its end.
     pub(crate) fn submit(&self, args: &[&str]) {
-        self.grid.deskgrid([&["submit"], args].concat()).expect_code(0);
+        self.grid
+            .deskgrid([&["submit"], args].concat())
+            .expect_code(0);
     }
 
     /// Submits one task in an open session and waits for its end; gives the seconds.
     pub(crate) fn one_in_session(&mut self, work: Work) -> f64 {
         let state = self.grid.state("user").join("client");
         let (runtime, client) = self.session.get_or_insert_with(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
             let identity = Identity::load(&state).expect("the user is logged in");
-            let client = runtime.block_on(Client::connect(&identity)).expect("the master answers");
+            let client = runtime
+                .block_on(Client::connect(&identity))
+                .expect("the master answers");
             (runtime, client)
         });
         let spec = spec(work, 1);
@@ -76,42 +90,72 @@ impl Ours {
         })
     }
 
-    /// How many times the master and the worker sync files while `action` runs; says why where that cannot be seen.
+    /// How many times the master and the worker sync files while `action` runs; says why where that
+    /// cannot be seen.
     pub(crate) fn syncs(&self, action: impl FnOnce()) -> Result<[u64; 2], String> {
         let trace = |pid: u32| {
             let mut strace = Command::new("strace");
-            let watch =
-                strace.args(["-f", "-c", "-e", "trace=fsync,fdatasync,sync_file_range", "-p", &pid.to_string()]);
-            watch.stderr(Stdio::piped()).spawn().map_err(|e| format!("strace: {e}"))
+            let watch = strace.args([
+                "-f",
+                "-c",
+                "-e",
+                "trace=fsync,fdatasync,sync_file_range",
+                "-p",
+                &pid.to_string(),
+            ]);
+            watch
+                .stderr(Stdio::piped())
+                .spawn()
+                .map_err(|e| format!("strace: {e}"))
         };
-        let tracers: Vec<_> = self.processes().into_iter().map(trace).collect::<Result<_, _>>()?;
+        let tracers: Vec<_> = self
+            .processes()
+            .into_iter()
+            .map(trace)
+            .collect::<Result<_, _>>()?;
         std::thread::sleep(std::time::Duration::from_secs(1)); // Nothing tells that strace is attached.
         action();
         let counts = tracers.into_iter().map(|tracer| {
-            let pid = i32::try_from(tracer.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a child");
-            rustix::process::kill_process(pid, rustix::process::Signal::INT).map_err(|e| e.to_string())?;
+            let pid = i32::try_from(tracer.id())
+                .ok()
+                .and_then(rustix::process::Pid::from_raw)
+                .expect("a child");
+            rustix::process::kill_process(pid, rustix::process::Signal::INT)
+                .map_err(|e| e.to_string())?;
             let output = tracer.wait_with_output().map_err(|e| e.to_string())?;
             let table = String::from_utf8_lossy(&output.stderr).into_owned();
-            if table.contains("ptrace(") { Err(table) } else { Ok(calls(&table)) }
+            if table.contains("ptrace(") {
+                Err(table)
+            } else {
+                Ok(calls(&table))
+            }
         });
         let counts: Vec<u64> = counts.collect::<Result<_, _>>()?;
         Ok([counts[0], counts.get(1).copied().unwrap_or(0)])
     }
 }
 
-/// The calls in a table of `strace -c`: the number before the optional errors and the name, in each line of a call.
+/// The calls in a table of `strace -c`: the number before the optional errors and the name, in each
+/// line of a call.
 fn calls(table: &str) -> u64 {
     let of_line = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let name = fields.last()?;
-        (name.contains("sync")).then(|| fields.get(3)?.parse::<u64>().ok()).flatten()
+        (name.contains("sync"))
+            .then(|| fields.get(3)?.parse::<u64>().ok())
+            .flatten()
     };
     table.lines().filter_map(of_line).sum()
 }
 
 async fn submit(client: &Client, spec: JobSpec) -> JobId {
     let id = RequestId(uuid::Uuid::from_u128(rand::random()));
-    let request = Request::Submit { id, spec: spec.into(), disclosed: false, dry_run: false };
+    let request = Request::Submit {
+        id,
+        spec: spec.into(),
+        disclosed: false,
+        dry_run: false,
+    };
     match client.ask(&request).await.expect("answers").pop() {
         Some(Reply::Submitted { job: Some(job), .. }) => job,
         other => panic!("not submitted: {other:?}"),
@@ -119,8 +163,16 @@ async fn submit(client: &Client, spec: JobSpec) -> JobId {
 }
 
 fn spec(work: Work, tasks: u32) -> JobSpec {
-    let tasks = TaskSet { ids: IdSet::from_range(1, tasks), items: Vec::new() };
-    JobSpec { name: "bench".into(), tasks, work, rules: Rules::default() }
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, tasks),
+        items: Vec::new(),
+    };
+    JobSpec {
+        name: "bench".into(),
+        tasks,
+        work,
+        rules: Rules::default(),
+    }
 }
 
 /// The command `true`.

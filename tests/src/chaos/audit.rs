@@ -1,8 +1,9 @@
-//! What must be true of a run, whatever happens: every acknowledged submission is there, every acknowledged result stays
-//! what it was, each task has one, each attempt is given out once, no token buys more than it may, and what a worker has
-//! finished is not lost on it.
+//! What must be true of a run, whatever happens: every acknowledged submission is there, every
+//! acknowledged result stays what it was, each task has one, each attempt is given out once, no
+//! token buys more than it may, and what a worker has finished is not lost on it.
 //!
-//! Each of these is looked at from outside: by what was said to somebody, and by what the store has then.
+//! Each of these is looked at from outside: by what was said to somebody, and by what the store has
+//! then.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,12 +80,16 @@ impl Audit {
                 }
                 work.iter().try_for_each(|work| self.on_given(worker, work))
             }
-            ToWorker::Begin(attempts) => attempts.iter().try_for_each(|attempt| self.on_begin(*attempt)),
-            ToWorker::Stop { attempts, why } | ToWorker::Yield { attempts, why } => {
-                attempts.iter().try_for_each(|attempt| self.barrier.on_stop(*attempt, why))
-            }
+            ToWorker::Begin(attempts) => attempts
+                .iter()
+                .try_for_each(|attempt| self.on_begin(*attempt)),
+            ToWorker::Stop { attempts, why } | ToWorker::Yield { attempts, why } => attempts
+                .iter()
+                .try_for_each(|attempt| self.barrier.on_stop(*attempt, why)),
             ToWorker::Acknowledged(attempts) => {
-                let done = |id: &&AttemptId| self.succeeded.contains(&(worker, **id)) && self.counts(worker, **id);
+                let done = |id: &&AttemptId| {
+                    self.succeeded.contains(&(worker, **id)) && self.counts(worker, **id)
+                };
                 let done: Vec<AttemptId> = attempts.iter().filter(done).copied().collect();
                 self.fresh.extend(done);
                 self.barrier.on_acknowledged(worker, attempts);
@@ -92,7 +97,9 @@ impl Audit {
             }
             ToWorker::Welcome { abandon, .. } | ToWorker::Beat { abandon } => {
                 // What somebody wanted to be tried again, he did not want as it was.
-                let open = |id: &AttemptId| !self.promised.retried.contains(&id.task.job) && self.counts(worker, *id);
+                let open = |id: &AttemptId| {
+                    !self.promised.retried.contains(&id.task.job) && self.counts(worker, *id)
+                };
                 let done = |id: &&AttemptId| self.spooled.contains(&(worker, **id)) && open(id);
                 let done: Vec<AttemptId> = abandon.iter().filter(done).copied().collect();
                 self.fresh.extend(done);
@@ -104,30 +111,50 @@ impl Audit {
 
     /// Whether the present store gave the attempt to this worker, and the worker is honest.
     fn counts(&self, worker: usize, attempt: AttemptId) -> bool {
-        let given = self.given.get(&attempt).is_some_and(|(to, _)| *to == worker);
+        let given = self
+            .given
+            .get(&attempt)
+            .is_some_and(|(to, _)| *to == worker);
         given
             && !self.liars.contains(&worker)
             && !self.strange.contains(&attempt)
             && self.promised.given.contains(&attempt)
     }
 
-    /// What the master says to somebody is about to be looked at: an attempt that is to begin is the one of its rank that
-    /// counts, even if others were given out since, and lost.
+    /// What the master says to somebody is about to be looked at: an attempt that is to begin is
+    /// the one of its rank that counts, even if others were given out since, and lost.
     pub(super) fn on_word(&mut self, message: &ToWorker) {
         if let ToWorker::Begin(attempts) = message {
-            self.promised.ranks.extend(attempts.iter().map(|attempt| (attempt.task, *attempt)));
+            self.promised
+                .ranks
+                .extend(attempts.iter().map(|attempt| (attempt.task, *attempt)));
         }
     }
 
-    /// The master has a rank begin: every other one of its job must be ready, or done, unless the job has begun before.
+    /// The master has a rank begin: every other one of its job must be ready, or done, unless the
+    /// job has begun before.
     fn on_begin(&mut self, attempt: AttemptId) -> Result<(), String> {
         let job = attempt.task.job;
-        let own = self.promised.ranks.range(TaskId::new(job, 0)..=TaskId::new(job, u32::MAX));
-        let done = |task: &TaskId| self.succeeded.iter().any(|(_, attempt)| attempt.task == *task);
-        let trusted = |id: &AttemptId| self.given.get(id).is_some_and(|(worker, _)| !self.liars.contains(worker));
+        let own = self
+            .promised
+            .ranks
+            .range(TaskId::new(job, 0)..=TaskId::new(job, u32::MAX));
+        let done = |task: &TaskId| {
+            self.succeeded
+                .iter()
+                .any(|(_, attempt)| attempt.task == *task)
+        };
+        let trusted = |id: &AttemptId| {
+            self.given
+                .get(id)
+                .is_some_and(|(worker, _)| !self.liars.contains(worker))
+        };
         // One that has failed for good keeps nobody waiting, where its job bears that.
-        let open = own.filter(|(task, latest)| trusted(latest) && !done(task) && !self.ended.contains(latest));
-        self.barrier.on_begin(attempt, open.map(|(_, latest)| *latest))
+        let open = own.filter(|(task, latest)| {
+            trusted(latest) && !done(task) && !self.ended.contains(latest)
+        });
+        self.barrier
+            .on_begin(attempt, open.map(|(_, latest)| *latest))
     }
 
     /// The master's memory is gone.
@@ -153,8 +180,11 @@ impl Audit {
 
     /// A worker's spool has made these durable.
     pub(super) fn on_spooled(&mut self, worker: usize, deliveries: &[Delivery]) {
-        let done = deliveries.iter().filter(|delivery| delivery.completion.outcome.success());
-        self.spooled.extend(done.map(|delivery| (worker, delivery.completion.attempt)));
+        let done = deliveries
+            .iter()
+            .filter(|delivery| delivery.completion.outcome.success());
+        self.spooled
+            .extend(done.map(|delivery| (worker, delivery.completion.attempt)));
     }
 
     fn on_given(&mut self, worker: usize, work: &Assignment) -> Result<(), String> {
@@ -173,7 +203,9 @@ impl Audit {
     pub(super) fn on_said(&mut self, worker: usize, message: &ToMaster) -> Result<(), String> {
         match message {
             ToMaster::Delivered(deliveries) => {
-                deliveries.iter().for_each(|delivery| self.on_delivered(worker, delivery));
+                deliveries
+                    .iter()
+                    .for_each(|delivery| self.on_delivered(worker, delivery));
             }
             ToMaster::Hello { held, .. } => return self.on_hello(worker, held),
             _ => {}
@@ -187,13 +219,19 @@ impl Audit {
         }
         self.ended.insert(completion.attempt);
         if !self.liars.contains(&worker) {
-            self.owed.entry(worker).or_default().insert(completion.attempt);
+            self.owed
+                .entry(worker)
+                .or_default()
+                .insert(completion.attempt);
         }
     }
 
     fn on_hello(&mut self, worker: usize, held: &[Held]) -> Result<(), String> {
         let owed = self.owed.entry(worker).or_default();
-        match owed.iter().find(|attempt| !held.iter().any(|held| held.attempt == **attempt)) {
+        match owed
+            .iter()
+            .find(|attempt| !held.iter().any(|held| held.attempt == **attempt))
+        {
             Some(lost) => Err(format!(
                 "worker-{worker} delivered {lost:?}, was never told that it may forget it, and comes back without it"
             )),
@@ -228,12 +266,23 @@ impl Audit {
     pub(super) fn on_answered(&mut self, ask: &Ask, answered: &Answered) -> Result<(), String> {
         match (ask, answered) {
             (Ask::Submit(request, spec, _), Answered::Submitted(Ok((job, _)))) => {
-                let before = self.promised.submissions.insert(*request, (*job, (**spec).clone()));
+                let before = self
+                    .promised
+                    .submissions
+                    .insert(*request, (*job, (**spec).clone()));
                 match before {
                     // Nobody remembers the request of a job that was forgotten.
-                    Some((other, _)) if other != *job && self.promised.forgettable.contains(&other) => Ok(()),
-                    Some((other, _)) if other != *job => Err(format!("{request} is job {other}, and then {job}")),
-                    Some((_, other)) if other != **spec => Err(format!("{request} was taken with another body")),
+                    Some((other, _))
+                        if other != *job && self.promised.forgettable.contains(&other) =>
+                    {
+                        Ok(())
+                    }
+                    Some((other, _)) if other != *job => {
+                        Err(format!("{request} is job {other}, and then {job}"))
+                    }
+                    Some((_, other)) if other != **spec => {
+                        Err(format!("{request} was taken with another body"))
+                    }
                     _ => Ok(()),
                 }
             }
@@ -248,7 +297,10 @@ impl Audit {
                 *used += u32::from(new);
                 match used <= uses {
                     true => Ok(()),
-                    false => Err(format!("token {} was good for {uses} certificates, and bought {used}", token.id)),
+                    false => Err(format!(
+                        "token {} was good for {uses} certificates, and bought {used}",
+                        token.id
+                    )),
                 }
             }
             _ => Ok(()),
@@ -256,7 +308,12 @@ impl Audit {
     }
 
     /// Looks through the store.
-    pub(super) fn look(&mut self, engine: &mut Engine, contents: &Shelves, all: bool) -> Result<(), String> {
+    pub(super) fn look(
+        &mut self,
+        engine: &mut Engine,
+        contents: &Shelves,
+        all: bool,
+    ) -> Result<(), String> {
         let failed = |error: master::StoreError| format!("the store cannot be read: {error}");
         for (id, key) in &self.promised.peers {
             if all && engine.authenticate(*id, key).map_err(failed)?.is_none() {
@@ -265,8 +322,12 @@ impl Audit {
         }
         let fresh = std::mem::take(&mut self.fresh);
         let mut open = 0;
-        let submissions: Vec<_> =
-            self.promised.submissions.iter().map(|(request, (job, _))| (*request, *job)).collect();
+        let submissions: Vec<_> = self
+            .promised
+            .submissions
+            .iter()
+            .map(|(request, (job, _))| (*request, *job))
+            .collect();
         for (request, job) in submissions {
             let touched = fresh.iter().any(|attempt| attempt.task.job == job);
             if !all && !touched {
@@ -284,12 +345,16 @@ impl Audit {
             open += usize::from(!record.state.settled());
             self.look_at(job, request, &record, contents)?;
             for attempt in fresh.iter().filter(|attempt| attempt.task.job == job) {
-                settled(attempt.task, &record)
-                    .map_err(|why| format!("{attempt:?} was done, its worker may forget it, and {why}"))?;
+                settled(attempt.task, &record).map_err(|why| {
+                    format!("{attempt:?} was done, its worker may forget it, and {why}")
+                })?;
             }
         }
         if all && open > engine.open_jobs() {
-            return Err(format!("{open} acknowledged jobs are open, and {} are in memory", engine.open_jobs()));
+            return Err(format!(
+                "{open} acknowledged jobs are open, and {} are in memory",
+                engine.open_jobs()
+            ));
         }
         Ok(())
     }
@@ -301,7 +366,12 @@ impl Audit {
         record: &JobRecord,
         contents: &Shelves,
     ) -> Result<(), String> {
-        if self.promised.submissions.get(&request).is_none_or(|(_, spec)| !is_that(spec, &record.spec)) {
+        if self
+            .promised
+            .submissions
+            .get(&request)
+            .is_none_or(|(_, spec)| !is_that(spec, &record.spec))
+        {
             return Err(format!("job {job} is not what was submitted"));
         }
         for result in &record.results {
@@ -309,23 +379,40 @@ impl Audit {
             self.look_at_result(result, record, contents)?;
             match self.promised.results.insert(task, result.clone()) {
                 Some(before) if before != *result => {
-                    return Err(format!("task {task} had the result of {before:?}, and now of {result:?}"));
+                    return Err(format!(
+                        "task {task} had the result of {before:?}, and now of {result:?}"
+                    ));
                 }
                 _ => {}
             }
         }
-        let tasks: BTreeSet<u32> = record.results.iter().map(|result| result.attempt.task.index).collect();
+        let tasks: BTreeSet<u32> = record
+            .results
+            .iter()
+            .map(|result| result.attempt.task.index)
+            .collect();
         if tasks.len() != record.results.len() {
             return Err(format!("a task of job {job} has more than one result"));
         }
-        let lost = self.promised.results.range(TaskId::new(job, 0)..=TaskId::new(job, u32::MAX));
-        match lost.map(|(task, _)| task.index).find(|index| !record.finished.contains(*index)) {
+        let lost = self
+            .promised
+            .results
+            .range(TaskId::new(job, 0)..=TaskId::new(job, u32::MAX));
+        match lost
+            .map(|(task, _)| task.index)
+            .find(|index| !record.finished.contains(*index))
+        {
             Some(index) => Err(format!("task {job}.{index} had a result, and has none")),
             None => Ok(()),
         }
     }
 
-    fn look_at_result(&self, result: &ResultRecord, record: &JobRecord, contents: &Shelves) -> Result<(), String> {
+    fn look_at_result(
+        &self,
+        result: &ResultRecord,
+        record: &JobRecord,
+        contents: &Shelves,
+    ) -> Result<(), String> {
         let attempt = result.attempt;
         let given = self.given.get(&attempt).map(|(worker, _)| *worker);
         if let Some(file) = result.files.iter().find(|file| !contents.has(&file.blob)) {
@@ -334,12 +421,22 @@ impl Audit {
         if given.is_some_and(|worker| self.liars.contains(&worker)) {
             return Ok(());
         }
-        let Some(command) = record.spec.work.command() else { return Ok(()) };
-        let argv: Vec<String> = command.argv.iter().take(2).map(ToString::to_string).collect();
+        let Some(command) = record.spec.work.command() else {
+            return Ok(());
+        };
+        let argv: Vec<String> = command
+            .argv
+            .iter()
+            .take(2)
+            .map(ToString::to_string)
+            .collect();
         let (stdout, files) = tasks::result(&argv[0], &argv[1], attempt.task.index);
         match (&result.stdout, &result.files) == (&stdout, &files) {
             true => Ok(()),
-            false => Err(format!("the result of {attempt:?} is not that of {argv:?}: {:?}", result.stdout)),
+            false => Err(format!(
+                "the result of {attempt:?} is not that of {argv:?}: {:?}",
+                result.stdout
+            )),
         }
     }
 
@@ -358,14 +455,25 @@ impl Audit {
 
 /// Whether a job is the one that was submitted: how many ranks it has is settled when it starts.
 fn is_that(submitted: &JobSpec, spec: &JobSpec) -> bool {
-    let Some(ranks) = submitted.work.ranks() else { return submitted == spec };
+    let Some(ranks) = submitted.work.ranks() else {
+        return submitted == spec;
+    };
     let there = spec.tasks.ids.len() as u32;
     let may_be = there >= ranks.least && ranks.most.is_none_or(|most| there <= most);
-    let same = JobSpec { tasks: submitted.tasks.clone(), ..spec.clone() } == *submitted;
+    let same = JobSpec {
+        tasks: submitted.tasks.clone(),
+        ..spec.clone()
+    } == *submitted;
     same && may_be && spec.tasks.ids == common::Ranks::tasks(there)
 }
 
 fn settled(task: TaskId, record: &JobRecord) -> Result<(), String> {
-    let settled = [&record.finished, &record.failed, &record.cancelled].iter().any(|set| set.contains(task.index));
-    if settled { Ok(()) } else { Err(format!("task {task} is open")) }
+    let settled = [&record.finished, &record.failed, &record.cancelled]
+        .iter()
+        .any(|set| set.contains(task.index));
+    if settled {
+        Ok(())
+    } else {
+        Err(format!("task {task} is open"))
+    }
 }

@@ -1,11 +1,13 @@
-//! What must be true of jobs of ranks: none begins before all of them are ready, none is started without the master's word, and
-//! none is ended for another's sake. What is not here: that they all end, which is looked at for every job.
+//! What must be true of jobs of ranks: none begins before all of them are ready, none is started
+//! without the master's word, and none is ended for another's sake. What is not here: that they all
+//! end, which is looked at for every job.
 
 use std::collections::BTreeSet;
 
 use common::{AttemptId, JobId, TaskId};
 
-/// Why a rank may be ended: with its job, since another attempt of it was done, or since its job gave up all its hosts.
+/// Why a rank may be ended: with its job, since another attempt of it was done, or since its job
+/// gave up all its hosts.
 const REASONS: [&str; 3] = ["cancelled", "attempt ", "given up with the other ranks"];
 
 /// What was seen of ranks.
@@ -19,7 +21,8 @@ pub(super) struct Barrier {
     told: BTreeSet<(usize, AttemptId)>,
     /// Jobs that have begun, as far as the running master knows.
     begun: BTreeSet<JobId>,
-    /// Ranks that had begun, and ended by themselves under the running master: they are tried again alone.
+    /// Ranks that had begun, and ended by themselves under the running master: they are tried again
+    /// alone.
     alone: BTreeSet<TaskId>,
 }
 
@@ -33,12 +36,15 @@ impl Barrier {
     }
 
     pub(super) fn on_told(&mut self, worker: usize, attempts: &[AttemptId]) {
-        self.told.extend(attempts.iter().map(|attempt| (worker, *attempt)));
+        self.told
+            .extend(attempts.iter().map(|attempt| (worker, *attempt)));
     }
 
     /// The master has heard how these ended.
     pub(super) fn on_acknowledged(&mut self, worker: usize, attempts: &[AttemptId]) {
-        let begun = attempts.iter().filter(|attempt| self.told.contains(&(worker, **attempt)));
+        let begun = attempts
+            .iter()
+            .filter(|attempt| self.told.contains(&(worker, **attempt)));
         self.alone.extend(begun.map(|attempt| attempt.task));
     }
 
@@ -47,7 +53,8 @@ impl Barrier {
         self.alone.clear();
     }
 
-    /// A rank is to begin, of a job of which these are the newest attempts of ranks that are not done.
+    /// A rank is to begin, of a job of which these are the newest attempts of ranks that are not
+    /// done.
     pub(super) fn on_begin(
         &mut self,
         attempt: AttemptId,
@@ -56,9 +63,12 @@ impl Barrier {
         if self.begun.contains(&attempt.task.job) {
             return Ok(());
         }
-        let ready = |other: &AttemptId| self.ready.contains(other) || self.alone.contains(&other.task);
+        let ready =
+            |other: &AttemptId| self.ready.contains(other) || self.alone.contains(&other.task);
         if let Some(other) = open.find(|other| !ready(other)) {
-            return Err(format!("{attempt:?} is to begin, and {other:?} has never been ready"));
+            return Err(format!(
+                "{attempt:?} is to begin, and {other:?} has never been ready"
+            ));
         }
         self.begun.insert(attempt.task.job);
         Ok(())
@@ -81,7 +91,9 @@ impl Barrier {
 
     pub(super) fn on_started(&self, worker: usize, attempt: AttemptId) -> Result<(), String> {
         match self.given.contains(&attempt) && !self.told.contains(&(worker, attempt)) {
-            true => Err(format!("worker-{worker} starts the rank {attempt:?}, and was not told to")),
+            true => Err(format!(
+                "worker-{worker} starts the rank {attempt:?}, and was not told to"
+            )),
             false => Ok(()),
         }
     }

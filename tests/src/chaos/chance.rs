@@ -17,7 +17,11 @@ impl Chance {
 
     /// A number below `bound`; 0 where that is 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.0.next_u64() % bound }
+        if bound == 0 {
+            0
+        } else {
+            self.0.next_u64() % bound
+        }
     }
 
     /// A number from `low` to `high`, both included.

@@ -1,4 +1,5 @@
-//! Content stores of the simulated world. As with the real one, a blob is durable before anybody is told that it is there.
+//! Content stores of the simulated world. As with the real one, a blob is durable before anybody is
+//! told that it is there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +12,8 @@ use link::Contents;
 
 type Blobs = BTreeMap<BlobHash, (u64, Time)>;
 
-/// Which blobs are there, with their sizes and when somebody last counted on them. Cloning gives another handle.
+/// Which blobs are there, with their sizes and when somebody last counted on them. Cloning gives
+/// another handle.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shelves(Arc<Mutex<Blobs>>);
 
@@ -40,7 +42,16 @@ impl Shelves {
         let old = |at: &Time| Duration::from(now.since(*at)) >= age;
         self.with(|blobs| {
             let all = blobs.iter().filter(|(_, (_, at))| old(at));
-            all.map(|(hash, (size, at))| (BlobRef { hash: *hash, size: *size }, wall(*at))).collect()
+            all.map(|(hash, (size, at))| {
+                (
+                    BlobRef {
+                        hash: *hash,
+                        size: *size,
+                    },
+                    wall(*at),
+                )
+            })
+            .collect()
         })
     }
 }
@@ -51,7 +62,11 @@ fn wall(at: Time) -> SystemTime {
 
 impl Contents for Shelves {
     fn has(&self, blob: &BlobRef) -> bool {
-        self.with(|blobs| blobs.get(&blob.hash).is_some_and(|(size, _)| *size == blob.size))
+        self.with(|blobs| {
+            blobs
+                .get(&blob.hash)
+                .is_some_and(|(size, _)| *size == blob.size)
+        })
     }
 
     fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
@@ -65,7 +80,18 @@ impl Contents for Shelves {
 
     fn list(&self) -> io::Result<Vec<(BlobRef, SystemTime)>> {
         let all = |blobs: &mut Blobs| {
-            blobs.iter().map(|(hash, (size, at))| (BlobRef { hash: *hash, size: *size }, wall(*at))).collect()
+            blobs
+                .iter()
+                .map(|(hash, (size, at))| {
+                    (
+                        BlobRef {
+                            hash: *hash,
+                            size: *size,
+                        },
+                        wall(*at),
+                    )
+                })
+                .collect()
         };
         Ok(self.with(all))
     }

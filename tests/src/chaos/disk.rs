@@ -1,7 +1,8 @@
-//! Disks of the simulated world: what was written and not synced may be lost, or torn, when the power goes; writes can
-//! fail, and a machine can die at any of them.
+//! Disks of the simulated world: what was written and not synced may be lost, or torn, when the
+//! power goes; writes can fail, and a machine can die at any of them.
 //!
-//! Disks lie in a register of the thread, since SQLite knows files only by name. What is not here: SQLite's way to them.
+//! Disks lie in a register of the thread, since SQLite knows files only by name. What is not here:
+//! SQLite's way to them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -121,13 +122,20 @@ pub(super) struct Logs;
 
 impl master::engine::Logs for Logs {
     fn read(&self, log: &Path) -> io::Result<Vec<u8>> {
-        let bytes = with_path(&log.to_string_lossy(), |disk, file| disk.bytes(file).map(<[u8]>::to_vec));
-        bytes.flatten().ok_or_else(|| io::ErrorKind::NotFound.into())
+        let bytes = with_path(&log.to_string_lossy(), |disk, file| {
+            disk.bytes(file).map(<[u8]>::to_vec)
+        });
+        bytes
+            .flatten()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn write(&self, log: &Path, bytes: &[u8]) -> io::Result<()> {
-        let write = |disk: &mut Disk, file: &str| disk.write(file, 0, bytes).and_then(|()| disk.sync(file));
-        with_path(&log.to_string_lossy(), write).unwrap_or(Err(Refused::Broken)).map_err(Refused::error)
+        let write =
+            |disk: &mut Disk, file: &str| disk.write(file, 0, bytes).and_then(|()| disk.sync(file));
+        with_path(&log.to_string_lossy(), write)
+            .unwrap_or(Err(Refused::Broken))
+            .map_err(Refused::error)
     }
 }
 
@@ -191,8 +199,8 @@ impl Disk {
         self.change(file, Change::Cut(length))
     }
 
-    /// Makes everything in the file durable. What a failed sync leaves behind is clean to the system, and lost to the
-    /// disk: so it is on Linux.
+    /// Makes everything in the file durable. What a failed sync leaves behind is clean to the
+    /// system, and lost to the disk: so it is on Linux.
     pub(super) fn sync(&mut self, file: &str) -> Result<(), Refused> {
         let dies = match self.burn() {
             Err(Refused::Broken) => {
@@ -214,7 +222,11 @@ impl Disk {
     /// Puts a whole new content in the file's place, durably.
     pub(super) fn replace(&mut self, file: &str, bytes: &[u8]) -> Result<(), Refused> {
         let dies = self.burn()?;
-        let new = File { seen: bytes.to_vec(), durable: bytes.to_vec(), ..File::default() };
+        let new = File {
+            seen: bytes.to_vec(),
+            durable: bytes.to_vec(),
+            ..File::default()
+        };
         self.files.insert(file.to_owned(), new);
         self.end(dies)
     }
@@ -280,7 +292,9 @@ impl Disk {
                 match (chance.below(10), change) {
                     (0..5, change) => change.apply(&mut file.durable),
                     (5..8, Change::Write(at, mut bytes)) => {
-                        bytes.truncate(chance.below((bytes.len() / SECTOR + 1) as u64) as usize * SECTOR);
+                        bytes.truncate(
+                            chance.below((bytes.len() / SECTOR + 1) as u64) as usize * SECTOR,
+                        );
                         Change::Write(at, bytes).apply(&mut file.durable);
                     }
                     _ => {}
@@ -302,7 +316,11 @@ impl Disk {
             self.files.remove(*name);
         }
         for (name, bytes) in copy {
-            let file = File { seen: bytes.clone(), durable: bytes.clone(), ..File::default() };
+            let file = File {
+                seen: bytes.clone(),
+                durable: bytes.clone(),
+                ..File::default()
+            };
             self.files.insert(name.clone(), file);
         }
     }

@@ -97,7 +97,11 @@ impl World {
         if self.healed() {
             return Ok(());
         }
-        self.story.tell(self.now, format_args!("trouble"), format_args!("{trouble:?}"));
+        self.story.tell(
+            self.now,
+            format_args!("trouble"),
+            format_args!("{trouble:?}"),
+        );
         match trouble {
             Trouble::Storm(way) => self.storm(way),
             Trouble::Cut(way) => self.cut(way),
@@ -146,9 +150,17 @@ impl World {
             Trouble::Room => self.make_room(),
             Trouble::Owner(w) => {
                 let reason = YieldReason::InUse;
-                let decisions =
-                    [Decision::Run, Decision::Freeze(reason), Decision::Yield(reason, 1), Decision::Evict(reason)];
-                let decision = self.chance.pick(&decisions).copied().unwrap_or(Decision::Run);
+                let decisions = [
+                    Decision::Run,
+                    Decision::Freeze(reason),
+                    Decision::Yield(reason, 1),
+                    Decision::Evict(reason),
+                ];
+                let decision = self
+                    .chance
+                    .pick(&decisions)
+                    .copied()
+                    .unwrap_or(Decision::Run);
                 return self.turn_owner(w, decision);
             }
         }
@@ -157,13 +169,26 @@ impl World {
 
     /// Has something go wrong with a disk.
     pub(super) fn light(&mut self, name: &str, at: u32) {
-        let faults = [Fault::DiesBefore, Fault::DiesBefore, Fault::DiesAfter, Fault::Fails];
-        let fault = self.chance.pick(&faults).copied().unwrap_or(Fault::DiesBefore);
+        let faults = [
+            Fault::DiesBefore,
+            Fault::DiesBefore,
+            Fault::DiesAfter,
+            Fault::Fails,
+        ];
+        let fault = self
+            .chance
+            .pick(&faults)
+            .copied()
+            .unwrap_or(Fault::DiesBefore);
         disk::on(name, |disk| disk.light(at, fault));
     }
 
     fn end_master_if_there(&mut self, why: &str) -> Result<(), String> {
-        if self.master.engine().is_some() { self.end_master(why) } else { Ok(()) }
+        if self.master.engine().is_some() {
+            self.end_master(why)
+        } else {
+            Ok(())
+        }
     }
 
     fn storm(&mut self, way: usize) {
@@ -181,7 +206,11 @@ impl World {
     }
 
     fn cut(&mut self, way: usize) {
-        let long = if self.chance.one_in(3) { 600_000 } else { 20_000 };
+        let long = if self.chance.one_in(3) {
+            600_000
+        } else {
+            20_000
+        };
         let until = self.now + Span::from_millis(self.chance.between(100, long));
         let both = self.chance.one_in(2);
         let one = self.chance.below(2) as usize;
@@ -191,7 +220,11 @@ impl World {
                 there.cut[1 - one] = until;
             }
         }
-        self.story.count(if both { "ways cut" } else { "ways cut in one direction" });
+        self.story.count(if both {
+            "ways cut"
+        } else {
+            "ways cut in one direction"
+        });
     }
 
     fn calm(&mut self, way: usize) {
@@ -211,7 +244,8 @@ impl World {
 
     /// Everything is mended: from now on all must come to an end.
     pub(super) fn heal(&mut self) -> Result<(), String> {
-        self.story.tell(self.now, format_args!("trouble"), format_args!("is over"));
+        self.story
+            .tell(self.now, format_args!("trouble"), format_args!("is over"));
         disk::on(DISK, disk::Disk::heal);
         self.master.asleep = self.now;
         for way in 0..self.net.ways.len() {

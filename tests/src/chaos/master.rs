@@ -1,5 +1,6 @@
-//! The master's machine in the simulated world: around the real engine its disk, its clock, what has come over the network
-//! and waits, and copies of the store from earlier days. What is not here: any decision of the master's.
+//! The master's machine in the simulated world: around the real engine its disk, its clock, what
+//! has come over the network and waits, and copies of the store from earlier days. What is not
+//! here: any decision of the master's.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -121,10 +122,20 @@ impl World {
         let now = self.master.clock(self.now);
         let laws = self.laws.master;
         let contents = Arc::new(self.master.contents.clone());
-        match Engine::open(Path::new("/chaos/master"), now, &self.master.config, (contents, &disk::Logs), laws) {
+        match Engine::open(
+            Path::new("/chaos/master"),
+            now,
+            &self.master.config,
+            (contents, &disk::Logs),
+            laws,
+        ) {
             Ok(engine) => {
                 let incarnation = engine.incarnation();
-                self.story.tell(self.now, format_args!("master"), format_args!("starts, incarnation {incarnation}"));
+                self.story.tell(
+                    self.now,
+                    format_args!("master"),
+                    format_args!("starts, incarnation {incarnation}"),
+                );
                 self.story.count("starts of the master");
                 self.master.engine = Some(engine);
                 self.master_says()?;
@@ -132,7 +143,11 @@ impl World {
                 self.plan_master();
             }
             Err(error) => {
-                self.story.tell(self.now, format_args!("master"), format_args!("does not start: {error}"));
+                self.story.tell(
+                    self.now,
+                    format_args!("master"),
+                    format_args!("does not start: {error}"),
+                );
                 self.story.count("failed starts of the master");
                 if !disk::on(DISK, |disk| disk.is_dead()) && self.healed() {
                     return Err(format!("the master does not start: {error}"));
@@ -146,8 +161,16 @@ impl World {
     /// The master's process is gone, and perhaps the power of its machine with it.
     pub(super) fn end_master(&mut self, why: &str) -> Result<(), String> {
         let power = self.chance.one_in(2);
-        self.story.count(if power { "masters without power" } else { "masters killed" });
-        self.story.tell(self.now, format_args!("master"), format_args!("is gone ({why}, power lost: {power})"));
+        self.story.count(if power {
+            "masters without power"
+        } else {
+            "masters killed"
+        });
+        self.story.tell(
+            self.now,
+            format_args!("master"),
+            format_args!("is gone ({why}, power lost: {power})"),
+        );
         // What it has sent before may arrive.
         if self.master.engine.is_some() {
             self.master_says()?;
@@ -172,7 +195,9 @@ impl World {
         self.master.asked.clear();
         self.master.wakeup = None;
         let connections: Vec<u64> = self.net.connections.keys().copied().collect();
-        connections.into_iter().for_each(|connection| self.net.close(connection, End::Master));
+        connections
+            .into_iter()
+            .for_each(|connection| self.net.close(connection, End::Master));
     }
 
     /// The master ends in order.
@@ -180,7 +205,11 @@ impl World {
         if self.master.engine.is_none() {
             return;
         }
-        self.story.tell(self.now, format_args!("master"), format_args!("stops in order"));
+        self.story.tell(
+            self.now,
+            format_args!("master"),
+            format_args!("stops in order"),
+        );
         self.forget_master();
         let pause = Span::from_millis(self.chance.between(100, 20_000));
         self.later(pause, What::StartMaster);
@@ -194,26 +223,44 @@ impl World {
         let files = disk::on(DISK, |disk| disk.copy(&FILES));
         let contents = self.master.contents.copy();
         let promised = self.audit.promised.clone();
-        self.story.tell(self.now, format_args!("people"), format_args!("copy the master's store"));
-        self.master.copy = Some(Copy { files, contents, promised });
+        self.story.tell(
+            self.now,
+            format_args!("people"),
+            format_args!("copy the master's store"),
+        );
+        self.master.copy = Some(Copy {
+            files,
+            contents,
+            promised,
+        });
     }
 
     /// The store is destroyed, and somebody puts the last copy in its place.
     pub(super) fn restore_master(&mut self) {
-        let Some(copy) = self.master.copy.take() else { return };
+        let Some(copy) = self.master.copy.take() else {
+            return;
+        };
         disk::on(DISK, disk::Disk::kill);
         self.forget_master();
         disk::on(DISK, |disk| disk.restore(&FILES, &copy.files));
         self.master.contents.restore(copy.contents);
         self.audit.promised = copy.promised;
-        self.story.tell(self.now, format_args!("people"), format_args!("put a copy of the store in its place"));
+        self.story.tell(
+            self.now,
+            format_args!("people"),
+            format_args!("put a copy of the store in its place"),
+        );
         self.story.count("restored copies");
         let pause = Span::from_millis(self.chance.between(100, 20_000));
         self.later(pause, What::StartMaster);
     }
 
     /// Frames have arrived at the master.
-    pub(super) fn on_master_frames(&mut self, connection: u64, frames: Vec<Frame>) -> Result<(), String> {
+    pub(super) fn on_master_frames(
+        &mut self,
+        connection: u64,
+        frames: Vec<Frame>,
+    ) -> Result<(), String> {
         for frame in frames {
             let came = match frame {
                 Frame::Open(id, key) => Came::Open(connection, id, key),
@@ -232,7 +279,9 @@ impl World {
     /// The master's end of a connection is gone.
     pub(super) fn close_at_master(&mut self, connection: u64) {
         let there = self.net.connections.get(&connection);
-        let host = there.filter(|there| there.welcome).and_then(|there| there.host.clone());
+        let host = there
+            .filter(|there| there.welcome)
+            .and_then(|there| there.host.clone());
         self.net.close(connection, End::Master);
         if let Some((host, _)) = host {
             self.master.came.push(Came::Closed(connection, host));
@@ -242,7 +291,14 @@ impl World {
 
     /// Content has come on a stream of its own.
     pub(super) fn on_put(&mut self, connection: u64, blob: BlobRef) {
-        let Some(worker) = self.net.connections.get(&connection).map(|there| there.worker) else { return };
+        let Some(worker) = self
+            .net
+            .connections
+            .get(&connection)
+            .map(|there| there.worker)
+        else {
+            return;
+        };
         if self.master.engine.is_some() && self.net.is_open(connection, End::Master) {
             self.master.contents.put(blob, self.master.clock(self.now));
             self.send(worker, End::Worker, &Packet::Stored(connection, blob));
@@ -272,8 +328,12 @@ impl World {
     }
 
     fn plan_master(&mut self) {
-        let Some(engine) = &self.master.engine else { return };
-        let patience = engine.patience(self.master.clock(self.now)).max(Span(1_000));
+        let Some(engine) = &self.master.engine else {
+            return;
+        };
+        let patience = engine
+            .patience(self.master.clock(self.now))
+            .max(Span(1_000));
         self.plan_master_at(self.now + patience);
     }
 
@@ -324,13 +384,18 @@ impl World {
 
     fn consider_one(&mut self, came: Came) -> Result<(), StoreError> {
         let now = self.master.clock(self.now);
-        let Some(engine) = &mut self.master.engine else { return Ok(()) };
+        let Some(engine) = &mut self.master.engine else {
+            return Ok(());
+        };
         match came {
             Came::Open(connection, id, key) => {
                 if !self.net.is_open(connection, End::Master) {
                     return Ok(());
                 }
-                match engine.authenticate(id, &key)?.and_then(|peer| Some((peer.host?, peer.name))) {
+                match engine
+                    .authenticate(id, &key)?
+                    .and_then(|peer| Some((peer.host?, peer.name)))
+                {
                     Some(host) => {
                         if let Some(there) = self.net.connections.get_mut(&connection) {
                             there.host = Some(host);
@@ -353,12 +418,17 @@ impl World {
                     Ask::Cancel(job) => engine.cancel(number, job)?,
                     Ask::Retry(job, tasks) => engine.retry(number, job, &tasks)?,
                     Ask::Forget(job) => engine.forget(number, job)?,
-                    Ask::Token(uses) => engine.create_token(number, uses, Span::from_secs(86_400))?,
+                    Ask::Token(uses) => {
+                        engine.create_token(number, uses, Span::from_secs(86_400))?
+                    }
                     Ask::Enrol(token, key) => engine.enrol(number, &token, "pc", key)?,
                 }
             }
             Came::Sweep => {
-                let old = self.master.contents.older_than(self.master.config.content_grace.0, now);
+                let old = self
+                    .master
+                    .contents
+                    .older_than(self.master.config.content_grace.0, now);
                 if engine.sweep(&old)? > 0 {
                     self.story.count("sweeps of content");
                 }
@@ -368,24 +438,38 @@ impl World {
     }
 
     fn consider_word(&mut self, connection: u64, message: ToMaster) -> Result<(), StoreError> {
-        let Some(engine) = &mut self.master.engine else { return Ok(()) };
+        let Some(engine) = &mut self.master.engine else {
+            return Ok(());
+        };
         // What has come before the connection ended is heard, as in the real master's queue.
-        let Some(there) = self.net.connections.get_mut(&connection) else { return Ok(()) };
-        let Some((host, name)) = there.host.clone() else { return Ok(()) };
+        let Some(there) = self.net.connections.get_mut(&connection) else {
+            return Ok(());
+        };
+        let Some((host, name)) = there.host.clone() else {
+            return Ok(());
+        };
         if !there.open[End::Master as usize] {
             return Ok(());
         }
         if !there.welcome {
             there.welcome = true;
             if let Err(refusal) = engine.greet(host, &name, connection, message)? {
-                self.story.tell(self.now, format_args!("master"), format_args!("refuses #{connection}: {refusal}"));
+                self.story.tell(
+                    self.now,
+                    format_args!("master"),
+                    format_args!("refuses #{connection}: {refusal}"),
+                );
                 self.refuse(connection, false);
             }
             return Ok(());
         }
         if let Err(why) = engine.hear(host, connection, message)? {
             engine.disconnected(host, connection)?;
-            self.story.tell(self.now, format_args!("master"), format_args!("ends #{connection}: {why}"));
+            self.story.tell(
+                self.now,
+                format_args!("master"),
+                format_args!("ends #{connection}: {why}"),
+            );
             self.story.count("deliveries without their content");
             self.refuse(connection, false);
         }
@@ -400,7 +484,9 @@ impl World {
 
     /// What the master has sent and answered goes out.
     fn master_says(&mut self) -> Result<(), String> {
-        let Some(engine) = &mut self.master.engine else { return Ok(()) };
+        let Some(engine) = &mut self.master.engine else {
+            return Ok(());
+        };
         let letters = engine.letters();
         let answers = engine.answers();
         for (_, letter) in &letters {
@@ -411,7 +497,11 @@ impl World {
         for (connection, letter) in letters {
             match letter {
                 Letter::Says(message) => {
-                    let worker = self.net.connections.get(&connection).map(|there| there.worker);
+                    let worker = self
+                        .net
+                        .connections
+                        .get(&connection)
+                        .map(|there| there.worker);
                     if let Some(worker) = worker {
                         self.tell_of(worker, &message);
                         self.audit.on_sent(worker, &message)?;
@@ -422,9 +512,15 @@ impl World {
             }
         }
         for (number, answered) in answers {
-            let Some(ask) = self.master.asked.remove(&number) else { continue };
+            let Some(ask) = self.master.asked.remove(&number) else {
+                continue;
+            };
             self.audit.on_answered(&ask, &answered)?;
-            self.send(self.people_way(), End::Worker, &Packet::Answer(number, Box::new(answered)));
+            self.send(
+                self.people_way(),
+                End::Worker,
+                &Packet::Answer(number, Box::new(answered)),
+            );
         }
         Ok(())
     }
@@ -435,33 +531,65 @@ impl World {
         match message {
             ToWorker::Assign(work) => {
                 let ids = list(&mut work.iter().map(|work| work.attempt.to_string()));
-                self.story.tell(now, format_args!("master"), format_args!("gives worker-{worker} {ids}"));
+                self.story.tell(
+                    now,
+                    format_args!("master"),
+                    format_args!("gives worker-{worker} {ids}"),
+                );
             }
             ToWorker::Acknowledged(ids) => {
                 let ids = list(&mut ids.iter().map(ToString::to_string));
                 self.story.count("acknowledgements");
-                self.story.tell(now, format_args!("master"), format_args!("acknowledges {ids} to worker-{worker}"));
+                self.story.tell(
+                    now,
+                    format_args!("master"),
+                    format_args!("acknowledges {ids} to worker-{worker}"),
+                );
             }
             ToWorker::Stop { attempts, why } | ToWorker::Yield { attempts, why } => {
                 let ids = list(&mut attempts.iter().map(ToString::to_string));
-                self.story.tell(now, format_args!("master"), format_args!("stops {ids} on worker-{worker}: {why}"));
+                self.story.tell(
+                    now,
+                    format_args!("master"),
+                    format_args!("stops {ids} on worker-{worker}: {why}"),
+                );
             }
             ToWorker::AssignTogether(work) => {
                 let ids = list(&mut work.iter().map(|work| work.attempt.to_string()));
                 let again = work.iter().any(|work| work.attempt.number > 1);
-                self.story.count(if again { "ranks started again" } else { "ranks started" });
-                self.story.tell(now, format_args!("master"), format_args!("gives worker-{worker} {ids}, to wait"));
+                self.story.count(if again {
+                    "ranks started again"
+                } else {
+                    "ranks started"
+                });
+                self.story.tell(
+                    now,
+                    format_args!("master"),
+                    format_args!("gives worker-{worker} {ids}, to wait"),
+                );
             }
             ToWorker::Begin(attempts) => {
                 let ids = list(&mut attempts.iter().map(ToString::to_string));
                 self.story.count("ranks begun");
-                self.story.tell(now, format_args!("master"), format_args!("has {ids} begin on worker-{worker}"));
+                self.story.tell(
+                    now,
+                    format_args!("master"),
+                    format_args!("has {ids} begin on worker-{worker}"),
+                );
             }
             ToWorker::Hold { attempts, frozen } => {
                 let ids = list(&mut attempts.iter().map(ToString::to_string));
                 let what = if *frozen { "freezes" } else { "lets go on" };
-                self.story.count(if *frozen { "frozen attempts" } else { "attempts that went on" });
-                self.story.tell(now, format_args!("master"), format_args!("{what} {ids} on worker-{worker}"));
+                self.story.count(if *frozen {
+                    "frozen attempts"
+                } else {
+                    "attempts that went on"
+                });
+                self.story.tell(
+                    now,
+                    format_args!("master"),
+                    format_args!("{what} {ids} on worker-{worker}"),
+                );
             }
             _ => {}
         }
@@ -488,7 +616,13 @@ mod tests {
         let contents = Arc::new(Shelves::default());
         let dir = Path::new("/chaos/d");
         let config = Config::default();
-        let engine = Engine::open(dir, Time(TODAY), &config, (contents, &disk::Logs), ::master::Laws::KEPT);
+        let engine = Engine::open(
+            dir,
+            Time(TODAY),
+            &config,
+            (contents, &disk::Logs),
+            ::master::Laws::KEPT,
+        );
         let started = engine.is_ok();
         drop(engine);
         vfs::forget_memory("d");
@@ -516,7 +650,13 @@ mod tests {
     /// Six rows in one transaction, on pages far from each other.
     fn add(db: &Connection, n: i64) -> rusqlite::Result<()> {
         let rows: String = (0..6)
-            .map(|row| format!("INSERT INTO t VALUES ({}, '{}');", (row * 17 + n) % 97, "x".repeat(1_900)))
+            .map(|row| {
+                format!(
+                    "INSERT INTO t VALUES ({}, '{}');",
+                    (row * 17 + n) % 97,
+                    "x".repeat(1_900)
+                )
+            })
             .collect();
         db.execute_batch(&format!("BEGIN; {rows} COMMIT;"))
     }
@@ -524,14 +664,17 @@ mod tests {
     #[test]
     fn what_a_failed_sync_left_in_memory_harms_no_start_that_loses_power() {
         vfs::install();
-        for (first, second) in (24..60).flat_map(|first| (3..9).map(move |second| (first, second))) {
+        for (first, second) in (24..60).flat_map(|first| (3..9).map(move |second| (first, second)))
+        {
             disk::insert("d");
             assert!(start());
             let db = store();
-            db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)").unwrap();
+            db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)")
+                .unwrap();
             let mut kept = (0..8).map(|n| add(&db, n)).filter(Result::is_ok).count() as i64;
             // What the log holds from here on are pages that it did not hold before.
-            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+                .unwrap();
             disk::on("d", |disk| disk.light(first, Fault::Fails));
             kept += (8..12).take_while(|n| add(&db, *n).is_ok()).count() as i64;
             assert!(kept < 12, "nothing went wrong");
@@ -541,10 +684,17 @@ mod tests {
             disk::on("d", |disk| disk.light(second, Fault::DiesBefore));
             start();
             die(Some(&mut Chance::new(u64::from(first * 12 + second), 0)));
-            let story = format!("a sync or write failed at operation {first}, the next start died at {second}");
+            let story = format!(
+                "a sync or write failed at operation {first}, the next start died at {second}"
+            );
             assert!(start(), "{story}: the store is damaged");
-            let found: i64 = store().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
-            assert!((6 * kept..=6 * kept + 6).contains(&found), "{story}: {kept} times six were there, now {found}");
+            let found: i64 = store()
+                .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+                .unwrap();
+            assert!(
+                (6 * kept..=6 * kept + 6).contains(&found),
+                "{story}: {kept} times six were there, now {found}"
+            );
             die(None);
         }
         disk::clear();

@@ -1,6 +1,7 @@
-//! The network of the simulated world: packets are lost, doubled, late and out of order, and ways are cut, also in one
-//! direction only. Over it lie connections as QUIC gives them: each direction in order and without gaps while the
-//! connection lasts, which is until either end has heard nothing for too long.
+//! The network of the simulated world: packets are lost, doubled, late and out of order, and ways
+//! are cut, also in one direction only. Over it lie connections as QUIC gives them: each direction
+//! in order and without gaps while the connection lasts, which is until either end has heard
+//! nothing for too long.
 //!
 //! What is not here: what is said.
 
@@ -121,7 +122,10 @@ pub(super) struct Net {
 impl Net {
     /// These ways, and no connection.
     pub(super) fn new(ways: Vec<Way>) -> Self {
-        Self { ways, ..Self::default() }
+        Self {
+            ways,
+            ..Self::default()
+        }
     }
 
     /// A worker begins a connection.
@@ -129,7 +133,14 @@ impl Net {
         self.next += 1;
         let lanes = [Lane::default(), Lane::default()];
         let open = [true, false];
-        let new = Connection { worker, lanes, open, heard: [now; 2], host: None, welcome: false };
+        let new = Connection {
+            worker,
+            lanes,
+            open,
+            heard: [now; 2],
+            host: None,
+            welcome: false,
+        };
         self.connections.insert(self.next, new);
         self.next
     }
@@ -146,18 +157,25 @@ impl Net {
         Some(lane.sent - 1)
     }
 
-    /// What of a lane is to be sent (again): nothing where all is confirmed or the sender has given up.
+    /// What of a lane is to be sent (again): nothing where all is confirmed or the sender has given
+    /// up.
     pub(super) fn unconfirmed(&self, connection: u64, to: End) -> Vec<(u64, Frame)> {
-        let Some(there) = self.connections.get(&connection) else { return Vec::new() };
+        let Some(there) = self.connections.get(&connection) else {
+            return Vec::new();
+        };
         if !there.open[to.other() as usize] {
             return Vec::new();
         }
         let lane = &there.lanes[to as usize];
-        lane.unconfirmed.iter().take(WINDOW).map(|(number, frame)| (*number, frame.clone())).collect()
+        lane.unconfirmed
+            .iter()
+            .take(WINDOW)
+            .map(|(number, frame)| (*number, frame.clone()))
+            .collect()
     }
 
-    /// A frame has arrived at an end that knows of the connection: all that can be read now, in order, and up to where
-    /// everything has arrived.
+    /// A frame has arrived at an end that knows of the connection: all that can be read now, in
+    /// order, and up to where everything has arrived.
     pub(super) fn arrive(
         &mut self,
         connection: u64,
@@ -166,7 +184,9 @@ impl Net {
         frame: Frame,
         now: Time,
     ) -> (Vec<Frame>, u64) {
-        let Some(there) = self.connections.get_mut(&connection) else { return (Vec::new(), 0) };
+        let Some(there) = self.connections.get_mut(&connection) else {
+            return (Vec::new(), 0);
+        };
         there.heard[to as usize] = now;
         let lane = &mut there.lanes[to as usize];
         if number >= lane.arrived {
@@ -184,19 +204,25 @@ impl Net {
     pub(super) fn confirm(&mut self, connection: u64, to: End, before: u64, now: Time) {
         if let Some(there) = self.connections.get_mut(&connection) {
             there.heard[to.other() as usize] = now;
-            there.lanes[to as usize].unconfirmed.retain(|number, _| *number >= before);
+            there.lanes[to as usize]
+                .unconfirmed
+                .retain(|number, _| *number >= before);
         }
     }
 
     /// Whether an end has heard nothing for too long.
     pub(super) fn is_idle(&self, connection: u64, end: End, now: Time) -> bool {
         let there = self.connections.get(&connection);
-        there.is_some_and(|there| there.open[end as usize] && now.since(there.heard[end as usize]) >= IDLE)
+        there.is_some_and(|there| {
+            there.open[end as usize] && now.since(there.heard[end as usize]) >= IDLE
+        })
     }
 
     /// Whether an end knows of the connection.
     pub(super) fn is_open(&self, connection: u64, end: End) -> bool {
-        self.connections.get(&connection).is_some_and(|there| there.open[end as usize])
+        self.connections
+            .get(&connection)
+            .is_some_and(|there| there.open[end as usize])
     }
 
     /// The master learns of a connection, once.
@@ -212,12 +238,16 @@ impl Net {
     /// Whether nothing of the connection has arrived at the master yet.
     pub(super) fn is_new(&self, connection: u64) -> bool {
         let there = self.connections.get(&connection);
-        there.is_some_and(|there| there.lanes[End::Master as usize].arrived == 0 && !there.open[End::Master as usize])
+        there.is_some_and(|there| {
+            there.lanes[End::Master as usize].arrived == 0 && !there.open[End::Master as usize]
+        })
     }
 
     /// An end gives the connection up.
     pub(super) fn close(&mut self, connection: u64, end: End) {
-        let Some(there) = self.connections.get_mut(&connection) else { return };
+        let Some(there) = self.connections.get_mut(&connection) else {
+            return;
+        };
         there.open[end as usize] = false;
         if there.open == [false; 2] {
             self.connections.remove(&connection);
@@ -225,13 +255,22 @@ impl Net {
     }
 
     /// When a packet on its way arrives: not at all, once, or twice.
-    pub(super) fn arrivals(&self, way: usize, to: End, now: Time, chance: &mut Chance) -> Vec<Time> {
-        let Some(way) = self.ways.get(way) else { return Vec::new() };
+    pub(super) fn arrivals(
+        &self,
+        way: usize,
+        to: End,
+        now: Time,
+        chance: &mut Chance,
+    ) -> Vec<Time> {
+        let Some(way) = self.ways.get(way) else {
+            return Vec::new();
+        };
         if now < way.cut[to as usize] || chance.percent(way.loss) {
             return Vec::new();
         }
         let copies = 1 + usize::from(chance.percent(way.doubles));
-        let delay = |chance: &mut Chance| now + Span(chance.between(500, 1_000 * way.slowest_ms.max(1)));
+        let delay =
+            |chance: &mut Chance| now + Span(chance.between(500, 1_000 * way.slowest_ms.max(1)));
         (0..copies).map(|_| delay(chance)).collect()
     }
 }

@@ -1,5 +1,6 @@
-//! The people of the simulated world: clients that submit, ask again, cancel and retry, and whoever lets workers in. They
-//! repeat each question until they are answered, so the master hears many of them more than once.
+//! The people of the simulated world: clients that submit, ask again, cancel and retry, and whoever
+//! lets workers in. They repeat each question until they are answered, so the master hears many of
+//! them more than once.
 
 use common::job::{CommandSpec, Rules, Work};
 use common::token::JoinToken;
@@ -64,7 +65,8 @@ enum Kind {
     Ranks(u32, u32),
 }
 
-/// A job that does something that can be told from what any other job does, and whether it is only disclosed.
+/// A job that does something that can be told from what any other job does, and whether it is only
+/// disclosed.
 pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, bool) {
     let kind = match chance.below(4) {
         0 => Kind::Disclosed,
@@ -81,36 +83,79 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
         let most = if kind == Kind::Disclosed { 12 } else { 5 };
         IdSet::from_range(1, chance.between(1, most) as u32)
     };
-    let does = ["compute", "compute", "compute", "files", "files", "flaky", "fail"];
+    let does = [
+        "compute", "compute", "compute", "files", "files", "flaky", "fail",
+    ];
     let does = chance.pick(&does).copied().unwrap_or("compute");
     let argv = [does, nonce, "%{TASK_ID}"].map(|arg| arg.parse().expect("a template"));
     let keeps = kind == Kind::Disclosed && chance.one_in(3);
     let every = keeps.then(|| Span::from_secs(30));
-    let command = CommandSpec { checkpoint: every, ..CommandSpec::new(argv.to_vec()) };
+    let command = CommandSpec {
+        checkpoint: every,
+        ..CommandSpec::new(argv.to_vec())
+    };
     let (work, policies): (Work, &[&str]) = match kind {
         Kind::Ranks(least, most) => {
-            let said = chance.one_in(2).then(|| (Span::from_secs(chance.between(10, 600)), 3.0));
+            let said = chance
+                .one_in(2)
+                .then(|| (Span::from_secs(chance.between(10, 600)), 3.0));
             let work = said.map(|said| said.0);
             let parallelism = said.map(|said| said.1);
-            let ranks = Ranks { work, parallelism, ..Ranks::new(least, Some(most)) };
-            (Work::Ranks(command, ranks), &["AVG", "PRED", "HEUR", "PRICED"])
+            let ranks = Ranks {
+                work,
+                parallelism,
+                ..Ranks::new(least, Some(most))
+            };
+            (
+                Work::Ranks(command, ranks),
+                &["AVG", "PRED", "HEUR", "PRICED"],
+            )
         }
-        Kind::Disclosed => (Work::Command(command), &["FCFSxNEED", "SRPTxNEED", "FCFSxFCFS"]),
+        Kind::Disclosed => (
+            Work::Command(command),
+            &["FCFSxNEED", "SRPTxNEED", "FCFSxFCFS"],
+        ),
         Kind::Bag if chance.one_in(8) => (Work::Noop, &["deskgrid", "FCFS"]),
-        Kind::Bag => (Work::Command(command), &["deskgrid", "deskgrid", "FCFS", "EXCL-PRED-TO", "PRI-HISTORY"]),
+        Kind::Bag => (
+            Work::Command(command),
+            &[
+                "deskgrid",
+                "deskgrid",
+                "FCFS",
+                "EXCL-PRED-TO",
+                "PRI-HISTORY",
+            ],
+        ),
     };
     let rules = Rules {
         checkpoint: keeps,
         retries: chance.below(4) as u32,
         max_losses: chance.between(1, 12) as u32,
-        timeout: chance.one_in(4).then(|| Span::from_secs(chance.between(20, 200))),
+        timeout: chance
+            .one_in(4)
+            .then(|| Span::from_secs(chance.between(20, 200))),
         max_fails: chance.one_in(4).then(|| chance.below(3)),
         priority: chance.below(3) as i32,
-        policy: chance.pick(policies).copied().unwrap_or("deskgrid").to_owned(),
+        policy: chance
+            .pick(policies)
+            .copied()
+            .unwrap_or("deskgrid")
+            .to_owned(),
         ..Rules::default()
     };
-    let tasks = TaskSet { ids, items: Vec::new() };
-    (JobSpec { name: nonce.to_owned(), tasks, work, rules }, kind == Kind::Disclosed)
+    let tasks = TaskSet {
+        ids,
+        items: Vec::new(),
+    };
+    (
+        JobSpec {
+            name: nonce.to_owned(),
+            tasks,
+            work,
+            rules,
+        },
+        kind == Kind::Disclosed,
+    )
 }
 
 impl World {
@@ -118,14 +163,20 @@ impl World {
     pub(super) fn ask(&mut self, who: Who, ask: Ask) {
         self.next_question += 1;
         let number = self.next_question;
-        self.story.tell(self.now, format_args!("people"), format_args!("ask #{number}: {}", words(&ask)));
+        self.story.tell(
+            self.now,
+            format_args!("people"),
+            format_args!("ask #{number}: {}", words(&ask)),
+        );
         self.questions.insert(number, Question { who, ask });
         self.ask_again(number);
     }
 
     /// Sends a question that has no answer yet.
     pub(super) fn ask_again(&mut self, number: u64) {
-        let Some(question) = self.questions.get(&number) else { return };
+        let Some(question) = self.questions.get(&number) else {
+            return;
+        };
         let packet = Packet::Ask(number, Box::new(question.ask.clone()));
         self.send(self.people_way(), End::Master, &packet);
         self.later(PATIENCE, What::AskAgain(number));
@@ -133,7 +184,9 @@ impl World {
 
     /// The master has answered. An answer that comes twice is heard once.
     pub(super) fn on_answer(&mut self, number: u64, told: Told) -> Result<(), String> {
-        let Some(Question { who, ask }) = self.questions.remove(&number) else { return Ok(()) };
+        let Some(Question { who, ask }) = self.questions.remove(&number) else {
+            return Ok(());
+        };
         match (who, ask, told) {
             (_, Ask::Submit(request, spec, disclosed), Told::Submitted(Ok((job, again)))) => {
                 self.story.count("submissions acknowledged");
@@ -144,7 +197,9 @@ impl World {
                 );
                 self.after_submission(who, request, (*spec, disclosed), job);
             }
-            (_, Ask::Submit(request, ..), Told::Submitted(Err(refusal))) if refusal.code != RefusalCode::Conflict => {
+            (_, Ask::Submit(request, ..), Told::Submitted(Err(refusal)))
+                if refusal.code != RefusalCode::Conflict =>
+            {
                 return Err(format!("the submission {request} was refused: {refusal}"));
             }
             (Who::Door(worker), Ask::Token(_), Told::Token(token)) => {
@@ -153,7 +208,11 @@ impl World {
             (Who::Door(worker), Ask::Enrol(_, key), Told::Enrolled(answer)) => match answer {
                 Ok(admitted) => self.let_in(worker, &admitted, key),
                 Err(why) => {
-                    self.story.tell(self.now, format_args!("people"), format_args!("worker-{worker} stays out: {why}"));
+                    self.story.tell(
+                        self.now,
+                        format_args!("people"),
+                        format_args!("worker-{worker} stays out: {why}"),
+                    );
                     self.story.count("enrolments refused");
                     self.later(Span::from_secs(1), What::WantToken(worker));
                 }
@@ -164,7 +223,13 @@ impl World {
     }
 
     /// What a client may do next with a job.
-    fn after_submission(&mut self, who: Who, request: RequestId, (spec, disclosed): (JobSpec, bool), job: JobId) {
+    fn after_submission(
+        &mut self,
+        who: Who,
+        request: RequestId,
+        (spec, disclosed): (JobSpec, bool),
+        job: JobId,
+    ) {
         let soon = |chance: &mut Chance| Span::from_secs(chance.between(1, 200));
         if self.healed() {
             return;
@@ -176,7 +241,10 @@ impl World {
             0 => self.ask(who, Ask::Submit(request, Box::new(spec), disclosed)),
             1 => {
                 // The same request with another body: a mistake, and to be refused as one.
-                let other = JobSpec { name: "another".to_owned(), ..spec };
+                let other = JobSpec {
+                    name: "another".to_owned(),
+                    ..spec
+                };
                 self.ask(who, Ask::Submit(request, Box::new(other), disclosed));
             }
             2 => {
@@ -201,7 +269,10 @@ impl World {
         for _ in 0..self.chance.between(1, 3) {
             wait = wait + Span::from_secs(self.chance.between(1, 120));
             let first = self.chance.between(1, tasks.len()) as u32;
-            let wanted = tasks.intersection(&IdSet::from_range(first, first + self.chance.below(2) as u32));
+            let wanted = tasks.intersection(&IdSet::from_range(
+                first,
+                first + self.chance.below(2) as u32,
+            ));
             self.later(wait, What::Wish(Ask::Request(job, wanted)));
         }
         if self.chance.one_in(3) {
@@ -218,7 +289,10 @@ impl World {
         let honest = self.workers.iter().filter(|worker| !worker.liar).count() as u64;
         let (spec, disclosed) = job(&nonce, honest, &mut self.chance);
         let request = RequestId(Uuid::from_bytes(self.chance.bytes()));
-        self.ask(Who::Client(client), Ask::Submit(request, Box::new(spec), disclosed));
+        self.ask(
+            Who::Client(client),
+            Ask::Submit(request, Box::new(spec), disclosed),
+        );
     }
 
     /// Somebody stands before the door with a token.
@@ -226,7 +300,12 @@ impl World {
         // Tokens get around: another worker may try the same one.
         let friend = self.chance.below(self.workers.len() as u64 * 3) as usize;
         for who in [worker, friend] {
-            if self.workers.get(who).is_some_and(|worker| worker.identity.is_none()) && !self.is_asking(who) {
+            if self
+                .workers
+                .get(who)
+                .is_some_and(|worker| worker.identity.is_none())
+                && !self.is_asking(who)
+            {
                 let mut key = [0; 32];
                 key[..16].copy_from_slice(&self.chance.bytes());
                 self.ask(Who::Door(who), Ask::Enrol(token.clone(), key));
@@ -238,9 +317,9 @@ impl World {
     }
 
     fn is_asking(&self, worker: usize) -> bool {
-        self.questions
-            .values()
-            .any(|question| question.who == Who::Door(worker) && matches!(question.ask, Ask::Enrol(..)))
+        self.questions.values().any(|question| {
+            question.who == Who::Door(worker) && matches!(question.ask, Ask::Enrol(..))
+        })
     }
 
     /// Somebody wants a worker to have a token.
@@ -260,7 +339,9 @@ pub(super) fn words(ask: &Ask) -> String {
             let tasks = spec.tasks.ids.len();
             let policy = &spec.rules.policy;
             let what = match spec.work.ranks() {
-                Some(Ranks { least, most, .. }) => format!("ranks on {least} to {} hosts", most.unwrap_or(0)),
+                Some(Ranks { least, most, .. }) => {
+                    format!("ranks on {least} to {} hosts", most.unwrap_or(0))
+                }
                 None => format!("{tasks} tasks"),
             };
             let how = if *disclosed { "disclose" } else { "submit" };

@@ -1,5 +1,6 @@
-//! What commands do in the simulated world, in the place of processes: they take their time, can be frozen, obey or do
-//! not, fail, and leave a result that says whose it is. What is not here: when the worker wants what of them.
+//! What commands do in the simulated world, in the place of processes: they take their time, can be
+//! frozen, obey or do not, fail, and leave a result that says whose it is. What is not here: when
+//! the worker wants what of them.
 
 use common::attempt::{Outcome, OutputFile, Stream};
 use common::wire::worker::Command;
@@ -49,7 +50,15 @@ impl Task {
             1..5 => Span::from_secs(chance.between(1, 40)),
             _ => Span::from_secs(chance.between(40, 180)),
         };
-        Self { argv: command.argv.clone(), plan: 0, started: false, signal: None, doomed: false, left, since: None }
+        Self {
+            argv: command.argv.clone(),
+            plan: 0,
+            started: false,
+            signal: None,
+            doomed: false,
+            left,
+            since: None,
+        }
     }
 
     /// It runs from now on; gives how long it will.
@@ -85,7 +94,10 @@ impl Task {
         if ending.outcome.success() {
             (ending.stdout, ending.outputs) = result(kind, nonce, index);
             if lies {
-                ending.stdout = Stream { content: Content::Inline(b"lies".to_vec()), dropped: 0 };
+                ending.stdout = Stream {
+                    content: Content::Inline(b"lies".to_vec()),
+                    dropped: 0,
+                };
             }
         }
         ending
@@ -95,11 +107,22 @@ impl Task {
 /// What a command of this kind leaves: its words, and its files.
 pub(super) fn result(kind: &str, nonce: &str, index: u32) -> (Stream, Vec<OutputFile>) {
     let text = format!("{nonce}:{index}");
-    let stdout = Stream { content: Content::Inline(text.clone().into_bytes()), dropped: 0 };
+    let stdout = Stream {
+        content: Content::Inline(text.clone().into_bytes()),
+        dropped: 0,
+    };
     let file = || {
         let blob = hash_bytes(format!("the file of {text}").as_bytes());
-        Some(OutputFile { path: "out".parse().ok()?, blob, executable: false })
+        Some(OutputFile {
+            path: "out".parse().ok()?,
+            blob,
+            executable: false,
+        })
     };
-    let files = if kind == "files" { file().into_iter().collect() } else { Vec::new() };
+    let files = if kind == "files" {
+        file().into_iter().collect()
+    } else {
+        Vec::new()
+    };
     (stdout, files)
 }

@@ -1,8 +1,10 @@
-//! SQLite's door to the simulated disks: files whose names begin with [`disk::ROOT`] lie there, all others where they
-//! would otherwise. So the master's own store runs, as it is, on a disk that loses and tears what was not synced.
+//! SQLite's door to the simulated disks: files whose names begin with [`disk::ROOT`] lie there, all
+//! others where they would otherwise. So the master's own store runs, as it is, on a disk that
+//! loses and tears what was not synced.
 //!
-//! What is not here: what a disk does. All connections to a file are of one thread, and no two of them are in the middle
-//! of something at a time; so the locks that readers and writers of the log take from each other always succeed.
+//! What is not here: what a disk does. All connections to a file are of one thread, and no two of
+//! them are in the middle of something at a time; so the locks that readers and writers of the log
+//! take from each other always succeed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -52,7 +54,10 @@ pub(super) fn install() {
         // SAFETY: both calls may be made at any time; the structure given away is never freed.
         unsafe {
             let usual = ffi::sqlite3_vfs_find(std::ptr::null());
-            let ours = Box::leak(Box::new(ffi::sqlite3_vfs { pNext: std::ptr::null_mut(), ..*usual }));
+            let ours = Box::leak(Box::new(ffi::sqlite3_vfs {
+                pNext: std::ptr::null_mut(),
+                ..*usual
+            }));
             ours.zName = c"chaos".as_ptr();
             ours.szOsFile = ours.szOsFile.max(size_of::<Handle>() as c_int);
             ours.xOpen = Some(open);
@@ -105,16 +110,22 @@ unsafe extern "C" fn open(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives a name or null, and room for as much as we asked for, at least as much as the usual way needs.
+    // SAFETY: SQLite gives a name or null, and room for as much as we asked for, at least as much
+    // as the usual way needs.
     unsafe {
         let Some(path) = simulated(name) else {
-            return (*usual()).xOpen.map_or(ffi::SQLITE_ERROR, |open| open(usual(), name, file, flags, out));
+            return (*usual()).xOpen.map_or(ffi::SQLITE_ERROR, |open| {
+                open(usual(), name, file, flags, out)
+            });
         };
         (*file).pMethods = std::ptr::null();
-        let there = disk::with_path(&path, |disk, file| disk.bytes(file).is_some()).unwrap_or(false);
+        let there =
+            disk::with_path(&path, |disk, file| disk.bytes(file).is_some()).unwrap_or(false);
         if !there {
             let create = |disk: &mut Disk, file: &str| disk.create(file);
-            if flags & ffi::SQLITE_OPEN_CREATE == 0 || !matches!(disk::with_path(&path, create), Some(Ok(()))) {
+            if flags & ffi::SQLITE_OPEN_CREATE == 0
+                || !matches!(disk::with_path(&path, create), Some(Ok(())))
+            {
                 return ffi::SQLITE_CANTOPEN;
             }
         }
@@ -124,7 +135,11 @@ unsafe extern "C" fn open(
         });
         let transient = flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0;
         let handle = file.cast::<Handle>();
-        (*handle).known = Box::into_raw(Box::new(Known { path, number, transient }));
+        (*handle).known = Box::into_raw(Box::new(Known {
+            path,
+            number,
+            transient,
+        }));
         (*handle).base.pMethods = &raw const METHODS;
         if !out.is_null() {
             *out = flags;
@@ -137,24 +152,39 @@ unsafe extern "C" fn delete(_: *mut ffi::sqlite3_vfs, name: *const c_char, sync:
     // SAFETY: SQLite gives a name.
     unsafe {
         let Some(path) = simulated(name) else {
-            return (*usual()).xDelete.map_or(ffi::SQLITE_ERROR, |delete| delete(usual(), name, sync));
+            return (*usual())
+                .xDelete
+                .map_or(ffi::SQLITE_ERROR, |delete| delete(usual(), name, sync));
         };
         if !disk::with_path(&path, |disk, file| disk.bytes(file).is_some()).unwrap_or(false) {
             return ffi::SQLITE_IOERR_DELETE_NOENT;
         }
-        code(disk::with_path(&path, Disk::remove), ffi::SQLITE_IOERR_DELETE)
+        code(
+            disk::with_path(&path, Disk::remove),
+            ffi::SQLITE_IOERR_DELETE,
+        )
     }
 }
 
-unsafe extern "C" fn access(_: *mut ffi::sqlite3_vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
+unsafe extern "C" fn access(
+    _: *mut ffi::sqlite3_vfs,
+    name: *const c_char,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
     // SAFETY: SQLite gives a name and a place for the answer.
     unsafe {
         let Some(path) = simulated(name) else {
-            return (*usual()).xAccess.map_or(ffi::SQLITE_ERROR, |access| access(usual(), name, flags, out));
+            return (*usual()).xAccess.map_or(ffi::SQLITE_ERROR, |access| {
+                access(usual(), name, flags, out)
+            });
         };
-        let there = disk::with_path(&path, |disk, file| disk.bytes(file).map(<[u8]>::len)).flatten();
+        let there =
+            disk::with_path(&path, |disk, file| disk.bytes(file).map(<[u8]>::len)).flatten();
         // As on other systems an empty file counts as none where only that is asked.
-        *out = c_int::from(there.is_some_and(|length| flags != ffi::SQLITE_ACCESS_EXISTS || length > 0));
+        *out = c_int::from(
+            there.is_some_and(|length| flags != ffi::SQLITE_ACCESS_EXISTS || length > 0),
+        );
     }
     ffi::SQLITE_OK
 }
@@ -168,7 +198,9 @@ unsafe extern "C" fn full_pathname(
     // SAFETY: SQLite gives a name, and room for so many bytes.
     unsafe {
         let Some(path) = simulated(name) else {
-            return (*usual()).xFullPathname.map_or(ffi::SQLITE_ERROR, |full| full(usual(), name, room, out));
+            return (*usual())
+                .xFullPathname
+                .map_or(ffi::SQLITE_ERROR, |full| full(usual(), name, room, out));
         };
         if path.len() >= room as usize {
             return ffi::SQLITE_CANTOPEN;
@@ -207,9 +239,19 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     ffi::SQLITE_OK
 }
 
-unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, out: *mut c_void, amount: c_int, at: i64) -> c_int {
+unsafe extern "C" fn read(
+    file: *mut ffi::sqlite3_file,
+    out: *mut c_void,
+    amount: c_int,
+    at: i64,
+) -> c_int {
     // SAFETY: SQLite gives an open file and room for so many bytes.
-    let (known, out) = unsafe { (known(file), std::slice::from_raw_parts_mut(out.cast::<u8>(), amount as usize)) };
+    let (known, out) = unsafe {
+        (
+            known(file),
+            std::slice::from_raw_parts_mut(out.cast::<u8>(), amount as usize),
+        )
+    };
     let copied = disk::with_path(&known.path, |disk, file| {
         if disk.is_dead() {
             return None;
@@ -227,28 +269,51 @@ unsafe extern "C" fn read(file: *mut ffi::sqlite3_file, out: *mut c_void, amount
     }
 }
 
-unsafe extern "C" fn write(file: *mut ffi::sqlite3_file, bytes: *const c_void, amount: c_int, at: i64) -> c_int {
+unsafe extern "C" fn write(
+    file: *mut ffi::sqlite3_file,
+    bytes: *const c_void,
+    amount: c_int,
+    at: i64,
+) -> c_int {
     // SAFETY: SQLite gives an open file and so many bytes.
-    let (known, bytes) = unsafe { (known(file), std::slice::from_raw_parts(bytes.cast::<u8>(), amount as usize)) };
-    code(disk::with_path(&known.path, |disk, file| disk.write(file, at as usize, bytes)), ffi::SQLITE_IOERR_WRITE)
+    let (known, bytes) = unsafe {
+        (
+            known(file),
+            std::slice::from_raw_parts(bytes.cast::<u8>(), amount as usize),
+        )
+    };
+    code(
+        disk::with_path(&known.path, |disk, file| {
+            disk.write(file, at as usize, bytes)
+        }),
+        ffi::SQLITE_IOERR_WRITE,
+    )
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, length: i64) -> c_int {
     // SAFETY: SQLite gives an open file.
     let known = unsafe { known(file) };
-    code(disk::with_path(&known.path, |disk, file| disk.cut(file, length as usize)), ffi::SQLITE_IOERR_TRUNCATE)
+    code(
+        disk::with_path(&known.path, |disk, file| disk.cut(file, length as usize)),
+        ffi::SQLITE_IOERR_TRUNCATE,
+    )
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
     // SAFETY: SQLite gives an open file.
     let known = unsafe { known(file) };
-    code(disk::with_path(&known.path, Disk::sync), ffi::SQLITE_IOERR_FSYNC)
+    code(
+        disk::with_path(&known.path, Disk::sync),
+        ffi::SQLITE_IOERR_FSYNC,
+    )
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut i64) -> c_int {
     // SAFETY: SQLite gives an open file and a place for the answer.
     unsafe {
-        let length = disk::with_path(&known(file).path, |disk, file| disk.bytes(file).map_or(0, <[u8]>::len));
+        let length = disk::with_path(&known(file).path, |disk, file| {
+            disk.bytes(file).map_or(0, <[u8]>::len)
+        });
         *out = length.unwrap_or(0) as i64;
     }
     ffi::SQLITE_OK
@@ -259,7 +324,11 @@ unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
     let known = unsafe { known(file) };
     LOCKS.with_borrow_mut(|locks| {
         let held = locks.entry(known.path.clone()).or_default();
-        let others = held.iter().filter(|(number, _)| **number != known.number).map(|(_, level)| *level).max();
+        let others = held
+            .iter()
+            .filter(|(number, _)| **number != known.number)
+            .map(|(_, level)| *level)
+            .max();
         let others = others.unwrap_or(ffi::SQLITE_LOCK_NONE);
         let free = match level {
             ffi::SQLITE_LOCK_EXCLUSIVE => others == ffi::SQLITE_LOCK_NONE,
@@ -279,7 +348,10 @@ unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int
     // SAFETY: SQLite gives an open file.
     let known = unsafe { known(file) };
     LOCKS.with_borrow_mut(|locks| {
-        locks.entry(known.path.clone()).or_default().insert(known.number, level);
+        locks
+            .entry(known.path.clone())
+            .or_default()
+            .insert(known.number, level);
     });
     ffi::SQLITE_OK
 }
@@ -289,7 +361,10 @@ unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut
     unsafe {
         let path = &known(file).path;
         let reserved = LOCKS.with_borrow(|locks| {
-            locks.get(path).is_some_and(|held| held.values().any(|level| *level >= ffi::SQLITE_LOCK_RESERVED))
+            locks.get(path).is_some_and(|held| {
+                held.values()
+                    .any(|level| *level >= ffi::SQLITE_LOCK_RESERVED)
+            })
         });
         *out = c_int::from(reserved);
     }
@@ -316,8 +391,8 @@ unsafe extern "C" fn shm_map(
     extend: c_int,
     out: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: SQLite gives an open file and a place for the answer. Regions stay where they are until the connections
-    // that know of them are gone.
+    // SAFETY: SQLite gives an open file and a place for the answer. Regions stay where they are
+    // until the connections that know of them are gone.
     unsafe {
         let path = &known(file).path;
         *out = SHARED.with_borrow_mut(|shared| {
@@ -325,7 +400,9 @@ unsafe extern "C" fn shm_map(
             while extend != 0 && regions.len() <= region as usize {
                 regions.push(vec![0; size as usize].into_boxed_slice());
             }
-            regions.get_mut(region as usize).map_or(std::ptr::null_mut(), |region| region.as_mut_ptr().cast())
+            regions
+                .get_mut(region as usize)
+                .map_or(std::ptr::null_mut(), |region| region.as_mut_ptr().cast())
         });
     }
     ffi::SQLITE_OK
@@ -384,7 +461,8 @@ mod tests {
     }
 
     fn count(db: &Connection) -> i64 {
-        db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap()
+        db.query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+            .unwrap()
     }
 
     #[test]
@@ -393,10 +471,23 @@ mod tests {
         for at in 0..60 {
             disk::insert("d");
             let db = open_store("d");
-            db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)").unwrap();
-            disk::on("d", |disk| disk.light(at, if at % 2 == 0 { Fault::DiesBefore } else { Fault::DiesAfter }));
+            db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)")
+                .unwrap();
+            disk::on("d", |disk| {
+                disk.light(
+                    at,
+                    if at % 2 == 0 {
+                        Fault::DiesBefore
+                    } else {
+                        Fault::DiesAfter
+                    },
+                )
+            });
             let committed = (0..40)
-                .take_while(|n| db.execute("INSERT INTO t VALUES (?, ?)", (n, "x".repeat(900))).is_ok())
+                .take_while(|n| {
+                    db.execute("INSERT INTO t VALUES (?, ?)", (n, "x".repeat(900)))
+                        .is_ok()
+                })
                 .count() as i64;
             assert!(committed < 40, "it died at operation {at}");
             drop(db);
@@ -406,10 +497,16 @@ mod tests {
                 disk.revive();
             });
             let db = open_store("d");
-            let health: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+            let health: String = db
+                .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+                .unwrap();
             assert_eq!(health, "ok");
             // The one that was not confirmed may be there.
-            assert!((committed..=committed + 1).contains(&count(&db)), "{committed} {}", count(&db));
+            assert!(
+                (committed..=committed + 1).contains(&count(&db)),
+                "{committed} {}",
+                count(&db)
+            );
             drop(db);
             forget_memory("d");
         }

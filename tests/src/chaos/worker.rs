@@ -1,5 +1,5 @@
-//! A PC of the simulated world: around the worker's real engine and spool its disk, its clock, its tasks, its owner and
-//! its connection. What is not here: any decision of the worker's.
+//! A PC of the simulated world: around the worker's real engine and spool its disk, its clock, its
+//! tasks, its owner and its connection. What is not here: any decision of the worker's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,14 +88,18 @@ impl Medium for Log {
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
         disk::on(&self.0, |disk| {
-            let there = disk.bytes(LOG).and_then(|all| all.get(offset as usize..)?.get(..bytes.len()));
+            let there = disk
+                .bytes(LOG)
+                .and_then(|all| all.get(offset as usize..)?.get(..bytes.len()));
             bytes.copy_from_slice(there.ok_or(std::io::ErrorKind::UnexpectedEof)?);
             Ok(())
         })
     }
 
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-        Self::done(disk::on(&self.0, |disk| disk.write(LOG, offset as usize, bytes)))
+        Self::done(disk::on(&self.0, |disk| {
+            disk.write(LOG, offset as usize, bytes)
+        }))
     }
 
     fn cut(&mut self, length: u64) -> std::io::Result<()> {
@@ -154,7 +158,10 @@ impl Node {
     }
 
     fn moment(&self, now: Time) -> Moment {
-        Moment { boot: Some(Uuid::from_u128(u128::from(self.boot))), at: now }
+        Moment {
+            boot: Some(Uuid::from_u128(u128::from(self.boot))),
+            at: now,
+        }
     }
 
     fn status(&self) -> Status {
@@ -163,25 +170,44 @@ impl Node {
 
     /// Its connection, if the master has let it in.
     pub(super) fn welcome(&self) -> Option<u64> {
-        self.process.as_ref()?.connection.filter(|(_, welcome)| *welcome).map(|(number, _)| number)
+        self.process
+            .as_ref()?
+            .connection
+            .filter(|(_, welcome)| *welcome)
+            .map(|(number, _)| number)
     }
 
     /// Whether nothing waits here to be acknowledged.
     pub(super) fn has_delivered_all(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| process.engine.ended().next().is_none())
+        self.process
+            .as_ref()
+            .is_some_and(|process| process.engine.ended().next().is_none())
     }
 
     /// Whether nothing runs or stands still here.
     pub(super) fn is_idle(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| process.tasks.is_empty())
+        self.process
+            .as_ref()
+            .is_some_and(|process| process.tasks.is_empty())
     }
 
     /// Why it runs more than it has slots for, if it does.
     fn overfull(&self) -> Option<String> {
-        let running = self.process.iter().flat_map(|process| &process.tasks).filter(|(_, task)| task.runs());
+        let running = self
+            .process
+            .iter()
+            .flat_map(|process| &process.tasks)
+            .filter(|(_, task)| task.runs());
         let running: Vec<String> = running.map(|(id, _)| id.to_string()).collect();
         let full = running.len() > self.facts.slots as usize;
-        full.then(|| format!("{} has {} slots, and runs {}", self.facts.name, self.facts.slots, running.join(", ")))
+        full.then(|| {
+            format!(
+                "{} has {} slots, and runs {}",
+                self.facts.name,
+                self.facts.slots,
+                running.join(", ")
+            )
+        })
     }
 
     /// It sleeps for so long.
@@ -204,14 +230,26 @@ impl World {
         let shelf = match Shelf::open(Box::new(Log(node.disk.clone())), node.contents.clone()) {
             Ok(shelf) => shelf,
             Err(error) => {
-                self.story.tell(self.now, format_args!("worker-{w}"), format_args!("does not start: {error}"));
+                self.story.tell(
+                    self.now,
+                    format_args!("worker-{w}"),
+                    format_args!("does not start: {error}"),
+                );
                 self.later(Span::from_secs(5), What::StartWorker(w));
                 return Ok(());
             }
         };
-        let patience = self.chance.one_in(3).then(|| Span::from_secs(self.chance.between(20, 300)));
-        let engine =
-            Engine::new(node.facts.slots as usize, Span::from_secs(5), patience, shelf.ids().iter().copied(), laws);
+        let patience = self
+            .chance
+            .one_in(3)
+            .then(|| Span::from_secs(self.chance.between(20, 300)));
+        let engine = Engine::new(
+            node.facts.slots as usize,
+            Span::from_secs(5),
+            patience,
+            shelf.ids().iter().copied(),
+            laws,
+        );
         let spooled = shelf.ids().len();
         node.process = Some(Process {
             engine,
@@ -225,7 +263,11 @@ impl World {
             leaving: false,
         });
         let owner = node.owner;
-        self.story.tell(self.now, format_args!("worker-{w}"), format_args!("starts with {spooled} completions"));
+        self.story.tell(
+            self.now,
+            format_args!("worker-{w}"),
+            format_args!("starts with {spooled} completions"),
+        );
         self.tell_worker(w, Input::Happened(Event::Decided(owner)))?;
         self.dial(w);
         Ok(())
@@ -234,7 +276,9 @@ impl World {
     /// The worker's process is gone, or its machine.
     pub(super) fn end_worker(&mut self, w: usize, power: bool, why: &str) {
         let node = &mut self.workers[w];
-        let Some(process) = node.process.take() else { return };
+        let Some(process) = node.process.take() else {
+            return;
+        };
         node.run += 1;
         disk::on(&node.disk, disk::Disk::kill);
         if power {
@@ -244,8 +288,16 @@ impl World {
         if let Some((connection, _)) = process.connection {
             self.net.close(connection, End::Worker);
         }
-        self.story.count(if power { "workers without power" } else { "workers killed" });
-        self.story.tell(self.now, format_args!("worker-{w}"), format_args!("is gone ({why}, power lost: {power})"));
+        self.story.count(if power {
+            "workers without power"
+        } else {
+            "workers killed"
+        });
+        self.story.tell(
+            self.now,
+            format_args!("worker-{w}"),
+            format_args!("is gone ({why}, power lost: {power})"),
+        );
         let pause = Span::from_millis(self.chance.between(100, 90_000));
         self.later(pause, What::StartWorker(w));
     }
@@ -254,7 +306,9 @@ impl World {
     pub(super) fn dial(&mut self, w: usize) {
         let now = self.now;
         let node = &mut self.workers[w];
-        let (Some(process), run) = (&mut node.process, node.run) else { return };
+        let (Some(process), run) = (&mut node.process, node.run) else {
+            return;
+        };
         if process.connection.is_some() || process.leaving {
             return;
         }
@@ -264,18 +318,38 @@ impl World {
         let connection = self.net.connect(w, now);
         process.connection = Some((connection, false));
         let clock = Time(now.max(node.asleep).0 - node.slept.0);
-        let hello = process.engine.hello(clock, node.facts.clone(), node.owner.owner(node.facts.slots).into());
-        let held = if let ToMaster::Hello { held, .. } = &hello { held.len() } else { 0 };
-        self.story.tell(now, format_args!("worker-{w}"), format_args!("connects as #{connection}, holding {held}"));
-        self.push(connection, End::Master, Frame::Open(identity.id, identity.key));
+        let hello = process.engine.hello(
+            clock,
+            node.facts.clone(),
+            node.owner.owner(node.facts.slots).into(),
+        );
+        let held = if let ToMaster::Hello { held, .. } = &hello {
+            held.len()
+        } else {
+            0
+        };
+        self.story.tell(
+            now,
+            format_args!("worker-{w}"),
+            format_args!("connects as #{connection}, holding {held}"),
+        );
+        self.push(
+            connection,
+            End::Master,
+            Frame::Open(identity.id, identity.key),
+        );
         self.say(w, &hello);
         self.later(WELCOME, What::NoWelcome(w, connection));
     }
 
     /// The connection is gone.
     pub(super) fn hang_up(&mut self, w: usize, why: &str) -> Result<(), String> {
-        let Some(process) = &mut self.workers[w].process else { return Ok(()) };
-        let Some((connection, welcome)) = process.connection.take() else { return Ok(()) };
+        let Some(process) = &mut self.workers[w].process else {
+            return Ok(());
+        };
+        let Some((connection, welcome)) = process.connection.take() else {
+            return Ok(());
+        };
         process.uploads.clear();
         let wait = Span(self.chance.below(process.backoff.0) + 1_000);
         process.backoff = (process.backoff + process.backoff).min(Span::from_secs(20));
@@ -285,9 +359,17 @@ impl World {
         let run = self.workers[w].run;
         self.push(connection, End::Master, Frame::Close(false));
         self.net.close(connection, End::Worker);
-        self.story.tell(self.now, format_args!("worker-{w}"), format_args!("has lost #{connection}: {why}"));
+        self.story.tell(
+            self.now,
+            format_args!("worker-{w}"),
+            format_args!("has lost #{connection}: {why}"),
+        );
         self.later(wait, What::Dial(w, run));
-        if welcome { self.tell_worker(w, Input::Down) } else { Ok(()) }
+        if welcome {
+            self.tell_worker(w, Input::Down)
+        } else {
+            Ok(())
+        }
     }
 
     /// A greeting was not answered in time.
@@ -301,8 +383,13 @@ impl World {
 
     /// Says something to the master on the present connection.
     fn say(&mut self, w: usize, message: &ToMaster) {
-        let connection = self.workers[w].process.as_ref().and_then(|process| process.connection);
-        let Some((connection, _)) = connection else { return };
+        let connection = self.workers[w]
+            .process
+            .as_ref()
+            .and_then(|process| process.connection);
+        let Some((connection, _)) = connection else {
+            return;
+        };
         if let Err(why) = self.audit.on_said(w, message) {
             self.broken.get_or_insert(why);
         }
@@ -310,9 +397,17 @@ impl World {
     }
 
     /// Frames have arrived at the worker.
-    pub(super) fn on_worker_frames(&mut self, w: usize, connection: u64, frames: Vec<Frame>) -> Result<(), String> {
+    pub(super) fn on_worker_frames(
+        &mut self,
+        w: usize,
+        connection: u64,
+        frames: Vec<Frame>,
+    ) -> Result<(), String> {
         for frame in frames {
-            let present = self.workers[w].process.as_ref().and_then(|process| process.connection);
+            let present = self.workers[w]
+                .process
+                .as_ref()
+                .and_then(|process| process.connection);
             if present.is_none_or(|(number, _)| number != connection) {
                 return Ok(());
             }
@@ -320,7 +415,11 @@ impl World {
                 Frame::Open(..) => {}
                 Frame::Close(refused) => {
                     if refused {
-                        self.story.tell(self.now, format_args!("worker-{w}"), format_args!("is not let in any more"));
+                        self.story.tell(
+                            self.now,
+                            format_args!("worker-{w}"),
+                            format_args!("is not let in any more"),
+                        );
                         self.workers[w].identity = None;
                         self.later(Span::from_secs(3), What::WantToken(w));
                     }
@@ -335,7 +434,12 @@ impl World {
         Ok(())
     }
 
-    fn on_worker_hears(&mut self, w: usize, connection: u64, message: ToWorker) -> Result<(), String> {
+    fn on_worker_hears(
+        &mut self,
+        w: usize,
+        connection: u64,
+        message: ToWorker,
+    ) -> Result<(), String> {
         self.audit.on_told(w, &message);
         if let ToWorker::Welcome { heartbeat, .. } = &message {
             let run = self.workers[w].run;
@@ -355,7 +459,9 @@ impl World {
             return;
         }
         let Some(process) = &node.process else { return };
-        let message = process.engine.heartbeat(node.clock(self.now), node.status());
+        let message = process
+            .engine
+            .heartbeat(node.clock(self.now), node.status());
         self.say(w, &message);
         self.later(every, What::Beat(w, self.workers[w].run, connection, every));
     }
@@ -363,7 +469,9 @@ impl World {
     /// Gives the worker an input, and has done what comes of it.
     pub(super) fn tell_worker(&mut self, w: usize, input: Input) -> Result<(), String> {
         let clock = self.workers[w].clock(self.now);
-        let Some(process) = &mut self.workers[w].process else { return Ok(()) };
+        let Some(process) = &mut self.workers[w].process else {
+            return Ok(());
+        };
         let mut outputs = Vec::new();
         process.engine.step(clock, input, &mut outputs);
         let mut finished = Vec::new();
@@ -391,7 +499,13 @@ impl World {
 
     fn keep(&mut self, w: usize, finished: &mut Vec<common::Completion>) {
         if !finished.is_empty() {
-            self.ask_spool(w, Request::Append { completions: std::mem::take(finished), more: false });
+            self.ask_spool(
+                w,
+                Request::Append {
+                    completions: std::mem::take(finished),
+                    more: false,
+                },
+            );
         }
     }
 
@@ -400,8 +514,13 @@ impl World {
         let node = &mut self.workers[w];
         let slept = node.slept;
         let run = node.run;
-        let Some(process) = &mut node.process else { return };
-        let next = process.engine.next_wakeup().map(|at| (at + slept).max(now + Span(1_000)));
+        let Some(process) = &mut node.process else {
+            return;
+        };
+        let next = process
+            .engine
+            .next_wakeup()
+            .map(|at| (at + slept).max(now + Span(1_000)));
         if next.is_some() && next != process.wakeup {
             process.wakeup = next;
             let wait = next.map_or(Span::ZERO, |at| at.since(now));
@@ -419,7 +538,9 @@ impl World {
 
     fn ask_spool(&mut self, w: usize, request: Request) {
         let run = self.workers[w].run;
-        let Some(process) = &mut self.workers[w].process else { return };
+        let Some(process) = &mut self.workers[w].process else {
+            return;
+        };
         process.shelf.take(request);
         if !std::mem::replace(&mut process.working, true) {
             let takes = Span::from_millis(self.chance.between(1, 30));
@@ -432,17 +553,22 @@ impl World {
         let node = &mut self.workers[w];
         let moment = node.moment(self.now);
         let run = node.run;
-        let Some(process) = &mut node.process else { return Ok(()) };
+        let Some(process) = &mut node.process else {
+            return Ok(());
+        };
         process.working = false;
         let mut said: Vec<Spooled> = Vec::new();
-        let done = process.shelf.work(moment, &mut |spooled| said.push(spooled));
+        let done = process
+            .shelf
+            .work(moment, &mut |spooled| said.push(spooled));
         if process.shelf.waiting() {
             process.working = true;
             self.story.count("full disks of workers");
             self.later(Span::from_secs(1), What::Spool(w, run));
         }
         if let Err(error) = done {
-            let power = disk::on(&self.workers[w].disk, |disk| disk.is_dead()) && self.chance.one_in(2);
+            let power =
+                disk::on(&self.workers[w].disk, |disk| disk.is_dead()) && self.chance.one_in(2);
             self.end_worker(w, power, &format!("its spool: {error}"));
             return Ok(());
         }
@@ -457,11 +583,18 @@ impl World {
 
     /// Sends completions, those with content after it.
     fn deliver(&mut self, w: usize, deliveries: Vec<Delivery>) {
-        let Some(connection) = self.workers[w].welcome() else { return };
-        let (heavy, light): (Vec<_>, Vec<_>) =
-            deliveries.into_iter().partition(|delivery| delivery.completion.blobs().next().is_some());
+        let Some(connection) = self.workers[w].welcome() else {
+            return;
+        };
+        let (heavy, light): (Vec<_>, Vec<_>) = deliveries
+            .into_iter()
+            .partition(|delivery| delivery.completion.blobs().next().is_some());
         if !light.is_empty() {
-            self.story.tell(self.now, format_args!("worker-{w}"), format_args!("delivers {}", named(&light)));
+            self.story.tell(
+                self.now,
+                format_args!("worker-{w}"),
+                format_args!("delivers {}", named(&light)),
+            );
             self.say(w, &ToMaster::Delivered(light));
         }
         for delivery in heavy {
@@ -480,8 +613,16 @@ impl World {
             return;
         }
         let Some(process) = &node.process else { return };
-        let missing: BTreeSet<BlobRef> = process.uploads.iter().flat_map(|(_, blobs)| blobs.iter().copied()).collect();
-        let here: Vec<BlobRef> = missing.iter().filter(|blob| process.shelf.has(blob)).copied().collect();
+        let missing: BTreeSet<BlobRef> = process
+            .uploads
+            .iter()
+            .flat_map(|(_, blobs)| blobs.iter().copied())
+            .collect();
+        let here: Vec<BlobRef> = missing
+            .iter()
+            .filter(|blob| process.shelf.has(blob))
+            .copied()
+            .collect();
         for blob in &here {
             self.send(w, End::Master, &Packet::Put(connection, *blob));
         }
@@ -495,14 +636,23 @@ impl World {
         if self.workers[w].welcome() != Some(connection) {
             return;
         }
-        let Some(process) = &mut self.workers[w].process else { return };
+        let Some(process) = &mut self.workers[w].process else {
+            return;
+        };
         for (_, missing) in &mut process.uploads {
             missing.remove(&blob);
         }
-        let whole: Vec<_> = process.uploads.extract_if(.., |(_, missing)| missing.is_empty()).collect();
+        let whole: Vec<_> = process
+            .uploads
+            .extract_if(.., |(_, missing)| missing.is_empty())
+            .collect();
         for (delivery, _) in whole {
             let delivered = vec![delivery];
-            self.story.tell(self.now, format_args!("worker-{w}"), format_args!("delivers {}", named(&delivered)));
+            self.story.tell(
+                self.now,
+                format_args!("worker-{w}"),
+                format_args!("delivers {}", named(&delivered)),
+            );
             self.say(w, &ToMaster::Delivered(delivered));
         }
     }
@@ -510,7 +660,9 @@ impl World {
     fn act(&mut self, w: usize, action: &Action) {
         let now = self.now;
         let node = &mut self.workers[w];
-        let Some(process) = &mut node.process else { return };
+        let Some(process) = &mut node.process else {
+            return;
+        };
         let mut task = |id: &AttemptId, act: &mut dyn FnMut(&mut Task) -> Option<(Next, Span)>| {
             let planned = process.tasks.get_mut(id).and_then(|task| {
                 task.plan += 1;
@@ -524,7 +676,11 @@ impl World {
             Action::Stage(id, command) => {
                 let task = Task::new(command, &mut self.chance);
                 process.tasks.insert(*id, task);
-                let next = if self.chance.one_in(25) { Next::NotStaged } else { Next::Staged };
+                let next = if self.chance.one_in(25) {
+                    Next::NotStaged
+                } else {
+                    Next::Staged
+                };
                 Some((*id, next, soon, 0))
             }
             Action::Start(id) => {
@@ -559,7 +715,9 @@ impl World {
                 Some((Next::Gone, soon))
             }),
             Action::Discard(ending) => {
-                process.shelf.release(ending.outputs.iter().map(|file| file.blob));
+                process
+                    .shelf
+                    .release(ending.outputs.iter().map(|file| file.blob));
                 None
             }
             Action::Left => {
@@ -575,13 +733,23 @@ impl World {
     }
 
     /// What was planned for a task happens, unless something else was planned since.
-    pub(super) fn on_task(&mut self, w: usize, id: AttemptId, next: Next, plan: u64) -> Result<(), String> {
+    pub(super) fn on_task(
+        &mut self,
+        w: usize,
+        id: AttemptId,
+        next: Next,
+        plan: u64,
+    ) -> Result<(), String> {
         let now = self.now;
         let run = self.workers[w].run;
         let node = &mut self.workers[w];
         let liar = node.liar;
-        let Some(process) = &mut node.process else { return Ok(()) };
-        let Some(task) = process.tasks.get_mut(&id).filter(|task| task.plan == plan) else { return Ok(()) };
+        let Some(process) = &mut node.process else {
+            return Ok(());
+        };
+        let Some(task) = process.tasks.get_mut(&id).filter(|task| task.plan == plan) else {
+            return Ok(());
+        };
         let event = match next {
             Next::Staged => {
                 self.audit.on_staged(id);
@@ -589,7 +757,9 @@ impl World {
             }
             Next::NotStaged => {
                 process.tasks.remove(&id);
-                let ending = Ending::bare(common::Outcome::NotStarted("its input is not to be had".to_owned()));
+                let ending = Ending::bare(common::Outcome::NotStarted(
+                    "its input is not to be had".to_owned(),
+                ));
                 Event::Ended(id, Box::new(ending))
             }
             Next::Exited => {
@@ -608,7 +778,11 @@ impl World {
                     node.contents.put(file.blob, now);
                     process.shelf.hold(&file.blob);
                 }
-                self.story.tell(now, format_args!("worker-{w}"), format_args!("ends {id}: {}", ending.outcome));
+                self.story.tell(
+                    now,
+                    format_args!("worker-{w}"),
+                    format_args!("ends {id}: {}", ending.outcome),
+                );
                 Event::Ended(id, Box::new(ending))
             }
             Next::Gone => {
@@ -622,7 +796,11 @@ impl World {
     /// The owner comes, goes, or wants something else.
     pub(super) fn turn_owner(&mut self, w: usize, decision: Decision) -> Result<(), String> {
         self.workers[w].owner = decision;
-        self.story.tell(self.now, format_args!("worker-{w}"), format_args!("its owner: {decision:?}"));
+        self.story.tell(
+            self.now,
+            format_args!("worker-{w}"),
+            format_args!("its owner: {decision:?}"),
+        );
         self.tell_worker(w, Input::Happened(Event::Decided(decision)))
     }
 
@@ -634,10 +812,22 @@ impl World {
     }
 
     /// Somebody has let the worker in.
-    pub(super) fn let_in(&mut self, w: usize, admitted: &::master::engine::Admitted, key: [u8; 32]) {
-        self.story.tell(self.now, format_args!("worker-{w}"), format_args!("is {}", admitted.name));
+    pub(super) fn let_in(
+        &mut self,
+        w: usize,
+        admitted: &::master::engine::Admitted,
+        key: [u8; 32],
+    ) {
+        self.story.tell(
+            self.now,
+            format_args!("worker-{w}"),
+            format_args!("is {}", admitted.name),
+        );
         self.audit.on_new_identity(w);
-        self.workers[w].identity = Some(Identity { id: admitted.id, key });
+        self.workers[w].identity = Some(Identity {
+            id: admitted.id,
+            key,
+        });
     }
 
     /// Somebody stands before the door with this token.
@@ -651,17 +841,33 @@ impl World {
     pub(super) fn lie(&mut self, w: usize) {
         let known = self.audit.attempts();
         let attempt = self.chance.pick(&known).copied();
-        let Some(attempt) = attempt.filter(|_| self.workers[w].welcome().is_some()) else { return };
+        let Some(attempt) = attempt.filter(|_| self.workers[w].welcome().is_some()) else {
+            return;
+        };
         let attempt = match self.chance.below(4) {
-            0 => AttemptId { number: attempt.number + 1, ..attempt },
-            1 => AttemptId { incarnation: common::Incarnation(attempt.incarnation.0 + 1), ..attempt },
+            0 => AttemptId {
+                number: attempt.number + 1,
+                ..attempt
+            },
+            1 => AttemptId {
+                incarnation: common::Incarnation(attempt.incarnation.0 + 1),
+                ..attempt
+            },
             _ => attempt,
         };
         let (stdout, outputs) = super::tasks::result("compute", "lies", attempt.task.index);
-        let ending = Ending { stdout, outputs, ..Ending::bare(common::Outcome::Succeeded) };
+        let ending = Ending {
+            stdout,
+            outputs,
+            ..Ending::bare(common::Outcome::Succeeded)
+        };
         let completion = common::Completion {
             attempt,
-            outcome: if self.chance.one_in(3) { common::Outcome::Exited(3) } else { ending.outcome },
+            outcome: if self.chance.one_in(3) {
+                common::Outcome::Exited(3)
+            } else {
+                ending.outcome
+            },
             ran: Span::from_secs(1),
             suspended: Span::ZERO,
             cpu: Span::ZERO,
@@ -677,19 +883,35 @@ impl World {
             progress: Some(f32::NAN),
         };
         let message = match self.chance.below(6) {
-            0..2 => ToMaster::Delivered(vec![Delivery { completion, ago: Span(u64::MAX) }]),
+            0..2 => ToMaster::Delivered(vec![Delivery {
+                completion,
+                ago: Span(u64::MAX),
+            }]),
             2 => ToMaster::Phases(vec![held]),
-            3 => ToMaster::Returned { attempts: vec![attempt, attempt], why: "no".to_owned() },
-            4 => ToMaster::Heartbeat { status: self.workers[w].status(), held: vec![held] },
+            3 => ToMaster::Returned {
+                attempts: vec![attempt, attempt],
+                why: "no".to_owned(),
+            },
+            4 => ToMaster::Heartbeat {
+                status: self.workers[w].status(),
+                held: vec![held],
+            },
             _ => ToMaster::Leaving,
         };
         self.story.count("lies");
-        self.story.tell(self.now, format_args!("worker-{w}"), format_args!("lies about {attempt}"));
+        self.story.tell(
+            self.now,
+            format_args!("worker-{w}"),
+            format_args!("lies about {attempt}"),
+        );
         self.say(w, &message);
     }
 }
 
 fn named(deliveries: &[Delivery]) -> String {
-    let names: Vec<String> = deliveries.iter().map(|delivery| delivery.completion.attempt.to_string()).collect();
+    let names: Vec<String> = deliveries
+        .iter()
+        .map(|delivery| delivery.completion.attempt.to_string())
+        .collect();
     names.join(", ")
 }

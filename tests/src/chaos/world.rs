@@ -1,5 +1,6 @@
-//! One run: what is planned, in the order of its time, until everything that was begun has ended, or until something has
-//! happened that must not. First comes a time of trouble, then everything is mended, and then all must come to an end.
+//! One run: what is planned, in the order of its time, until everything that was begun has ended,
+//! or until something has happened that must not. First comes a time of trouble, then everything is
+//! mended, and then all must come to an end.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +99,12 @@ impl World {
             }
             workers.push(worker::Node::new(number, liar, &mut chance));
         }
-        let calm = Way { loss: 1, doubles: 1, slowest_ms: 40, ..Way::default() };
+        let calm = Way {
+            loss: 1,
+            doubles: 1,
+            slowest_ms: 40,
+            ..Way::default()
+        };
         let net = Net::new(vec![calm; count + 1]);
         Self {
             now: Time(0),
@@ -153,8 +159,17 @@ impl World {
 
     /// Sends a frame in order with those before it.
     pub(super) fn push(&mut self, connection: u64, to: End, frame: Frame) {
-        let Some(number) = self.net.push(connection, to, frame.clone()) else { return };
-        let Some(way) = self.net.connections.get(&connection).map(|there| there.worker) else { return };
+        let Some(number) = self.net.push(connection, to, frame.clone()) else {
+            return;
+        };
+        let Some(way) = self
+            .net
+            .connections
+            .get(&connection)
+            .map(|there| there.worker)
+        else {
+            return;
+        };
         self.send(way, to, &Packet::Frame(connection, to, number, frame));
         if self.resending.insert((connection, to)) {
             self.later(net::AGAIN, What::Again(connection, to));
@@ -246,10 +261,16 @@ impl World {
     fn happen_in_run(&mut self, what: &What) -> Result<(), String> {
         match *what {
             What::Dial(w, run) if run == self.workers[w].run => self.dial(w),
-            What::Beat(w, run, connection, every) if run == self.workers[w].run => self.beat(w, connection, every),
-            What::WorkerTick(w, run) if run == self.workers[w].run => return self.on_worker_tick(w),
+            What::Beat(w, run, connection, every) if run == self.workers[w].run => {
+                self.beat(w, connection, every)
+            }
+            What::WorkerTick(w, run) if run == self.workers[w].run => {
+                return self.on_worker_tick(w);
+            }
             What::Spool(w, run) if run == self.workers[w].run => return self.work_spool(w),
-            What::Task(w, run, id, next, plan) if run == self.workers[w].run => return self.on_task(w, id, next, plan),
+            What::Task(w, run, id, next, plan) if run == self.workers[w].run => {
+                return self.on_task(w, id, next, plan);
+            }
             _ => {}
         }
         Ok(())
@@ -258,7 +279,9 @@ impl World {
     /// Until when whoever this is for sleeps, if so.
     fn sleeps(&self, what: &What) -> Option<Time> {
         let until = match what {
-            What::Master(_) | What::Arrive(_, End::Master, _) | What::Again(_, End::Worker) => self.master.asleep,
+            What::Master(_) | What::Arrive(_, End::Master, _) | What::Again(_, End::Worker) => {
+                self.master.asleep
+            }
             What::Arrive(w, End::Worker, _) if *w < self.workers.len() => self.workers[*w].asleep,
             What::Dial(w, _)
             | What::NoWelcome(w, _)
@@ -279,7 +302,12 @@ impl World {
             self.resending.remove(&(connection, to));
             return;
         }
-        if let Some(way) = self.net.connections.get(&connection).map(|there| there.worker) {
+        if let Some(way) = self
+            .net
+            .connections
+            .get(&connection)
+            .map(|there| there.worker)
+        {
             for (number, frame) in unconfirmed {
                 self.send(way, to, &Packet::Frame(connection, to, number, frame));
             }
@@ -322,7 +350,9 @@ impl World {
                 }
                 Ok(())
             }
-            Packet::Unknown(connection, End::Worker) => self.lost_at_worker(connection, "the master knows it no more"),
+            Packet::Unknown(connection, End::Worker) => {
+                self.lost_at_worker(connection, "the master knows it no more")
+            }
             Packet::Put(connection, blob) => {
                 self.on_put(connection, blob);
                 Ok(())
@@ -340,7 +370,14 @@ impl World {
     }
 
     fn lost_at_worker(&mut self, connection: u64, why: &str) -> Result<(), String> {
-        let Some(worker) = self.net.connections.get(&connection).map(|there| there.worker) else { return Ok(()) };
+        let Some(worker) = self
+            .net
+            .connections
+            .get(&connection)
+            .map(|there| there.worker)
+        else {
+            return Ok(());
+        };
         if !self.net.is_open(connection, End::Worker) {
             return Ok(());
         }
@@ -351,10 +388,15 @@ impl World {
     fn look_around(&mut self) -> Result<(), String> {
         let connections: Vec<u64> = self.net.connections.keys().copied().collect();
         for connection in connections {
-            if self.master.asleep <= self.now && self.net.is_idle(connection, End::Master, self.now) {
+            if self.master.asleep <= self.now && self.net.is_idle(connection, End::Master, self.now)
+            {
                 self.close_at_master(connection);
             }
-            let worker = self.net.connections.get(&connection).map(|there| there.worker);
+            let worker = self
+                .net
+                .connections
+                .get(&connection)
+                .map(|there| there.worker);
             let awake = worker.is_some_and(|worker| self.workers[worker].asleep <= self.now);
             if awake && self.net.is_idle(connection, End::Worker, self.now) {
                 self.lost_at_worker(connection, "silence")?;
@@ -366,23 +408,41 @@ impl World {
 
     /// Whether everything that was begun has ended.
     fn has_ended(&self) -> bool {
-        let Some(engine) = self.master.engine() else { return false };
+        let Some(engine) = self.master.engine() else {
+            return false;
+        };
         self.questions.is_empty()
-            && self.workers.iter().all(|worker| worker.welcome().is_some() && worker.has_delivered_all())
-            && self.workers.iter().all(|worker| worker.liar || worker.is_idle())
+            && self
+                .workers
+                .iter()
+                .all(|worker| worker.welcome().is_some() && worker.has_delivered_all())
+            && self
+                .workers
+                .iter()
+                .all(|worker| worker.liar || worker.is_idle())
             && self.audit.unsettled(engine).is_empty()
     }
 
     /// What has not ended.
     fn unfinished(&self) -> String {
-        let jobs = self.master.engine().map(|engine| self.audit.unsettled(engine));
-        let asking: Vec<String> = self.questions.values().map(|question| super::people::words(&question.ask)).collect();
+        let jobs = self
+            .master
+            .engine()
+            .map(|engine| self.audit.unsettled(engine));
+        let asking: Vec<String> = self
+            .questions
+            .values()
+            .map(|question| super::people::words(&question.ask))
+            .collect();
         let workers: Vec<String> = (0..self.workers.len())
             .map(|w| {
                 let worker = &self.workers[w];
                 let connected = worker.welcome().is_some();
                 let delivered = worker.has_delivered_all();
-                format!("worker-{w} connected: {connected}, delivered all: {delivered}, idle: {}", worker.is_idle())
+                format!(
+                    "worker-{w} connected: {connected}, delivered all: {delivered}, idle: {}",
+                    worker.is_idle()
+                )
             })
             .collect();
         format!(

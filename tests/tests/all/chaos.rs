@@ -1,5 +1,6 @@
-//! The whole system in a simulated world that misbehaves, seed by seed: what must hold does, each run can be had again,
-//! and a world without one of the rules that make crashes harmless is found out.
+//! The whole system in a simulated world that misbehaves, seed by seed: what must hold does, each
+//! run can be had again, and a world without one of the rules that make crashes harmless is found
+//! out.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ const NOTICED_WITHIN: u64 = 200;
 /// After so many failures nobody needs another.
 const ENOUGH: usize = 8;
 
-/// Lives through seeds, and counts what was seen; tells of those that go wrong, and of the first in full.
+/// Lives through seeds, and counts what was seen; tells of those that go wrong, and of the first in
+/// full.
 fn live(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut wrong: Vec<Run> = Vec::new();
@@ -32,7 +34,10 @@ fn live(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
             break;
         }
     }
-    let all: Vec<String> = wrong.iter().map(|run| format!("seed {}: {:?}\n", run.seed, run.broken)).collect();
+    let all: Vec<String> = wrong
+        .iter()
+        .map(|run| format!("seed {}: {:?}\n", run.seed, run.broken))
+        .collect();
     assert!(wrong.is_empty(), "{}\n{}", wrong[0].report(), all.concat());
     counts
 }
@@ -53,7 +58,10 @@ fn live_quarter(part: u64) {
         "frozen attempts",
         "attempts that went on",
     ] {
-        assert!(counts.get(what).is_some_and(|count| *count > 10), "hardly any {what}");
+        assert!(
+            counts.get(what).is_some_and(|count| *count > 10),
+            "hardly any {what}"
+        );
     }
 }
 
@@ -83,7 +91,9 @@ fn nothing_is_lost_in_ten_thousand_worlds() {
     let seeds = match std::env::var("DESKGRID_CHAOS_SEEDS") {
         Err(_) => 0..MANY_SEEDS,
         Ok(text) => {
-            let (first, last) = text.split_once("..").expect("DESKGRID_CHAOS_SEEDS reads FIRST..LAST");
+            let (first, last) = text
+                .split_once("..")
+                .expect("DESKGRID_CHAOS_SEEDS reads FIRST..LAST");
             first.parse().expect("a number")..last.parse().expect("a number")
         }
     };
@@ -93,7 +103,10 @@ fn nothing_is_lost_in_ten_thousand_worlds() {
 #[test]
 #[ignore = "shows one world: DESKGRID_CHAOS_SEED=N"]
 fn one_world_is_told_in_full() {
-    let seed = std::env::var("DESKGRID_CHAOS_SEED").expect("DESKGRID_CHAOS_SEED=N").parse().expect("a number");
+    let seed = std::env::var("DESKGRID_CHAOS_SEED")
+        .expect("DESKGRID_CHAOS_SEED=N")
+        .parse()
+        .expect("a number");
     let run = run(seed, Laws::KEPT);
     println!("{}\n{:#?}\n{:?}", run.story, run.counts, run.broken);
 }
@@ -103,7 +116,11 @@ fn a_seed_is_one_run_to_the_last_byte() {
     for seed in [3, 17, 44] {
         let one = run(seed, Laws::KEPT);
         let other = run(seed, Laws::KEPT);
-        assert!(one.story.len() > 2_000, "hardly anything happened: {}", one.story);
+        assert!(
+            one.story.len() > 2_000,
+            "hardly anything happened: {}",
+            one.story
+        );
         assert_eq!(one, other, "seed {seed}");
     }
     assert_ne!(run(3, Laws::KEPT).story, run(17, Laws::KEPT).story);
@@ -114,34 +131,56 @@ fn noticed(what: &str, break_it: impl Fn(&mut Laws)) -> Run {
     let mut laws = Laws::KEPT;
     break_it(&mut laws);
     assert_ne!(laws, Laws::KEPT, "{what}");
-    let found = (0..NOTICED_WITHIN).map(|seed| run(seed, laws)).find(|run| run.broken.is_some());
-    let found = found.unwrap_or_else(|| panic!("nobody notices the absence of `{what}` within {NOTICED_WITHIN} seeds"));
-    println!("without `{what}`, seed {}: {}", found.seed, found.broken.as_deref().unwrap_or_default());
-    assert_eq!(run(found.seed, Laws::KEPT).broken, None, "the same seed with every rule");
+    let found = (0..NOTICED_WITHIN)
+        .map(|seed| run(seed, laws))
+        .find(|run| run.broken.is_some());
+    let found = found.unwrap_or_else(|| {
+        panic!("nobody notices the absence of `{what}` within {NOTICED_WITHIN} seeds")
+    });
+    println!(
+        "without `{what}`, seed {}: {}",
+        found.seed,
+        found.broken.as_deref().unwrap_or_default()
+    );
+    assert_eq!(
+        run(found.seed, Laws::KEPT).broken,
+        None,
+        "the same seed with every rule"
+    );
     found
 }
 
 #[test]
 fn acknowledging_before_the_commit_is_noticed() {
-    noticed("acknowledge after commit", |laws| laws.master.acknowledge_after_commit = false);
+    noticed("acknowledge after commit", |laws| {
+        laws.master.acknowledge_after_commit = false
+    });
 }
 
 #[test]
 fn a_certificate_before_the_token_is_used_is_noticed() {
-    noticed("token used before certificate returned", |laws| laws.master.token_before_certificate = false);
+    noticed("token used before certificate returned", |laws| {
+        laws.master.token_before_certificate = false
+    });
 }
 
 #[test]
 fn attempts_without_a_fence_are_noticed() {
-    noticed("fence by incarnation", |laws| laws.master.fence_by_incarnation = false);
+    noticed("fence by incarnation", |laws| {
+        laws.master.fence_by_incarnation = false
+    });
 }
 
 #[test]
 fn sending_before_spooling_is_noticed() {
-    noticed("spool before send", |laws| laws.worker.spool_before_send = false);
+    noticed("spool before send", |laws| {
+        laws.worker.spool_before_send = false
+    });
 }
 
 #[test]
 fn deleting_before_the_acknowledgement_is_noticed() {
-    noticed("delete after acknowledgement", |laws| laws.worker.delete_after_acknowledgement = false);
+    noticed("delete after acknowledgement", |laws| {
+        laws.worker.delete_after_acknowledgement = false
+    });
 }

@@ -1,5 +1,5 @@
-//! The fuzz targets with the inputs that are kept for them, and with those inputs damaged as a seed says. What cargo-fuzz
-//! finds is added to the inputs; how long it has run is in docs/fuzzing.md.
+//! The fuzz targets with the inputs that are kept for them, and with those inputs damaged as a seed
+//! says. What cargo-fuzz finds is added to the inputs; how long it has run is in docs/fuzzing.md.
 
 #[path = "../../../fuzz/src/targets.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -25,18 +25,27 @@ const DAMAGED: usize = 64;
 const KEPT_BYTES: usize = 16 * 1024;
 
 fn all() -> impl Iterator<Item = Target> {
-    TARGETS.into_iter().chain([("job_file", job_file::job_file as fn(&[u8]))])
+    TARGETS
+        .into_iter()
+        .chain([("job_file", job_file::job_file as fn(&[u8]))])
 }
 
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let dir = super::house::root().join("fuzz/corpus").join(target);
-    let mut found: Vec<PathBuf> =
-        fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())).flatten().map(|e| e.path()).collect();
+    let mut found: Vec<PathBuf> = fs::read_dir(&dir)
+        .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
+        .flatten()
+        .map(|e| e.path())
+        .collect();
     found.sort();
-    found.into_iter().map(|path| (path.clone(), fs::read(path).expect("can be read"))).collect()
+    found
+        .into_iter()
+        .map(|path| (path.clone(), fs::read(path).expect("can be read")))
+        .collect()
 }
 
-/// Bits turned, bytes taken out, pieces doubled, moved and set to extremes: a few of these at a time.
+/// Bits turned, bytes taken out, pieces doubled, moved and set to extremes: a few of these at a
+/// time.
 fn damage(rng: &mut StdRng, bytes: &mut Vec<u8>) {
     for _ in 0..rng.random_range(1..=4) {
         let at = rng.random_range(0..=bytes.len());
@@ -59,13 +68,31 @@ fn damage(rng: &mut StdRng, bytes: &mut Vec<u8>) {
 
 fn every(target: Target) {
     let (name, run) = target;
-    let damaged = std::env::var("DESKGRID_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(DAMAGED);
+    let damaged = std::env::var("DESKGRID_DAMAGED")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(DAMAGED);
     let kept = corpus(name);
-    assert!(kept.len() >= 3, "{name}: only {} inputs are kept", kept.len());
+    assert!(
+        kept.len() >= 3,
+        "{name}: only {} inputs are kept",
+        kept.len()
+    );
     let mut rng = StdRng::seed_from_u64(u64::from_le_bytes(*b"deskgrid"));
     for (path, bytes) in kept {
-        assert!(bytes.len() <= KEPT_BYTES, "{}: {} bytes", path.display(), bytes.len());
-        let shown = |bytes: &[u8]| format!("{}: {}", path.display(), hex(&bytes[..bytes.len().min(2_000)]));
+        assert!(
+            bytes.len() <= KEPT_BYTES,
+            "{}: {} bytes",
+            path.display(),
+            bytes.len()
+        );
+        let shown = |bytes: &[u8]| {
+            format!(
+                "{}: {}",
+                path.display(),
+                hex(&bytes[..bytes.len().min(2_000)])
+            )
+        };
         let tried = |bytes: &[u8]| {
             let done = std::panic::catch_unwind(|| run(bytes));
             assert!(done.is_ok(), "{name} fails on {}", shown(bytes));
@@ -88,7 +115,11 @@ fn every_target_stands_its_kept_inputs_whole_and_damaged() {
 
 #[test]
 fn every_target_stands_random_bytes() {
-    let config = ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: 256,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, b"thirty-two bytes that never vary");
     let mut runner = TestRunner::new_with_rng(config, rng);
     let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..300);
@@ -101,26 +132,45 @@ fn every_target_stands_random_bytes() {
     done.unwrap();
 }
 
-/// The inputs that need no fuzzer: one of each message, and what each reader should take or refuse. With
-/// `DESKGRID_BLESS` they are written; else they must be there.
+/// The inputs that need no fuzzer: one of each message, and what each reader should take or refuse.
+/// With `DESKGRID_BLESS` they are written; else they must be there.
 #[test]
 fn the_first_inputs_are_kept() {
     for (target, name, bytes) in firsts() {
-        let path = super::house::root().join("fuzz/corpus").join(target).join(name);
+        let path = super::house::root()
+            .join("fuzz/corpus")
+            .join(target)
+            .join(name);
         if std::env::var_os("DESKGRID_BLESS").is_some() {
-            fs::create_dir_all(path.parent().expect("below the corpus")).expect("a directory can be made");
+            fs::create_dir_all(path.parent().expect("below the corpus"))
+                .expect("a directory can be made");
             fs::write(&path, &bytes).expect("a file can be written");
         }
-        let kept = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}; DESKGRID_BLESS=1 writes it", path.display()));
-        assert_eq!(kept, bytes, "{}: DESKGRID_BLESS=1 writes it anew", path.display());
+        let kept = fs::read(&path)
+            .unwrap_or_else(|e| panic!("{}: {e}; DESKGRID_BLESS=1 writes it", path.display()));
+        assert_eq!(
+            kept,
+            bytes,
+            "{}: DESKGRID_BLESS=1 writes it anew",
+            path.display()
+        );
     }
 }
 
 type Input = (&'static str, String, Vec<u8>);
 
 fn firsts() -> Vec<Input> {
-    let families =
-        ["enrol", "enrol_reply", "open", "get_reply", "put_reply", "to_master", "to_worker", "request", "reply"];
+    let families = [
+        "enrol",
+        "enrol_reply",
+        "open",
+        "get_reply",
+        "put_reply",
+        "to_master",
+        "to_worker",
+        "request",
+        "reply",
+    ];
     let mut all = Vec::new();
     for (number, line) in (1..).zip(super::house::text("tests/golden/wire.txt").lines()) {
         let (name, digits) = line.split_once(' ').expect("a name and its bytes");
@@ -128,16 +178,27 @@ fn firsts() -> Vec<Input> {
             .map(|n| u8::from_str_radix(&digits[2 * n..2 * n + 2], 16).expect("two digits"))
             .collect();
         let (family, _) = name.split_once('.').expect("a family and a name");
-        let kind = families.iter().position(|f| *f == family).expect("a family that `message` knows");
+        let kind = families
+            .iter()
+            .position(|f| *f == family)
+            .expect("a family that `message` knows");
         let body = [&[u8::try_from(kind).expect("small")][..], &frame[4..]].concat();
         all.push(("message", format!("{number:02}-{name}"), body));
         if family == "enrol" {
             all.push(("frame", name.to_owned(), frame.clone()));
-            all.push(("frame", format!("{name}-twice"), [frame.clone(), frame].concat()));
+            all.push((
+                "frame",
+                format!("{name}-twice"),
+                [frame.clone(), frame].concat(),
+            ));
         }
     }
     all.push(("frame", "huge".to_owned(), u32::MAX.to_le_bytes().to_vec()));
-    all.extend(texts().into_iter().map(|(target, name, text)| (target, name.to_owned(), text.as_bytes().to_vec())));
+    all.extend(
+        texts()
+            .into_iter()
+            .map(|(target, name, text)| (target, name.to_owned(), text.as_bytes().to_vec())),
+    );
     all
 }
 
@@ -157,19 +218,35 @@ fn texts() -> Vec<(&'static str, &'static str, &'static str)> {
         ("path", "up", "a/../../b"),
         ("path", "device", "a/nul.txt"),
         ("path", "stream", "a:b\\c"),
-        ("job_file", "plain", "name = \"x\"\narray = \"1-3\"\ncommand = [\"true\"]\n"),
+        (
+            "job_file",
+            "plain",
+            "name = \"x\"\narray = \"1-3\"\ncommand = [\"true\"]\n",
+        ),
         ("job_file", "unknown", "colour = \"blue\"\n"),
         ("job_file", "broken", "name = [\n"),
-        ("trace", "csv", "\0host,start_s,end_s,host_available,cpu_fraction\na,0,10,1,0.5\nb,0,10,0,0\na,10,20,1,1\n"),
+        (
+            "trace",
+            "csv",
+            "\0host,start_s,end_s,host_available,cpu_fraction\na,0,10,1,0.5\nb,0,10,0,0\na,10,20,1,1\n",
+        ),
         ("trace", "clocks", "\u{1}host,clock_mhz\na,1500\n"),
         ("trace", "avt", "\u{3}h1 2 0 10 20 30\nh2 1 5 6\n"),
-        ("trace", "boinc", "\u{4}1200000000.0 power_on\n1200000100.0 power_off\n"),
+        (
+            "trace",
+            "boinc",
+            "\u{4}1200000000.0 power_on\n1200000100.0 power_off\n",
+        ),
         (
             "trace",
             "activitywatch",
             "\u{5}{\"buckets\":{\"a\":{\"type\":\"afkstatus\",\"hostname\":\"h\",\"events\":[{\"timestamp\":\
              \"2026-01-01T00:00:00Z\",\"duration\":5.0,\"data\":{\"status\":\"afk\"}}]}}}",
         ),
-        ("trace", "fta", Box::leak(format!("\u{2}{fta}").into_boxed_str())),
+        (
+            "trace",
+            "fta",
+            Box::leak(format!("\u{2}{fta}").into_boxed_str()),
+        ),
     ]
 }

@@ -1,5 +1,5 @@
-//! The one test binary of the whole: the house rules, and the scenarios that run real processes through the door
-//! `tests::Grid`. What one room can test alone is tested in that room.
+//! The one test binary of the whole: the house rules, and the scenarios that run real processes
+//! through the door `tests::Grid`. What one room can test alone is tested in that room.
 
 mod attack;
 mod chaos;

@@ -1,5 +1,5 @@
-//! Processes that are killed: the master at every sync and every commit of a script, both ends at random under load; and
-//! syncs that fail.
+//! Processes that are killed: the master at every sync and every commit of a script, both ends at
+//! random under load; and syncs that fail.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -31,16 +31,29 @@ enum Fault {
     Eio,
 }
 
-/// The words that run a program until its `nth` sync in one thread (of this file alone, if one is given) meets the fault.
+/// The words that run a program until its `nth` sync in one thread (of this file alone, if one is
+/// given) meets the fault.
 fn tracer(log: &Path, of: Option<&Path>, nth: u32, fault: Fault) -> Vec<OsString> {
     let what = match fault {
         Fault::Kill => "signal=KILL",
         Fault::Eio => "error=EIO",
     };
     let inject = format!("inject=fsync,fdatasync:{what}:when={nth}");
-    let mut words: Vec<OsString> = ["strace", "-D", "-f", "-q", "-y", "-o"].map(Into::into).into();
+    let mut words: Vec<OsString> = ["strace", "-D", "-f", "-q", "-y", "-o"]
+        .map(Into::into)
+        .into();
     words.push(log.into());
-    words.extend(["-e", "trace=fsync,fdatasync", "-e", "signal=none", "-e", &inject].map(OsString::from));
+    words.extend(
+        [
+            "-e",
+            "trace=fsync,fdatasync",
+            "-e",
+            "signal=none",
+            "-e",
+            &inject,
+        ]
+        .map(OsString::from),
+    );
     if let Some(path) = of {
         words.extend([OsString::from("-P"), path.into()]);
     }
@@ -85,7 +98,8 @@ fn up(grid: &mut Grid) -> bool {
     })
 }
 
-/// One round of the script: a bag with files both ways is submitted and computed. Whether the master lived to its end.
+/// One round of the script: a bag with files both ways is submitted and computed. Whether the
+/// master lived to its end.
 fn round(grid: &mut Grid, ledger: &mut Ledger, bag: usize) -> (bool, Option<(usize, Started)>) {
     let mut client = ledger.submission(grid, bag);
     if !either(grid, &mut client) {
@@ -101,9 +115,9 @@ fn round(grid: &mut Grid, ledger: &mut Ledger, bag: usize) -> (bool, Option<(usi
     (either(grid, &mut waiting), None)
 }
 
-/// A life of the master under the tracer, with a worker, until the fault; then a life without, in which everything that was
-/// promised is looked for. Gives what the fault met; none if the script came to its end without.
-/// The first bag of its script may have been planned before.
+/// A life of the master under the tracer, with a worker, until the fault; then a life without, in
+/// which everything that was promised is looked for. Gives what the fault met; none if the script
+/// came to its end without. The first bag of its script may have been planned before.
 fn life(
     (grid, ledger): (&mut Grid, &mut Ledger),
     mut planned: Option<usize>,
@@ -137,7 +151,11 @@ fn life(
         ledger.note(bag, &client.finish());
     }
     ledger.check(grid);
-    if lives { None } else { Some(last_sync(&log).unwrap_or("what no log says")) }
+    if lives {
+        None
+    } else {
+        Some(last_sync(&log).unwrap_or("what no log says"))
+    }
 }
 
 /// A grid with a worker, for lives.
@@ -189,7 +207,10 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_at_any_sync() {
     let met = sweep(None, Fault::Kill, 4);
     assert!(met.contains("a commit"), "{met:?}");
     if long() {
-        assert!(met.contains("the store") && met.contains("the master's directory"), "{met:?}");
+        assert!(
+            met.contains("the store") && met.contains("the master's directory"),
+            "{met:?}"
+        );
     }
 }
 
@@ -198,10 +219,13 @@ fn number_of(grid: &Grid, name: &str) -> String {
     let store = grid.state("admin").join("master").join("store.sqlite");
     let store = rusqlite::Connection::open(store).expect("a store");
     let query = "SELECT lower(hex(uuid)) FROM peer WHERE name = ?";
-    store.query_row(query, [name], |row| row.get(0)).expect("an identity of this name")
+    store
+        .query_row(query, [name], |row| row.get(0))
+        .expect("an identity of this name")
 }
 
-/// What is known by its hash before: where the master will put the input of a bag and its task's output.
+/// What is known by its hash before: where the master will put the input of a bag and its task's
+/// output.
 fn places_of(grid: &Grid, ledger: &Ledger, bag: usize) -> Vec<(&'static str, PathBuf)> {
     let content = grid.state("admin").join("master").join("content");
     let hex = |text: String| blake3::hash(text.as_bytes()).to_hex().to_string();
@@ -209,7 +233,8 @@ fn places_of(grid: &Grid, ledger: &Ledger, bag: usize) -> Vec<(&'static str, Pat
     let output = hex(ledger.output(bag, 1) + "\n");
     let user = number_of(grid, "user");
     let worker = number_of(grid, "h1");
-    let part = |from: &str, hash: &str| content.join("incoming").join(format!("{from}.{hash}.part"));
+    let part =
+        |from: &str, hash: &str| content.join("incoming").join(format!("{from}.{hash}.part"));
     let dir = |hash: &str| content.join(&hash[..2]);
     vec![
         ("content", part(&user, &input)),
@@ -228,7 +253,13 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_while_content_is_made_
     for place in 0..4 {
         let bag = ledger.plan(1);
         let (what, path) = places_of(&grid, &ledger, bag).swap_remove(place);
-        let met = life((&mut grid, &mut ledger), Some(bag), Some(&path), 1, Fault::Kill);
+        let met = life(
+            (&mut grid, &mut ledger),
+            Some(bag),
+            Some(&path),
+            1,
+            Fault::Kill,
+        );
         assert_eq!(met, Some(what), "{}", path.display());
     }
     ledger.settle(&grid);
@@ -237,14 +268,20 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_while_content_is_made_
 #[test]
 fn nothing_acknowledged_is_lost_when_the_master_is_killed_at_any_commit() {
     if have("strace", "strace") {
-        assert_eq!(sweep(Some("store.sqlite-wal"), Fault::Kill, 4), ["a commit"].into());
+        assert_eq!(
+            sweep(Some("store.sqlite-wal"), Fault::Kill, 4),
+            ["a commit"].into()
+        );
     }
 }
 
 #[test]
 fn a_commit_whose_sync_fails_ends_the_master_and_is_not_acknowledged() {
     if have("strace", "strace") {
-        assert_eq!(sweep(Some("store.sqlite-wal"), Fault::Eio, 3), ["a commit"].into());
+        assert_eq!(
+            sweep(Some("store.sqlite-wal"), Fault::Eio, 3),
+            ["a commit"].into()
+        );
     }
 }
 
@@ -263,7 +300,12 @@ fn a_first_start_that_is_killed_at_any_sync_can_be_repeated() {
         grid.kill_master();
         grid.wrap("master", NOTHING);
         grid.begin();
-        assert_eq!(grid.json(["job", "list", "--all"])["jobs"].as_array().map(Vec::len), Some(0));
+        assert_eq!(
+            grid.json(["job", "list", "--all"])["jobs"]
+                .as_array()
+                .map(Vec::len),
+            Some(0)
+        );
         if lives {
             break;
         }

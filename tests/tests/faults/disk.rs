@@ -1,5 +1,5 @@
-//! A disk of a test's own: ext4 on a loop device, in a mount namespace that only the test and what it starts there see.
-//! It can lose its power, fill up and become read-only.
+//! A disk of a test's own: ext4 on a loop device, in a mount namespace that only the test and what
+//! it starts there see. It can lose its power, fill up and become read-only.
 
 #![allow(unsafe_code)]
 
@@ -35,7 +35,10 @@ impl Disk {
         if !(have("mkfs.ext4", "e2fsprogs") && have("unshare", "util-linux")) {
             return None;
         }
-        let place = tempfile::Builder::new().prefix("deskgrid-disk-").tempdir().expect("a temporary directory");
+        let place = tempfile::Builder::new()
+            .prefix("deskgrid-disk-")
+            .tempdir()
+            .expect("a temporary directory");
         match Self::mount(&place, mib) {
             Ok(space) => Some(Self { place, space }),
             Err(why) => {
@@ -47,9 +50,14 @@ impl Disk {
 
     fn mount(place: &TempDir, mib: u64) -> Result<Space, String> {
         let image = place.path().join("image");
-        File::create(&image).and_then(|file| file.set_len(mib << 20)).map_err(|e| e.to_string())?;
+        File::create(&image)
+            .and_then(|file| file.set_len(mib << 20))
+            .map_err(|e| e.to_string())?;
         fs::create_dir(place.path().join("disk")).map_err(|e| e.to_string())?;
-        let made = Command::new("mkfs.ext4").args(["-q", "-m", "0", "-F"]).arg(&image).output();
+        let made = Command::new("mkfs.ext4")
+            .args(["-q", "-m", "0", "-F"])
+            .arg(&image)
+            .output();
         let made = made.map_err(|e| e.to_string())?;
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into_owned());
@@ -72,7 +80,8 @@ impl Disk {
         self.space.path(&self.inside())
     }
 
-    /// The power fails: what was not synced is lost. Everything that still writes there gets errors.
+    /// The power fails: what was not synced is lost. Everything that still writes there gets
+    /// errors.
     pub(crate) fn cut_power(&self) {
         let root = File::open(self.seen()).expect("the disk is there");
         // SAFETY: this opcode takes a pointer to a 32-bit number, which it only reads.
@@ -80,25 +89,33 @@ impl Disk {
         cut.expect("ext4 can be shut down");
     }
 
-    /// The power is back: the file system is mounted again, and recovers. Nobody may have a file open there.
+    /// The power is back: the file system is mounted again, and recovers. Nobody may have a file
+    /// open there.
     pub(crate) fn restore_power(&self) {
         let inside = self.inside();
         let unmount = ["umount", inside.to_str().expect("UTF-8")];
-        eventually("nobody uses the disk", Duration::from_secs(20), || self.space.run(&unmount).ok());
+        eventually("nobody uses the disk", Duration::from_secs(20), || {
+            self.space.run(&unmount).ok()
+        });
         let words = mount_words(self.place.path());
-        self.space.must(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        self.space
+            .must(&words.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     /// Mounts it anew as read-only, or as writable.
     pub(crate) fn read_only(&self, yes: bool) {
         let how = if yes { "remount,ro" } else { "remount,rw" };
-        self.space.must(&["mount", "-o", how, self.inside().to_str().expect("UTF-8")]);
+        self.space
+            .must(&["mount", "-o", how, self.inside().to_str().expect("UTF-8")]);
     }
 
     /// Somebody else writes until not one more byte fits.
     pub(crate) fn fill(&self) {
-        let mut file =
-            File::options().create(true).append(true).open(self.seen().join("others")).expect("not full yet");
+        let mut file = File::options()
+            .create(true)
+            .append(true)
+            .open(self.seen().join("others"))
+            .expect("not full yet");
         let mut piece = &[7u8; 1 << 20][..];
         loop {
             match file.write_all(piece).and_then(|()| file.sync_data()) {
@@ -117,16 +134,24 @@ impl Disk {
 
     /// Puts the state directory of `who` onto the disk: a link leads there.
     pub(crate) fn take_in(&self, state: &Path) {
-        fs::create_dir_all(state.parent().expect("below a directory")).expect("a directory can be made");
+        fs::create_dir_all(state.parent().expect("below a directory"))
+            .expect("a directory can be made");
         std::os::unix::fs::symlink(self.inside(), state).expect("a link can be made");
     }
 }
 
 fn mount_words(place: &Path) -> Vec<String> {
     let path = |name: &str| place.join(name).to_str().expect("UTF-8").to_owned();
-    // What is not synced is to be lost: the journal writes nothing by itself for as long as any test runs.
+    // What is not synced is to be lost: the journal writes nothing by itself for as long as any
+    // test runs.
     let options = "loop,commit=900,noauto_da_alloc".to_owned();
-    vec!["mount".to_owned(), "-o".to_owned(), options, path("image"), path("disk")]
+    vec![
+        "mount".to_owned(),
+        "-o".to_owned(),
+        options,
+        path("image"),
+        path("disk"),
+    ]
 }
 
 fn full(error: &io::Error) -> bool {

@@ -55,9 +55,14 @@ fn a_master_whose_disk_is_gone_says_so_and_ends() {
     // Files are refused, and the master stands; a submission without any has to be written down.
     let bag = ledger.plan(1);
     let refused = ledger.submission(&grid, bag).finish();
-    assert!(refused.code != 0 && grid.master().ended().is_none(), "{refused:?}");
+    assert!(
+        refused.code != 0 && grid.master().ended().is_none(),
+        "{refused:?}"
+    );
     let client = grid.background(["submit", "--", "true"]);
-    let code = eventually("the master ends", Duration::from_secs(60), || grid.master().ended());
+    let code = eventually("the master ends", Duration::from_secs(60), || {
+        grid.master().ended()
+    });
     assert_eq!(code, 1);
     assert!(grid.logs().contains("the store failed"), "it says why");
     drop(client);
@@ -70,7 +75,8 @@ fn a_master_whose_disk_is_gone_says_so_and_ends() {
 fn what_a_worker_has_finished_survives_its_power_loss() {
     let Some(disk) = Disk::new(512) else { return };
     // Leases outlast everything here: whatever is run again was lost by the disk.
-    let mut grid = Grid::with_master("heartbeat = \"1s\"\nsuspect_after = \"30s\"\nlease = \"5m\"\n");
+    let mut grid =
+        Grid::with_master("heartbeat = \"1s\"\nsuspect_after = \"30s\"\nlease = \"5m\"\n");
     disk.take_in(&grid.state("h1"));
     grid.wrap("h1", disk.words());
     worker(&mut grid, "h1", 2).start();
@@ -79,22 +85,34 @@ fn what_a_worker_has_finished_survives_its_power_loss() {
     ledger.nap(4.0);
     let second = ledger.submit(&grid, 1).to_string();
     for job in [&first, &second] {
-        grid.until("the task runs", &["job", "info", job], |j| (j["tasks"]["running"] == 1).then_some(()));
+        grid.until("the task runs", &["job", "info", job], |j| {
+            (j["tasks"]["running"] == 1).then_some(())
+        });
     }
-    // They end while the master is away: their results are in the worker's spool alone. The second is written there only
-    // after the first was synced.
+    // They end while the master is away: their results are in the worker's spool alone. The second
+    // is written there only after the first was synced.
     grid.kill_master();
     let log = disk.seen().join("worker/spool/log");
     let spooled = || fs::metadata(&log).map_or(0, |meta| meta.len());
-    let one = eventually("a result is spooled", Duration::from_secs(60), || Some(spooled()).filter(|n| *n > 0));
-    eventually("another one is being spooled", Duration::from_secs(60), || (spooled() > one).then_some(()));
+    let one = eventually("a result is spooled", Duration::from_secs(60), || {
+        Some(spooled()).filter(|n| *n > 0)
+    });
+    eventually(
+        "another one is being spooled",
+        Duration::from_secs(60),
+        || (spooled() > one).then_some(()),
+    );
     disk.cut_power();
     grid.kill_worker("h1");
     disk.restore_power();
     grid.start_master();
     worker(&mut grid, "h1", 2).start();
     ledger.settle(&grid);
-    assert_eq!(attempts(&grid, &format!("{first}.1")).len(), 1, "it was not run again");
+    assert_eq!(
+        attempts(&grid, &format!("{first}.1")).len(),
+        1,
+        "it was not run again"
+    );
 }
 
 #[test]
@@ -105,29 +123,52 @@ fn a_worker_whose_disk_is_full_delivers_what_it_has_and_other_hosts_take_the_res
     grid.wrap("h1", disk.words());
     worker(&mut grid, "h1", 2).start();
     let go = grid.dir().join("go");
-    let waits = format!("while [ ! -e {} ]; do sleep 0.1; done; echo done", go.display());
+    let waits = format!(
+        "while [ ! -e {} ]; do sleep 0.1; done; echo done",
+        go.display()
+    );
     let running = grid.submit(["--array", "1-2", "--", "sh", "-c", &waits]);
-    grid.until("both run", &["job", "info", &running], |j| (j["tasks"]["running"] == 2).then_some(()));
+    grid.until("both run", &["job", "info", &running], |j| {
+        (j["tasks"]["running"] == 2).then_some(())
+    });
 
     // Results that need no file find their way, although nothing can be written down.
     disk.fill();
     fs::write(&go, "").unwrap();
-    grid.deskgrid(["job", "wait", &running, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &running, "--timeout", "60s"])
+        .expect_code(0);
 
     // What needs room runs elsewhere, and no task is charged for it.
     worker(&mut grid, "h2", 1).start();
     let input = grid.file("input", vec![7; 3 << 20]);
     let place = format!("{}:in", input.display());
-    let needy = ["--array", "1-8", "--retries", "0", "--input", &place, "--", "sh", "-c", "wc -c < in"];
+    let needy = [
+        "--array",
+        "1-8",
+        "--retries",
+        "0",
+        "--input",
+        &place,
+        "--",
+        "sh",
+        "-c",
+        "wc -c < in",
+    ];
     let needy = grid.submit(needy);
-    grid.deskgrid(["job", "wait", &needy, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &needy, "--timeout", "60s"])
+        .expect_code(0);
     let seen = grid.json(&["job", "info", &needy]);
-    assert_eq!((&seen["tasks"]["finished"], &seen["tasks"]["failed"]), (&8.into(), &0.into()), "{seen}");
+    assert_eq!(
+        (&seen["tasks"]["finished"], &seen["tasks"]["failed"]),
+        (&8.into(), &0.into()),
+        "{seen}"
+    );
 
     // With room again, the worker is still there and takes work.
     disk.make_room();
     grid.kill_worker("h2");
-    grid.deskgrid(["submit", "--wait", "--", "true"]).expect_code(0);
+    grid.deskgrid(["submit", "--wait", "--", "true"])
+        .expect_code(0);
     assert!(grid.running("h1").ended().is_none());
 }
 
@@ -148,23 +189,41 @@ fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
     let output = ledger.submission(&grid, refused).finish();
     assert_ne!(output.code, 0, "{output:?}");
     let said = format!("{}{}", output.stdout, output.stderr);
-    assert!(said.contains("the master's disk is nearly full") && said.contains("more space"), "{said}");
+    assert!(
+        said.contains("the master's disk is nearly full") && said.contains("more space"),
+        "{said}"
+    );
     let bare = grid.deskgrid(["submit", "--", "true"]);
-    assert!(bare.code != 0 && bare.stderr.contains("nearly full"), "also without files: {bare:?}");
+    assert!(
+        bare.code != 0 && bare.stderr.contains("nearly full"),
+        "also without files: {bare:?}"
+    );
 
-    grid.deskgrid(["job", "wait", &under_way, "--timeout", "100s"]).expect_code(0);
-    // What was given away is taken by others as well; what is known can still be read, and the master stands.
+    grid.deskgrid(["job", "wait", &under_way, "--timeout", "100s"])
+        .expect_code(0);
+    // What was given away is taken by others as well; what is known can still be read, and the
+    // master stands.
     disk.fill();
     ledger.check(&grid);
-    assert_eq!((grid.master_pid(), grid.master().ended()), (pid, None), "the same master all the time");
+    assert_eq!(
+        (grid.master_pid(), grid.master().ended()),
+        (pid, None),
+        "the same master all the time"
+    );
 
     disk.make_room();
     let held = disk.seen().join("master/reserve");
     eventually("room is held again", Duration::from_secs(30), || {
-        fs::metadata(&held).is_ok_and(|meta| meta.len() == 16 << 20).then_some(())
+        fs::metadata(&held)
+            .is_ok_and(|meta| meta.len() == 16 << 20)
+            .then_some(())
     });
     ledger.settle(&grid);
-    assert_eq!((grid.master_pid(), grid.master().ended()), (pid, None), "the same master all the time");
+    assert_eq!(
+        (grid.master_pid(), grid.master().ended()),
+        (pid, None),
+        "the same master all the time"
+    );
 }
 
 #[test]
@@ -176,12 +235,19 @@ fn a_master_on_a_read_only_disk_says_so_and_changes_nothing() {
     let mut ledger = Ledger::new(0.0);
     ledger.submit(&grid, 2);
     grid.master().signal(Signal::TERM);
-    eventually("the master ends in order", Duration::from_secs(30), || grid.master().ended());
+    eventually("the master ends in order", Duration::from_secs(30), || {
+        grid.master().ended()
+    });
     disk.read_only(true);
     grid.launch_master();
-    let code = eventually("the master ends", Duration::from_secs(30), || grid.master().ended());
+    let code = eventually("the master ends", Duration::from_secs(30), || {
+        grid.master().ended()
+    });
     assert_eq!(code, 1);
-    assert!(grid.logs().to_lowercase().contains("read-only"), "it says why");
+    assert!(
+        grid.logs().to_lowercase().contains("read-only"),
+        "it says why"
+    );
     disk.read_only(false);
     grid.start_master();
     ledger.settle(&grid);
@@ -190,12 +256,22 @@ fn a_master_on_a_read_only_disk_says_so_and_changes_nothing() {
 #[test]
 fn of_many_masters_that_start_at_once_on_a_directory_one_remains() {
     let mut grid = Grid::prepared_fast("");
-    let words = ["master", "start", "--listen", "127.0.0.1:0", "--http", "none"];
+    let words = [
+        "master",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        "none",
+    ];
     let mut masters: Vec<Started> = (0..6).map(|_| grid.background_as("admin", words)).collect();
     eventually("all but one have ended", Duration::from_secs(60), || {
         (masters.iter_mut().filter_map(Started::ended).count() == 5).then_some(())
     });
-    let place = masters.iter_mut().position(|master| master.ended().is_none()).expect("one remains");
+    let place = masters
+        .iter_mut()
+        .position(|master| master.ended().is_none())
+        .expect("one remains");
     masters.remove(place).kill();
     for master in masters {
         let output = master.finish().expect_code(1);

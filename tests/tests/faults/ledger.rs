@@ -1,6 +1,7 @@
-//! What was promised, and whether it is kept: every acknowledged submission exists, every acknowledged result is there
-//! with its content, each task has one visible result, everything ends once the faults have stopped, nothing of a task is
-//! alive after it, nothing panicked, memory is bounded.
+//! What was promised, and whether it is kept: every acknowledged submission exists, every
+//! acknowledged result is there with its content, each task has one visible result, everything ends
+//! once the faults have stopped, nothing of a task is alive after it, nothing panicked, memory is
+//! bounded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,7 +42,11 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// An empty one; tasks will sleep for so many seconds.
     pub(crate) fn new(nap_s: f64) -> Self {
-        Self { mark: Uuid::from_bytes(rand::random()).to_string(), nap_s, bags: Vec::new() }
+        Self {
+            mark: Uuid::from_bytes(rand::random()).to_string(),
+            nap_s,
+            bags: Vec::new(),
+        }
     }
 
     /// Tasks of bags to come will sleep for so many seconds.
@@ -56,7 +61,12 @@ impl Ledger {
 
     /// Writes down a new bag; gives its place.
     pub(crate) fn plan(&mut self, tasks: u64) -> usize {
-        self.bags.push(Bag { request: Uuid::from_bytes(rand::random()), tasks, job: None, finished: BTreeSet::new() });
+        self.bags.push(Bag {
+            request: Uuid::from_bytes(rand::random()),
+            tasks,
+            job: None,
+            finished: BTreeSet::new(),
+        });
         self.bags.len() - 1
     }
 
@@ -74,13 +84,38 @@ impl Ledger {
     pub(crate) fn submission(&self, grid: &Grid, bag: usize) -> Started {
         let Bag { request, tasks, .. } = &self.bags[bag];
         let input = grid.file(&format!("input-{request}"), self.input(bag));
-        let script = format!("sleep {}; echo $DESKGRID_TASK_ID $(cat in) > out; cat out; : {}", self.nap_s, self.mark);
+        let script = format!(
+            "sleep {}; echo $DESKGRID_TASK_ID $(cat in) > out; cat out; : {}",
+            self.nap_s, self.mark
+        );
         let request = request.to_string();
         let array = format!("1-{tasks}");
         let input = format!("{}:in", input.display());
-        let rules = ["--retries", "1000", "--max-losses", "1000", "--output-file", "out", "--input", &input];
-        let words = ["--output", "json", "submit", "--request-id", &request, "--array", &array];
-        grid.background(words.iter().chain(&rules).chain(&["--", "sh", "-c", &script]))
+        let rules = [
+            "--retries",
+            "1000",
+            "--max-losses",
+            "1000",
+            "--output-file",
+            "out",
+            "--input",
+            &input,
+        ];
+        let words = [
+            "--output",
+            "json",
+            "submit",
+            "--request-id",
+            &request,
+            "--array",
+            &array,
+        ];
+        grid.background(
+            words
+                .iter()
+                .chain(&rules)
+                .chain(&["--", "sh", "-c", &script]),
+        )
     }
 
     /// Writes down what came of a submission; whether it was acknowledged.
@@ -91,7 +126,9 @@ impl Ledger {
         }
         let answer = output.json();
         let bag = &mut self.bags[bag];
-        let job = answer["job"].as_u64().unwrap_or_else(|| panic!("a number: {answer}"));
+        let job = answer["job"]
+            .as_u64()
+            .unwrap_or_else(|| panic!("a number: {answer}"));
         assert!(
             bag.job.is_none_or(|before| before == job),
             "one submission, two jobs: {before:?}, {job}",
@@ -115,20 +152,34 @@ impl Ledger {
     pub(crate) fn check(&mut self, grid: &Grid) {
         let listed = grid.json(["job", "list", "--all"]);
         let jobs = listed["jobs"].as_array().expect("a list");
-        assert!(jobs.len() <= self.bags.len(), "more jobs than submissions: {listed}");
+        assert!(
+            jobs.len() <= self.bags.len(),
+            "more jobs than submissions: {listed}"
+        );
         for bag in &mut self.bags {
             let Some(number) = bag.job else { continue };
             let job = jobs.iter().find(|job| job["job"] == number);
-            let job = job.unwrap_or_else(|| panic!("the acknowledged job {number} is not there: {listed}"));
+            let job = job
+                .unwrap_or_else(|| panic!("the acknowledged job {number} is not there: {listed}"));
             assert_eq!(job["tasks"]["total"], bag.tasks, "{job}");
-            assert_eq!(job["tasks"]["failed"], 0, "no fault of ours makes a task fail: {job}");
+            assert_eq!(
+                job["tasks"]["failed"], 0,
+                "no fault of ours makes a task fail: {job}"
+            );
             let count = job["tasks"]["finished"].as_u64().expect("a count");
             if count < bag.finished.len() as u64 {
-                panic!("{} results were acknowledged, {count} are there: {job}", bag.finished.len());
+                panic!(
+                    "{} results were acknowledged, {count} are there: {job}",
+                    bag.finished.len()
+                );
             }
             if count > bag.finished.len() as u64 {
                 let finished = finished_tasks(grid, number);
-                assert!(finished.is_superset(&bag.finished), "acknowledged results are gone: {:?}", bag.finished);
+                assert!(
+                    finished.is_superset(&bag.finished),
+                    "acknowledged results are gone: {:?}",
+                    bag.finished
+                );
                 bag.finished = finished;
             }
         }
@@ -140,29 +191,41 @@ impl Ledger {
     fn check_processes(&self, grid: &Grid) {
         let logs = grid.logs();
         assert!(!logs.contains("panicked at"), "something panicked");
-        let status = fs::read_to_string(format!("/proc/{}/status", grid.master_pid())).unwrap_or_default();
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", grid.master_pid())).unwrap_or_default();
         let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let most: u64 = most.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
+        let most: u64 = most
+            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
+            .unwrap_or(0);
         assert!(most <= MEMORY_KIB, "the master took {most} KiB");
     }
 
-    /// The faults are over: submits again what was not acknowledged, waits until all is settled, and looks at everything.
+    /// The faults are over: submits again what was not acknowledged, waits until all is settled,
+    /// and looks at everything.
     #[track_caller]
     pub(crate) fn settle(&mut self, grid: &Grid) {
         self.check(grid);
         for bag in 0..self.bags.len() {
             if self.bags[bag].job.is_none() {
                 let output = self.submission(grid, bag).finish();
-                assert!(self.note(bag, &output), "after the faults it must be taken: {output:?}");
+                assert!(
+                    self.note(bag, &output),
+                    "after the faults it must be taken: {output:?}"
+                );
             }
         }
         for bag in &self.bags {
             let job = bag.job.expect("submitted").to_string();
-            grid.deskgrid(["job", "wait", &job, "--timeout", "100s"]).expect_code(0);
+            grid.deskgrid(["job", "wait", &job, "--timeout", "100s"])
+                .expect_code(0);
         }
         self.check(grid);
         let listed = grid.json(["job", "list", "--all"]);
-        assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(self.bags.len()), "one job each: {listed}");
+        assert_eq!(
+            listed["jobs"].as_array().map(Vec::len),
+            Some(self.bags.len()),
+            "one job each: {listed}"
+        );
         for bag in &self.bags {
             check_results(grid, bag);
         }
@@ -179,24 +242,40 @@ fn finished_tasks(grid: &Grid, job: u64) -> BTreeSet<String> {
     let listed = grid.json(["task", "list", &job.to_string()]);
     let tasks = listed["tasks"].as_array().expect("a list").iter();
     let finished = tasks.filter(|task| task["state"] == "finished");
-    finished.filter_map(|task| task["task"].as_str().map(str::to_owned)).collect()
+    finished
+        .filter_map(|task| task["task"].as_str().map(str::to_owned))
+        .collect()
 }
 
 /// Each task's one result, on standard output and as a file, is what the task wrote.
 #[track_caller]
 fn check_results(grid: &Grid, bag: &Bag) {
     let job = bag.job.expect("submitted").to_string();
-    let printed = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0).stdout;
+    let printed = grid
+        .deskgrid(["job", "cat", &job, "stdout"])
+        .expect_code(0)
+        .stdout;
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
     let mut all: Vec<String> = (1..=bag.tasks).map(|task| bag.output(task)).collect();
     all.sort_unstable();
     assert_eq!(lines, all, "one result of each task of job {job}");
     let into = grid.dir().join(format!("results-{job}"));
-    grid.deskgrid(["job", "fetch", &job, "--into", into.to_str().expect("UTF-8")]).expect_code(0);
+    grid.deskgrid([
+        "job",
+        "fetch",
+        &job,
+        "--into",
+        into.to_str().expect("UTF-8"),
+    ])
+    .expect_code(0);
     for task in 1..=bag.tasks {
-        let text = fs::read_to_string(into.join(if bag.tasks > 1 { format!("{task}/out") } else { "out".to_owned() }))
-            .expect("a file for each task");
+        let text = fs::read_to_string(into.join(if bag.tasks > 1 {
+            format!("{task}/out")
+        } else {
+            "out".to_owned()
+        }))
+        .expect("a file for each task");
         assert_eq!(text.trim(), bag.output(task), "job {job}");
     }
     fs::remove_dir_all(into).expect("ours");
@@ -204,5 +283,8 @@ fn check_results(grid: &Grid, bag: &Bag) {
 
 /// The attempts of all tasks of a job that are finished: how many there are of each task.
 pub(crate) fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
-    grid.json(["task", "info", task])["attempts"].as_array().expect("a list").clone()
+    grid.json(["task", "info", task])["attempts"]
+        .as_array()
+        .expect("a list")
+        .clone()
 }

@@ -1,9 +1,10 @@
-//! Real processes under injected faults: crashes at every point where something is made durable, power loss, full and
-//! broken disks, processes that stand still, bad networks. After each fault the promises of the design are held against
-//! what is there ([`ledger`]). The whole-system simulation is elsewhere; here nothing is simulated but the misfortune.
+//! Real processes under injected faults: crashes at every point where something is made durable,
+//! power loss, full and broken disks, processes that stand still, bad networks. After each fault
+//! the promises of the design are held against what is there ([`ledger`]). The whole-system
+//! simulation is elsewhere; here nothing is simulated but the misfortune.
 //!
-//! The usual run takes a sample of each; `DESKGRID_FAULTS=long` takes all of them (CONTRIBUTING.md). What this machine
-//! cannot do is skipped, and said.
+//! The usual run takes a sample of each; `DESKGRID_FAULTS=long` takes all of them
+//! (CONTRIBUTING.md). What this machine cannot do is skipped, and said.
 
 mod crashes;
 mod disk;
@@ -32,7 +33,10 @@ fn long() -> bool {
 
 /// The seed of everything random in this run: `DESKGRID_SEED`, or always the same one.
 fn seed() -> u64 {
-    let seed = std::env::var("DESKGRID_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(20_261_121);
+    let seed = std::env::var("DESKGRID_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(20_261_121);
     println!("seed {seed}");
     seed
 }

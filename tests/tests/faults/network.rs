@@ -1,5 +1,6 @@
-//! Networks that lose, double, divide and renumber: the master, the user and one worker at home, another worker away in a
-//! network namespace of its own behind a cable of two interfaces, on which nftables does the damage.
+//! Networks that lose, double, divide and renumber: the master, the user and one worker at home,
+//! another worker away in a network namespace of its own behind a cable of two interfaces, on which
+//! nftables does the damage.
 
 use std::time::Duration;
 
@@ -34,16 +35,31 @@ impl Network {
     }
 
     fn lay() -> Result<Self, String> {
-        let home = Space::new(&["-n"], "ip link set lo up\nip address add 10.77.0.1/32 dev lo")?;
+        let home = Space::new(
+            &["-n"],
+            "ip link set lo up\nip address add 10.77.0.1/32 dev lo",
+        )?;
         let away = Space::new(&["-n"], "ip link set lo up")?;
         let pid = away.pid().to_string();
-        home.run(&["ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", &pid])?;
+        home.run(&[
+            "ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", &pid,
+        ])?;
         for (space, address) in [(&home, CABLE[0]), (&away, CABLE[1])] {
-            space.run(&["ip", "address", "add", &format!("{address}/24"), "dev", "cable"])?;
+            space.run(&[
+                "ip",
+                "address",
+                "add",
+                &format!("{address}/24"),
+                "dev",
+                "cable",
+            ])?;
             space.run(&["ip", "link", "set", "cable", "up"])?;
             // Both directions are tables of their own, so that each can be made bad alone.
             space.run(&["nft", "add table ip faults"])?;
-            space.run(&["nft", "add chain ip faults out { type filter hook output priority 0 ; }"])?;
+            space.run(&[
+                "nft",
+                "add chain ip faults out { type filter hook output priority 0 ; }",
+            ])?;
         }
         away.run(&["ip", "route", "add", "10.77.0.0/24", "via", CABLE[0]])?;
         Ok(Self { home, away })
@@ -67,7 +83,10 @@ impl Network {
     fn rule(&self, [from_home, from_away]: [&str; 2]) {
         for (space, rule) in [(&self.home, from_home), (&self.away, from_away)] {
             if !rule.is_empty() {
-                space.must(&["nft", &format!("add rule ip faults out oifname cable udp length > 0 {rule}")]);
+                space.must(&[
+                    "nft",
+                    &format!("add rule ip faults out oifname cable udp length > 0 {rule}"),
+                ]);
             }
         }
     }
@@ -83,16 +102,23 @@ impl Network {
 /// What the two ends of the cable do to packets, and for how many seconds.
 type Weather<'a> = ([&'a str; 2], u64);
 
-/// Work goes on while the cable is bad in one way after another; then everything that was promised is there.
+/// Work goes on while the cable is bad in one way after another; then everything that was promised
+/// is there.
 fn in_weather(all: &[Weather<'_>]) {
-    let Some(network) = Network::new() else { return };
+    let Some(network) = Network::new() else {
+        return;
+    };
     let mut grid = network.grid();
     let mut ledger = Ledger::new(0.4);
     for (rules, seconds) in all {
         ledger.submit(&grid, 2);
         network.rule(*rules);
         ledger.submit(&grid, 2);
-        std::thread::sleep(Duration::from_secs(if long() { seconds * 5 } else { *seconds }));
+        std::thread::sleep(Duration::from_secs(if long() {
+            seconds * 5
+        } else {
+            *seconds
+        }));
         ledger.check(&grid);
         network.heal();
     }
@@ -124,16 +150,31 @@ fn a_third_of_all_packets_may_be_lost_and_every_packet_may_come_twice() {
 
 #[test]
 fn a_worker_may_change_its_address_in_the_middle_of_its_work() {
-    let Some(network) = Network::new() else { return };
+    let Some(network) = Network::new() else {
+        return;
+    };
     let mut grid = network.grid();
     let mut ledger = Ledger::new(0.4);
     let job = ledger.submit(&grid, 6).to_string();
     for last in [3, 4] {
-        let some = |j: &serde_json::Value| (j["tasks"]["finished"].as_u64() >= Some(last - 2)).then_some(());
+        let some = |j: &serde_json::Value| {
+            (j["tasks"]["finished"].as_u64() >= Some(last - 2)).then_some(())
+        };
         grid.until("it is under way", &["job", "info", &job], some);
-        network.away.must(&["ip", "address", "flush", "dev", "cable"]);
-        network.away.must(&["ip", "address", "add", &format!("10.77.1.{last}/24"), "dev", "cable"]);
-        network.away.must(&["ip", "route", "add", "10.77.0.0/24", "via", CABLE[0]]);
+        network
+            .away
+            .must(&["ip", "address", "flush", "dev", "cable"]);
+        network.away.must(&[
+            "ip",
+            "address",
+            "add",
+            &format!("10.77.1.{last}/24"),
+            "dev",
+            "cable",
+        ]);
+        network
+            .away
+            .must(&["ip", "route", "add", "10.77.0.0/24", "via", CABLE[0]]);
     }
     ledger.submit(&grid, 2);
     ledger.settle(&grid);

@@ -19,13 +19,19 @@ fn a_master_that_stands_still_for_ten_leases_takes_nobodys_work_away() {
     worker(&mut grid, "h1", 2).start();
     let mut ledger = Ledger::new(10.0);
     let job = ledger.submit(&grid, 2).to_string();
-    grid.until("both tasks run", &["job", "info", &job], |j| (j["tasks"]["running"] == 2).then_some(()));
+    grid.until("both tasks run", &["job", "info", &job], |j| {
+        (j["tasks"]["running"] == 2).then_some(())
+    });
     grid.master().signal(Signal::STOP);
     std::thread::sleep(TEN_LEASES);
     grid.master().signal(Signal::CONT);
     ledger.settle(&grid);
     for task in 1..=2 {
-        assert_eq!(attempts(&grid, &format!("{job}.{task}")).len(), 1, "no lease ran out while nobody counted");
+        assert_eq!(
+            attempts(&grid, &format!("{job}.{task}")).len(),
+            1,
+            "no lease ran out while nobody counted"
+        );
     }
 }
 
@@ -35,12 +41,17 @@ fn the_work_of_a_worker_that_stands_still_for_ten_leases_is_done_elsewhere_and_c
     worker(&mut grid, "still", 2).start();
     let mut ledger = Ledger::new(3.0);
     let job = ledger.submit(&grid, 2).to_string();
-    grid.until("both tasks run", &["job", "info", &job], |j| (j["tasks"]["running"] == 2).then_some(()));
+    grid.until("both tasks run", &["job", "info", &job], |j| {
+        (j["tasks"]["running"] == 2).then_some(())
+    });
     grid.running("still").signal(Signal::STOP);
     // It is missed before there is another host, so that nothing but the lease moves the tasks.
     let lost = |host: &serde_json::Value| host["state"] == "lost";
     eventually("it is given up", TEN_LEASES, || {
-        grid.json(["host", "list"])["hosts"].as_array().is_some_and(|all| all.iter().any(lost)).then_some(())
+        grid.json(["host", "list"])["hosts"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(lost))
+            .then_some(())
     });
     worker(&mut grid, "heir", 2).start();
     std::thread::sleep(TEN_LEASES);
@@ -52,5 +63,7 @@ fn the_work_of_a_worker_that_stands_still_for_ten_leases_is_done_elsewhere_and_c
         assert!(tries.len() >= 2 && finished >= 1, "{tries:?}");
     }
     // The one that stood still is a host like any other again.
-    grid.until("it is back", &["host", "info", "still"], |h| (h["state"] == "ready").then_some(()));
+    grid.until("it is back", &["host", "info", "still"], |h| {
+        (h["state"] == "ready").then_some(())
+    });
 }

@@ -1,5 +1,5 @@
-//! A UDP proxy between clients and a server, which delays, reorders, loses and doubles packets as a seed says. The kernel
-//! could do it with netem, but many kernels do not have that.
+//! A UDP proxy between clients and a server, which delays, reorders, loses and doubles packets as a
+//! seed says. The kernel could do it with netem, but many kernels do not have that.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -43,14 +43,29 @@ struct Drawn {
 impl Proxy {
     /// One in front of `server`.
     pub(crate) fn new(server: SocketAddr, weather: Weather, seed: u64) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
         let runtime = runtime.expect("a runtime can be made");
-        let front = runtime.block_on(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))).expect("loopback has free ports");
+        let front = runtime
+            .block_on(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)))
+            .expect("loopback has free ports");
         let address = front.local_addr().expect("bound");
-        let drawn = Drawn { rng: StdRng::seed_from_u64(seed), weather, lost: 0, doubled: 0, passed: 0 };
+        let drawn = Drawn {
+            rng: StdRng::seed_from_u64(seed),
+            weather,
+            lost: 0,
+            doubled: 0,
+            passed: 0,
+        };
         let drawn = Arc::new(Mutex::new(drawn));
         runtime.spawn(serve(Arc::new(front), server, drawn.clone()));
-        Self { address, drawn, _runtime: runtime }
+        Self {
+            address,
+            drawn,
+            _runtime: runtime,
+        }
     }
 
     /// Where clients connect.
@@ -68,7 +83,12 @@ impl Proxy {
 impl Drawn {
     /// After which delays a packet arrives, once for each time that it does.
     fn fates(&mut self) -> Vec<Duration> {
-        let Weather { delay, jitter, loss, twice } = self.weather;
+        let Weather {
+            delay,
+            jitter,
+            loss,
+            twice,
+        } = self.weather;
         if self.rng.random_bool(loss) {
             self.lost += 1;
             return Vec::new();
@@ -76,21 +96,28 @@ impl Drawn {
         let times = if self.rng.random_bool(twice) { 2 } else { 1 };
         self.doubled += times - 1;
         self.passed += 1;
-        (0..times).map(|_| delay + jitter.mul_f64(self.rng.random_range(0.0..1.0))).collect()
+        (0..times)
+            .map(|_| delay + jitter.mul_f64(self.rng.random_range(0.0..1.0)))
+            .collect()
     }
 }
 
-/// Passes packets on from clients, each through a socket of its own, on which the answers come back.
+/// Passes packets on from clients, each through a socket of its own, on which the answers come
+/// back.
 async fn serve(front: Arc<UdpSocket>, server: SocketAddr, drawn: Arc<Mutex<Drawn>>) {
     let mut backs: BTreeMap<SocketAddr, Arc<UdpSocket>> = BTreeMap::new();
     let mut packet = vec![0; 65_536];
     loop {
         // An error here is the answer to an earlier packet that nobody wanted.
-        let Ok((length, client)) = front.recv_from(&mut packet).await else { continue };
+        let Ok((length, client)) = front.recv_from(&mut packet).await else {
+            continue;
+        };
         let back = match backs.get(&client) {
             Some(back) => back.clone(),
             None => {
-                let Ok(back) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await else { continue };
+                let Ok(back) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await else {
+                    continue;
+                };
                 let back = Arc::new(back);
                 tokio::spawn(answer(back.clone(), front.clone(), client, drawn.clone()));
                 backs.insert(client, back.clone());
@@ -101,7 +128,12 @@ async fn serve(front: Arc<UdpSocket>, server: SocketAddr, drawn: Arc<Mutex<Drawn
     }
 }
 
-async fn answer(back: Arc<UdpSocket>, front: Arc<UdpSocket>, client: SocketAddr, drawn: Arc<Mutex<Drawn>>) {
+async fn answer(
+    back: Arc<UdpSocket>,
+    front: Arc<UdpSocket>,
+    client: SocketAddr,
+    drawn: Arc<Mutex<Drawn>>,
+) {
     let mut packet = vec![0; 65_536];
     loop {
         if let Ok((length, _)) = back.recv_from(&mut packet).await {
@@ -123,14 +155,28 @@ fn pass(drawn: &Mutex<Drawn>, through: &Arc<UdpSocket>, to: SocketAddr, packet: 
 
 #[test]
 fn the_same_seed_draws_the_same_fates() {
-    let weather = Weather { delay: Duration::ZERO, jitter: Duration::from_millis(50), loss: 0.2, twice: 0.2 };
+    let weather = Weather {
+        delay: Duration::ZERO,
+        jitter: Duration::from_millis(50),
+        loss: 0.2,
+        twice: 0.2,
+    };
     let draw = |seed| {
         let rng = StdRng::seed_from_u64(seed);
-        let mut drawn = Drawn { rng, weather, lost: 0, doubled: 0, passed: 0 };
+        let mut drawn = Drawn {
+            rng,
+            weather,
+            lost: 0,
+            doubled: 0,
+            passed: 0,
+        };
         (0..500).map(|_| drawn.fates()).collect::<Vec<_>>()
     };
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));
     let times = draw(3).iter().map(Vec::len).collect::<Vec<_>>();
-    assert!([0, 1, 2].iter().all(|n| times.contains(n)), "lost, passed and doubled: {times:?}");
+    assert!(
+        [0, 1, 2].iter().all(|n| times.contains(n)),
+        "lost, passed and doubled: {times:?}"
+    );
 }

@@ -1,5 +1,6 @@
-//! Namespaces of a test's own: a process holds them, and they are gone with everything in them when it ends, which it does
-//! with the test at the latest. Nothing in them has a name that anybody else could meet.
+//! Namespaces of a test's own: a process holds them, and they are gone with everything in them when
+//! it ends, which it does with the test at the latest. Nothing in them has a name that anybody else
+//! could meet.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -15,14 +16,25 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// New namespaces, as `unshare` and `nsenter` both call them (`-m`, `-n`), after `script` has run in them. Where that
-    /// does not work: why.
+    /// New namespaces, as `unshare` and `nsenter` both call them (`-m`, `-n`), after `script` has
+    /// run in them. Where that does not work: why.
     pub(crate) fn new(flags: &'static [&'static str], script: &str) -> Result<Self, String> {
         let script = format!("set -e\n{script}\necho ready\nexec cat >/dev/null");
-        let propagation: &[&str] = if flags.contains(&"-m") { &["--propagation", "private"] } else { &[] };
+        let propagation: &[&str] = if flags.contains(&"-m") {
+            &["--propagation", "private"]
+        } else {
+            &[]
+        };
         let mut command = Command::new("unshare");
-        command.args(flags).args(propagation).args(["--", "sh", "-c", &script]);
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        command
+            .args(flags)
+            .args(propagation)
+            .args(["--", "sh", "-c", &script]);
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
         let mut holder = child.map_err(|e| format!("unshare: {e}"))?;
         let tie = holder.stdin.take();
         let mut first = String::new();
@@ -43,7 +55,12 @@ impl Space {
     pub(crate) fn words(&self) -> Vec<OsString> {
         let pid = self.holder.id().to_string();
         let flags = self.flags.iter().copied();
-        ["nsenter", "-t", &pid].into_iter().chain(flags).chain(["--"]).map(Into::into).collect()
+        ["nsenter", "-t", &pid]
+            .into_iter()
+            .chain(flags)
+            .chain(["--"])
+            .map(Into::into)
+            .collect()
     }
 
     /// The process that holds it.
@@ -60,11 +77,19 @@ impl Space {
     /// Runs a command in it; an error says what it said.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String, String> {
         let enter = self.words();
-        let output = Command::new(&enter[0]).args(&enter[1..]).args(words).output().map_err(|e| e.to_string())?;
+        let output = Command::new(&enter[0])
+            .args(&enter[1..])
+            .args(words)
+            .output()
+            .map_err(|e| e.to_string())?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        Err(format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+        Err(format!(
+            "{}: {}",
+            words.join(" "),
+            String::from_utf8_lossy(&output.stderr).trim()
+        ))
     }
 
     /// The same, where it must work.

@@ -1,7 +1,8 @@
-//! What a command writes to one of its standard streams: the beginning is kept, the rest is read and counted.
+//! What a command writes to one of its standard streams: the beginning is kept, the rest is read
+//! and counted.
 //!
-//! Little stays in memory, more goes to a file; a flood beyond the limit is read slowly, so that it does not cost the
-//! owner's processor.
+//! Little stays in memory, more goes to a file; a flood beyond the limit is read slowly, so that it
+//! does not cost the owner's processor.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +19,8 @@ use crate::spool::blobs::Blobs;
 
 /// How much is read at a time.
 const PIECE: usize = 64 * 1024;
-/// How long to rest between two reads of what is only thrown away, and how much the command may write meanwhile.
+/// How long to rest between two reads of what is only thrown away, and how much the command may
+/// write meanwhile.
 const DROP_PAUSE: Duration = Duration::from_millis(10);
 const DROP_PIPE: usize = 1024 * 1024;
 
@@ -37,10 +39,19 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Reads from `pipe` (nothing where there is none) and keeps up to `limit` bytes, in the file `path` if they are
-    /// many.
+    /// Reads from `pipe` (nothing where there is none) and keeps up to `limit` bytes, in the file
+    /// `path` if they are many.
     pub(super) fn new(pipe: Option<Output>, path: PathBuf, limit: u64) -> Self {
-        Self { pipe, path, limit, head: Vec::new(), file: None, kept: 0, dropped: 0, failed: None }
+        Self {
+            pipe,
+            path,
+            limit,
+            head: Vec::new(),
+            file: None,
+            kept: 0,
+            dropped: 0,
+            failed: None,
+        }
     }
 
     /// Reads until every writer is gone. Safe to cancel.
@@ -51,7 +62,9 @@ impl Capture {
     }
 
     async fn pump_all(&mut self) -> io::Result<()> {
-        let Some(pipe) = &mut self.pipe else { return Ok(()) };
+        let Some(pipe) = &mut self.pipe else {
+            return Ok(());
+        };
         let inline = self.limit.min(MAX_INLINE as u64) as usize;
         while self.head.len() <= inline {
             if pipe.read_buf(&mut self.head).await? == 0 {
@@ -66,7 +79,9 @@ impl Capture {
             return self.throw_away(&mut piece).await;
         }
         while self.file.is_some() || self.begin_file().await {
-            let Some(pipe) = &mut self.pipe else { return Ok(()) };
+            let Some(pipe) = &mut self.pipe else {
+                return Ok(());
+            };
             let count = pipe.read(&mut piece).await?;
             if count == 0 {
                 self.pipe = None;
@@ -81,7 +96,13 @@ impl Capture {
 
     /// Opens the file with what is in memory; false if it cannot be.
     async fn begin_file(&mut self) -> bool {
-        match tokio::fs::File::options().write(true).read(true).create_new(true).open(&self.path).await {
+        match tokio::fs::File::options()
+            .write(true)
+            .read(true)
+            .create_new(true)
+            .open(&self.path)
+            .await
+        {
             Ok(file) => {
                 self.file = Some(file);
                 let head = std::mem::take(&mut self.head);
@@ -101,7 +122,9 @@ impl Capture {
     async fn keep(&mut self, bytes: &[u8]) -> bool {
         let room = usize::try_from(self.limit - self.kept).unwrap_or(usize::MAX);
         let (kept, rest) = bytes.split_at(bytes.len().min(room));
-        let Some(file) = &mut self.file else { return false };
+        let Some(file) = &mut self.file else {
+            return false;
+        };
         if let Err(error) = file.write_all(kept).await {
             tracing::warn!(path = %self.path.display(), %error, "an output stream cannot be kept");
             self.dropped += bytes.len() as u64;
@@ -114,7 +137,10 @@ impl Capture {
     }
 
     async fn throw_away(&mut self, piece: &mut [u8]) -> io::Result<()> {
-        let large = self.pipe.as_ref().is_some_and(|pipe| os::enlarge(pipe, DROP_PIPE));
+        let large = self
+            .pipe
+            .as_ref()
+            .is_some_and(|pipe| os::enlarge(pipe, DROP_PIPE));
         let mut unpaused = 0;
         while let Some(pipe) = &mut self.pipe {
             match pipe.try_read(piece) {
@@ -146,7 +172,10 @@ impl Capture {
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            return Ok(Stream { content: Content::Inline(std::mem::take(&mut self.head)), dropped: self.dropped });
+            return Ok(Stream {
+                content: Content::Inline(std::mem::take(&mut self.head)),
+                dropped: self.dropped,
+            });
         };
         let flushed = file.flush().await;
         let (blobs, mut file): (_, File) = (blobs.clone(), file.into_std().await);
@@ -158,7 +187,10 @@ impl Capture {
         }
         let stored = tokio::task::spawn_blocking(move || blobs.add(&mut file));
         let blob = stored.await.map_err(io::Error::other)??;
-        Ok(Stream { content: Content::Blob(blob), dropped: self.dropped })
+        Ok(Stream {
+            content: Content::Blob(blob),
+            dropped: self.dropped,
+        })
     }
 }
 
@@ -183,7 +215,10 @@ mod tests {
         use std::os::fd::OwnedFd;
         use tokio::net::unix::pipe;
         let (read, write): (OwnedFd, OwnedFd) = rustix::pipe::pipe().unwrap();
-        (pipe::Receiver::from_owned_fd(read).unwrap(), pipe::Sender::from_owned_fd(write).unwrap())
+        (
+            pipe::Receiver::from_owned_fd(read).unwrap(),
+            pipe::Sender::from_owned_fd(write).unwrap(),
+        )
     }
 
     #[cfg(windows)]
@@ -202,29 +237,50 @@ mod tests {
             write.flush().await
         });
         let mut capture = Capture::new(Some(read), dir.path().join("out"), limit);
-        tokio::time::timeout(Duration::from_secs(20), capture.pump()).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(20), capture.pump())
+            .await
+            .unwrap();
         writer.await.unwrap().unwrap();
         let stream = capture.finish(&blobs).await.unwrap();
         assert!(!dir.path().join("out").exists());
         match stream.content {
             Content::Inline(bytes) => (bytes, false, stream.dropped),
-            Content::Blob(blob) => (std::fs::read(blobs.path_of(&blob)).unwrap(), true, stream.dropped),
+            Content::Blob(blob) => (
+                std::fs::read(blobs.path_of(&blob)).unwrap(),
+                true,
+                stream.dropped,
+            ),
         }
     }
 
     #[tokio::test]
     async fn what_fits_a_message_stays_in_it_and_more_becomes_a_blob() {
-        for (length, blob) in [(0, false), (MAX_INLINE, false), (MAX_INLINE + 1, true), (300_000, true)] {
+        for (length, blob) in [
+            (0, false),
+            (MAX_INLINE, false),
+            (MAX_INLINE + 1, true),
+            (300_000, true),
+        ] {
             let bytes: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
-            assert_eq!(capture(bytes.clone(), 1 << 20).await, (bytes, blob, 0), "{length}");
+            assert_eq!(
+                capture(bytes.clone(), 1 << 20).await,
+                (bytes, blob, 0),
+                "{length}"
+            );
         }
     }
 
     #[tokio::test]
     async fn a_flood_is_kept_up_to_the_limit_and_counted_beyond() {
         let flood = vec![b'x'; 3_000_000];
-        assert_eq!(capture(flood.clone(), 100_000).await, (vec![b'x'; 100_000], true, 2_900_000));
-        assert_eq!(capture(flood.clone(), 100).await, (vec![b'x'; 100], false, 2_999_900));
+        assert_eq!(
+            capture(flood.clone(), 100_000).await,
+            (vec![b'x'; 100_000], true, 2_900_000)
+        );
+        assert_eq!(
+            capture(flood.clone(), 100).await,
+            (vec![b'x'; 100], false, 2_999_900)
+        );
         assert_eq!(capture(flood, 0).await, (vec![], false, 3_000_000));
     }
 }

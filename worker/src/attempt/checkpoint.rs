@@ -1,7 +1,8 @@
-//! The state that a command keeps in its checkpoint directory: copied while it stands still, given to the master, and
-//! placed for the next attempt. What a state means is the command's affair.
+//! The state that a command keeps in its checkpoint directory: copied while it stands still, given
+//! to the master, and placed for the next attempt. What a state means is the command's affair.
 //!
-//! A command writes a file aside and renames it; a copy counts if nothing in the directory changed meanwhile.
+//! A command writes a file aside and renames it; a copy counts if nothing in the directory changed
+//! meanwhile.
 
 mod restore;
 #[cfg(test)]
@@ -50,10 +51,16 @@ impl Bounds {
     /// Why so much is not taken, if it is too much.
     fn object(self, files: usize, bytes: u64) -> Result<(), String> {
         if files > self.files as usize {
-            return Err(format!("it has more files than the {} that this worker takes", self.files));
+            return Err(format!(
+                "it has more files than the {} that this worker takes",
+                self.files
+            ));
         }
         if bytes > self.bytes {
-            return Err(format!("it has {bytes} bytes; this worker takes at most {}", self.bytes));
+            return Err(format!(
+                "it has {bytes} bytes; this worker takes at most {}",
+                self.bytes
+            ));
         }
         Ok(())
     }
@@ -90,9 +97,17 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
     let root = dir.join(CHECKPOINT_DIR);
     match std::fs::symlink_metadata(&root) {
         Ok(meta) if meta.is_dir() => {}
-        Ok(_) => return Err(NoCopy::Refused("its directory was replaced by something else".to_owned())),
+        Ok(_) => {
+            return Err(NoCopy::Refused(
+                "its directory was replaced by something else".to_owned(),
+            ));
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(NoCopy::Refused(format!("its directory cannot be read: {error}"))),
+        Err(error) => {
+            return Err(NoCopy::Refused(format!(
+                "its directory cannot be read: {error}"
+            )));
+        }
     }
     let mut seen: Vec<Seen> = Vec::new();
     let mut bytes = 0u64;
@@ -108,7 +123,9 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
         bounds.object(seen.len(), bytes).map_err(NoCopy::Refused)?;
     }
     match collision(seen.iter().map(|file| &file.path)) {
-        Some(path) => Err(NoCopy::Refused(format!("`{path}` differs from another file only in upper and lower case"))),
+        Some(path) => Err(NoCopy::Refused(format!(
+            "`{path}` differs from another file only in upper and lower case"
+        ))),
         None => Ok(seen),
     }
 }
@@ -122,20 +139,34 @@ fn why(error: &io::Error) -> NoCopy {
 }
 
 fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
-    let name = os::slashed(relative).ok_or_else(|| format!("the name {relative:?} is not UTF-8"))?;
+    let name =
+        os::slashed(relative).ok_or_else(|| format!("the name {relative:?} is not UTF-8"))?;
     let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
     if !meta.is_file() {
-        return Err(format!("`{path}` is {}, not a regular file", files::kind_of(meta)));
+        return Err(format!(
+            "`{path}` is {}, not a regular file",
+            files::kind_of(meta)
+        ));
     }
     // The other name may be a file of the owner's.
     if files::names_of(meta) > 1 {
         return Err(format!("`{path}` has a second name (a hard link)"));
     }
-    Ok(Seen { path, id: files::id_of(meta), size: meta.len(), modified: meta.modified().ok() })
+    Ok(Seen {
+        path,
+        id: files::id_of(meta),
+        size: meta.len(),
+        modified: meta.modified().ok(),
+    })
 }
 
 /// A copy of the state, unless there is none, or it is the one that was copied `before`.
-fn copy(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) -> Result<Option<Copy>, NoCopy> {
+fn copy(
+    dir: &Path,
+    bounds: Bounds,
+    blobs: &Arc<Blobs>,
+    before: &[Seen],
+) -> Result<Option<Copy>, NoCopy> {
     for turn in 0..TRIES {
         if turn > 0 {
             std::thread::sleep(PAUSE);
@@ -148,7 +179,12 @@ fn copy(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) -> Resu
     Err(NoCopy::Unsteady)
 }
 
-fn copy_once(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) -> Result<Option<Copy>, NoCopy> {
+fn copy_once(
+    dir: &Path,
+    bounds: Bounds,
+    blobs: &Arc<Blobs>,
+    before: &[Seen],
+) -> Result<Option<Copy>, NoCopy> {
     let seen = survey(dir, bounds)?;
     if seen.is_empty() || seen == before {
         return Ok(None);
@@ -166,18 +202,30 @@ fn copy_once(dir: &Path, bounds: Bounds, blobs: &Arc<Blobs>, before: &[Seen]) ->
         if blob.size != file.size {
             return Err(NoCopy::Unsteady);
         }
-        manifest.files.push(SavedFile { path: file.path.clone(), blob });
+        manifest.files.push(SavedFile {
+            path: file.path.clone(),
+            blob,
+        });
     }
     if survey(dir, bounds)? != seen {
         return Err(NoCopy::Unsteady);
     }
-    let list = manifest.to_bytes().map_err(|error| NoCopy::Refused(error.to_string()))?;
+    let list = manifest
+        .to_bytes()
+        .map_err(|error| NoCopy::Refused(error.to_string()))?;
     if list.len() as u64 > MAX_MANIFEST {
-        return Err(NoCopy::Refused("the names of its files are too long together".to_owned()));
+        return Err(NoCopy::Refused(
+            "the names of its files are too long together".to_owned(),
+        ));
     }
     let list = hold.add_bytes(&list).map_err(|error| kept(&error))?;
     let blobs = manifest.files.iter().map(|file| file.blob).collect();
-    Ok(Some(Copy { seen, blobs, manifest: list, _hold: hold }))
+    Ok(Some(Copy {
+        seen,
+        blobs,
+        manifest: list,
+        _hold: hold,
+    }))
 }
 
 fn kept(error: &io::Error) -> NoCopy {
@@ -217,8 +265,18 @@ impl Keeper {
     /// Begins to save now and then.
     pub(super) fn start(setup: Setup) -> Self {
         let (orders, inbox) = unbounded_channel();
-        let saver = Saver { setup, sequence: 0, shipped: Vec::new(), told: None, said: None, behind: false };
-        Self { orders, task: tokio::spawn(saver.run(inbox)) }
+        let saver = Saver {
+            setup,
+            sequence: 0,
+            shipped: Vec::new(),
+            told: None,
+            said: None,
+            behind: false,
+        };
+        Self {
+            orders,
+            task: tokio::spawn(saver.run(inbox)),
+        }
     }
 
     /// The command stands still.
@@ -231,7 +289,8 @@ impl Keeper {
         let _ = self.orders.send(Order::Thawed);
     }
 
-    /// The command has ended for a reason of ours: what it left goes to the master if that can be done soon.
+    /// The command has ended for a reason of ours: what it left goes to the master if that can be
+    /// done soon.
     pub(super) async fn finish(mut self) {
         let _ = self.orders.send(Order::Last);
         if tokio::time::timeout(LAST, &mut self.task).await.is_err() {
@@ -249,8 +308,8 @@ impl Drop for Keeper {
 struct Saver {
     setup: Setup,
     sequence: u32,
-    /// What the master was given over the present connection. Over a later one it is given again, since it may not have
-    /// been told of it before, and then keeps the content only for a while.
+    /// What the master was given over the present connection. Over a later one it is given again,
+    /// since it may not have been told of it before, and then keeps the content only for a while.
     shipped: Vec<Seen>,
     /// The state that it was told of last, and as which.
     told: Option<(u32, BlobRef)>,
@@ -296,7 +355,9 @@ impl Saver {
         if self.setup.master.has_changed().unwrap_or(false) {
             self.shipped.clear();
         }
-        let Some(connection) = self.setup.master.borrow_and_update().clone() else { return };
+        let Some(connection) = self.setup.master.borrow_and_update().clone() else {
+            return;
+        };
         let dir = self.setup.dir.clone();
         let bounds = self.setup.bounds;
         let blobs = Arc::clone(&self.setup.blobs);
@@ -307,7 +368,10 @@ impl Saver {
             Ok(Some(copy)) => self.ship(&connection, copy).await,
             Err(NoCopy::Refused(why)) => self.complain(why),
             Err(NoCopy::Unsteady) => {
-                self.complain("its files change while they are copied; write a file aside, then rename it".to_owned());
+                self.complain(
+                    "its files change while they are copied; write a file aside, then rename it"
+                        .to_owned(),
+                );
             }
         }
     }

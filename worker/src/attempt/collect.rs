@@ -1,7 +1,8 @@
-//! The files that an attempt leaves: found by globs below its directory, checked, and copied into the spool.
+//! The files that an attempt leaves: found by globs below its directory, checked, and copied into
+//! the spool.
 //!
-//! Nothing of the tree runs any more when this looks. Only regular files of the attempt's own are taken: a symbolic
-//! link or a hard link could stand for a file of the owner's.
+//! Nothing of the tree runs any more when this looks. Only regular files of the attempt's own are
+//! taken: a symbolic link or a hard link could stand for a file of the owner's.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -48,7 +49,9 @@ impl Wanted {
             let glob = GlobBuilder::new(pattern).literal_separator(true).build();
             set.add(glob.map_err(|error| format!("its output pattern makes no sense: {error}"))?);
         }
-        let set = set.build().map_err(|error| format!("its output patterns make no sense: {error}"))?;
+        let set = set
+            .build()
+            .map_err(|error| format!("its output patterns make no sense: {error}"))?;
         Ok(Self { patterns, set })
     }
 
@@ -58,22 +61,35 @@ impl Wanted {
     }
 
     /// Takes what is there into `blobs`. A failed attempt has no problem, whatever is missing.
-    pub(super) fn collect(&self, dir: &Path, blobs: &Blobs, limit: u64, succeeded: bool) -> Collected {
+    pub(super) fn collect(
+        &self,
+        dir: &Path,
+        blobs: &Blobs,
+        limit: u64,
+        succeeded: bool,
+    ) -> Collected {
         let mut collected = Collected::default();
         let mut matched = vec![false; self.patterns.len()];
         // The attempt may have taken our rights away together with its own.
         files::open_up(dir);
         let problem = match self.survey(dir, limit, &mut matched) {
-            Ok(found) => found.into_iter().find_map(|file| match file.store(dir, blobs) {
-                Ok(output) => {
-                    collected.files.push(output);
-                    None
-                }
-                Err(why) => Some(why),
-            }),
+            Ok(found) => found
+                .into_iter()
+                .find_map(|file| match file.store(dir, blobs) {
+                    Ok(output) => {
+                        collected.files.push(output);
+                        None
+                    }
+                    Err(why) => Some(why),
+                }),
             Err(why) => Some(Outcome::BadOutput(why)),
         };
-        let missing = || matched.iter().position(|m| !m).map(|at| Outcome::MissingOutput(self.patterns[at].clone()));
+        let missing = || {
+            matched
+                .iter()
+                .position(|m| !m)
+                .map(|at| Outcome::MissingOutput(self.patterns[at].clone()))
+        };
         if succeeded {
             collected.problem = problem.or_else(missing);
         } else if let Some(why) = problem {
@@ -87,9 +103,12 @@ impl Wanted {
         let mut found = Vec::new();
         let mut links = BTreeMap::<FileId, u64>::new();
         for entry in WalkDir::new(dir).min_depth(1).sort_by_file_name() {
-            let entry = entry.map_err(|error| format!("the attempt's directory cannot be read: {error}"))?;
+            let entry = entry
+                .map_err(|error| format!("the attempt's directory cannot be read: {error}"))?;
             let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
-            let meta = entry.metadata().map_err(|error| format!("`{}`: {error}", relative.display()))?;
+            let meta = entry
+                .metadata()
+                .map_err(|error| format!("`{}`: {error}", relative.display()))?;
             if meta.is_file() && files::names_of(&meta) > 1 {
                 *links.entry(files::id_of(&meta)).or_default() += 1;
             }
@@ -100,11 +119,14 @@ impl Wanted {
                 continue;
             }
             if meta.is_dir() {
-                // A directory is what lies in it, if the pattern says so; the pattern alone is a mistake worth a word.
+                // A directory is what lies in it, if the pattern says so; the pattern alone is a
+                // mistake worth a word.
                 let shown = os::slashed(relative).unwrap_or_default();
                 if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == shown) {
                     let name = &self.patterns[*at];
-                    return Err(format!("`{name}` is a directory: to collect what lies in it, say `{name}/**`"));
+                    return Err(format!(
+                        "`{name}` is a directory: to collect what lies in it, say `{name}/**`"
+                    ));
                 }
                 continue;
             }
@@ -117,24 +139,41 @@ impl Wanted {
 }
 
 /// What only all of them together show.
-fn check_together(found: &[Found], links: &BTreeMap<FileId, u64>, limit: u64) -> Result<(), String> {
+fn check_together(
+    found: &[Found],
+    links: &BTreeMap<FileId, u64>,
+    limit: u64,
+) -> Result<(), String> {
     let foreign = |file: &&Found| {
         let here = links.get(&files::id_of(&file.meta)).copied().unwrap_or(1);
         here < files::names_of(&file.meta)
     };
     if let Some(file) = found.iter().find(foreign) {
-        return Err(format!("`{}` is a hard link to a file outside the attempt's directory", file.path));
+        return Err(format!(
+            "`{}` is a hard link to a file outside the attempt's directory",
+            file.path
+        ));
     }
     if let Some(path) = collision(found.iter().map(|file| &file.path)) {
-        return Err(format!("`{path}` differs from another output only in upper and lower case"));
+        return Err(format!(
+            "`{path}` differs from another output only in upper and lower case"
+        ));
     }
     let size: u64 = found.iter().map(|file| file.meta.len()).sum();
     if size > limit {
-        return Err(format!("the outputs have {size} bytes together; this worker takes at most {limit}"));
+        return Err(format!(
+            "the outputs have {size} bytes together; this worker takes at most {limit}"
+        ));
     }
-    let list: usize = found.iter().map(|file| file.path.as_str().len() + ENTRY).sum();
+    let list: usize = found
+        .iter()
+        .map(|file| file.path.as_str().len() + ENTRY)
+        .sum();
     if list > MAX_LIST {
-        return Err(format!("{} output files are too many for one task: pack them into an archive", found.len()));
+        return Err(format!(
+            "{} output files are too many for one task: pack them into an archive",
+            found.len()
+        ));
     }
     Ok(())
 }
@@ -148,10 +187,15 @@ struct Found {
 
 impl Found {
     fn check(relative: &Path, meta: Metadata) -> Result<Self, String> {
-        let Some(name) = os::slashed(relative) else { return Err(format!("the name {relative:?} is not UTF-8")) };
+        let Some(name) = os::slashed(relative) else {
+            return Err(format!("the name {relative:?} is not UTF-8"));
+        };
         let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
         if !meta.is_file() {
-            return Err(format!("`{path}` is {}, not a regular file", files::kind_of(&meta)));
+            return Err(format!(
+                "`{path}` is {}, not a regular file",
+                files::kind_of(&meta)
+            ));
         }
         Ok(Self { path, meta })
     }
@@ -165,10 +209,18 @@ impl Found {
             }
             blobs.add(&mut file)
         };
-        let blob =
-            stored().map_err(|error| super::unkept(format!("`{}` could not be copied: {error}", self.path), &error))?;
+        let blob = stored().map_err(|error| {
+            super::unkept(
+                format!("`{}` could not be copied: {error}", self.path),
+                &error,
+            )
+        })?;
         let executable = files::is_executable(&self.meta);
-        Ok(OutputFile { path: self.path.clone(), blob, executable })
+        Ok(OutputFile {
+            path: self.path.clone(),
+            blob,
+            executable,
+        })
     }
 }
 

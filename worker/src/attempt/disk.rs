@@ -1,6 +1,6 @@
-//! How much disk an attempt takes: looked at now and then while it runs, and before its outputs are collected. What is
-//! not here: how long a single file may be, and how much is written to the standard streams; those have limits of their
-//! own.
+//! How much disk an attempt takes: looked at now and then while it runs, and before its outputs are
+//! collected. What is not here: how long a single file may be, and how much is written to the
+//! standard streams; those have limits of their own.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,18 @@ pub(super) struct DiskLimits {
 }
 
 impl DiskLimits {
-    /// What of it is exceeded below `dir`, in words; nothing if nothing is. Stops counting once it knows.
+    /// What of it is exceeded below `dir`, in words; nothing if nothing is. Stops counting once it
+    /// knows.
     pub(super) fn exceeded(self, dir: &Path) -> Option<String> {
         if self.bytes.is_none() && self.files.is_none() {
             return None;
         }
-        let mut count = Count { limits: self, bytes: 0, files: 0, exceeded: None };
+        let mut count = Count {
+            limits: self,
+            bytes: 0,
+            files: 0,
+            exceeded: None,
+        };
         files::look_below(dir, &mut |seen| count.add(seen));
         if count.exceeded.is_none() && self.bytes.is_some() {
             count.take(files::removed_below(dir));
@@ -71,18 +77,29 @@ impl Count {
                 self.files += 1;
                 self.take(bytes);
             }
-            Seen::TooDeep => self.exceeded = Some("its directories lie deeper in each other than is looked".to_owned()),
+            Seen::TooDeep => {
+                self.exceeded =
+                    Some("its directories lie deeper in each other than is looked".to_owned())
+            }
         }
         if let Some(limit) = self.limits.files.filter(|limit| self.files > *limit) {
-            self.exceeded = Some(format!("its directory holds more than the {limit} files that a task has here"));
+            self.exceeded = Some(format!(
+                "its directory holds more than the {limit} files that a task has here"
+            ));
         }
-        if self.exceeded.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.exceeded.is_some() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     fn take(&mut self, bytes: u64) {
         self.bytes += bytes;
         if let Some(limit) = self.limits.bytes.filter(|limit| self.bytes > *limit) {
-            self.exceeded = Some(format!("its files take more than the {limit} bytes of disk that a task has here"));
+            self.exceeded = Some(format!(
+                "its files take more than the {limit} bytes of disk that a task has here"
+            ));
         }
     }
 }
@@ -101,9 +118,16 @@ mod tests {
         fs::write(dir.path().join("d/a"), vec![1; 100_000]).unwrap();
         // Where the system does not tell holes, they count.
         let hole = if cfg!(unix) { 1 << 40 } else { 1_000 };
-        File::create(dir.path().join("hole")).unwrap().set_len(hole).unwrap();
+        File::create(dir.path().join("hole"))
+            .unwrap()
+            .set_len(hole)
+            .unwrap();
         assert_eq!(exceeded(Some(1_000_000), Some(3)), None);
-        assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
+        assert!(
+            exceeded(Some(90_000), None)
+                .unwrap()
+                .contains("90000 bytes")
+        );
         assert!(exceeded(None, Some(2)).unwrap().contains("2 files"));
         assert_eq!(exceeded(None, None), None);
     }
@@ -120,7 +144,11 @@ mod tests {
         file.write_all(&[1; 100_000]).unwrap();
         fs::remove_file(dir.path().join("gone")).unwrap();
         assert_eq!(exceeded(Some(110_000), None), None);
-        assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
+        assert!(
+            exceeded(Some(90_000), None)
+                .unwrap()
+                .contains("90000 bytes")
+        );
         drop(file);
         assert_eq!(exceeded(Some(90_000), None), None);
 
@@ -128,13 +156,24 @@ mod tests {
         fs::create_dir(&locked).unwrap();
         fs::write(locked.join("file"), [1; 100_000]).unwrap();
         fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
-        assert!(exceeded(Some(90_000), None).unwrap().contains("90000 bytes"));
-        assert_eq!(fs::metadata(&locked).unwrap().permissions().mode() & 0o777, 0);
+        assert!(
+            exceeded(Some(90_000), None)
+                .unwrap()
+                .contains("90000 bytes")
+        );
+        assert_eq!(
+            fs::metadata(&locked).unwrap().permissions().mode() & 0o777,
+            0
+        );
 
         // Deeper than a path may be long.
         let deep = "mkdir d; cd d; n=0; while [ $n -lt 300 ]; do mkdir dddddddddddddddd && cd -P . && cd dddddddddddddddd; \
                     n=$((n+1)); done";
-        let made = std::process::Command::new("sh").args(["-c", deep]).current_dir(dir.path()).status().unwrap();
+        let made = std::process::Command::new("sh")
+            .args(["-c", deep])
+            .current_dir(dir.path())
+            .status()
+            .unwrap();
         assert!(made.success());
         assert!(exceeded(None, Some(1_000)).unwrap().contains("deeper"));
     }

@@ -1,4 +1,5 @@
-//! How a worker is, as it tells its owner. Everything in it is a plain value with its unit in its name; the names stay.
+//! How a worker is, as it tells its owner. Everything in it is a plain value with its unit in its
+//! name; the names stay.
 
 use common::attempt::Held;
 use common::host::HostFacts;
@@ -113,7 +114,12 @@ impl Shown<'_> {
             decision: word(decision).to_owned(),
             reason: decision.reason().map(|reason| reason.to_string()),
             decided_for_s: now.since(since).secs(),
-            why: why.map(|finding| Why { reason: finding.reason.to_string(), says: finding.says }).collect(),
+            why: why
+                .map(|finding| Why {
+                    reason: finding.reason.to_string(),
+                    says: finding.says,
+                })
+                .collect(),
             sensors: sensors.map(|sensor| sensor_report(sensor, now)).collect(),
             attempts: self.machine.held(now).iter().map(attempt_report).collect(),
             slots: self.facts.slots,
@@ -173,7 +179,13 @@ fn sensor_report(watched: &Watched, now: Time) -> SensorReport {
     let sensor = watched.name.clone();
     let topic = topic.to_owned();
     let state = state.to_owned();
-    SensorReport { sensor, topic, state, sees, ago_s }
+    SensorReport {
+        sensor,
+        topic,
+        state,
+        sees,
+        ago_s,
+    }
 }
 
 /// What was read so long ago.
@@ -182,10 +194,15 @@ fn words(reading: &Reading, ago: Span) -> String {
     match reading {
         Reading::Idle(idle) => format!("nobody has touched anything for {}", *idle + ago),
         Reading::Load(load) => format!("other programs use {} of one processor", per_cent(*load)),
-        Reading::Memory { available, pressure } => {
+        Reading::Memory {
+            available,
+            pressure,
+        } => {
             let available = per_cent(*available);
             let pressure = per_cent(*pressure);
-            format!("{available} of the memory available, programs wait for it {pressure} of the time")
+            format!(
+                "{available} of the memory available, programs wait for it {pressure} of the time"
+            )
         }
         Reading::Battery(Some(charge)) => format!("on battery, {} charged", per_cent(*charge)),
         Reading::Battery(None) => "on mains".to_owned(),

@@ -24,15 +24,29 @@ fn report() -> Report {
         confinement_most: Confinement::Process,
         network: true,
     };
-    let room = Room { slots: 3, cores: 3, memory: 0, memory_per_task: 0 };
+    let room = Room {
+        slots: 3,
+        cores: 3,
+        memory: 0,
+        memory_per_task: 0,
+    };
     let policy = Policy::new(Rules::dedicated(), &room, [], Time(0));
     let machine = Machine::new(3, Span::ZERO, None, []);
     let connected = (false, Time(0));
-    Shown { host: "h", master: "m:1", facts: &facts, connected, out: None, policy: &policy, machine: &machine }
-        .report(Time(2_000_000))
+    Shown {
+        host: "h",
+        master: "m:1",
+        facts: &facts,
+        connected,
+        out: None,
+        policy: &policy,
+        machine: &machine,
+    }
+    .report(Time(2_000_000))
 }
 
-/// Has something asked of a worker in `dir`; what came of that, and what the loop was told of its switch.
+/// Has something asked of a worker in `dir`; what came of that, and what the loop was told of its
+/// switch.
 async fn asked<T>(dir: &Path, asking: impl Future<Output = T>) -> (T, Vec<Option<Sight>>) {
     let (tell, mut questions) = tokio::sync::mpsc::unbounded_channel::<Question>();
     serve(dir.to_owned(), tell).unwrap();
@@ -59,15 +73,25 @@ async fn a_worker_however_far_from_the_root_is_asked_by_its_own_account_only() {
     fs::create_dir_all(&far).unwrap();
     // What a killed worker left does no harm.
     fs::write(far.join("control"), "").unwrap();
-    let mode = || fs::metadata(far.join("control")).unwrap().permissions().mode();
-    let (said, switches) = asked(&far, async { (ask(&far, &Ask::Status).await.unwrap(), mode() & 0o777) }).await;
+    let mode = || {
+        fs::metadata(far.join("control"))
+            .unwrap()
+            .permissions()
+            .mode()
+    };
+    let (said, switches) = asked(&far, async {
+        (ask(&far, &Ask::Status).await.unwrap(), mode() & 0o777)
+    })
+    .await;
     assert_eq!((said.0, said.1, switches), (report(), 0o600, vec![None]));
     let gone = async {
         while far.join("control").exists() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, gone).await.expect("the socket goes with the worker");
+    tokio::time::timeout(PATIENCE, gone)
+        .await
+        .expect("the socket goes with the worker");
 }
 
 #[tokio::test]
@@ -81,7 +105,10 @@ async fn many_ask_at_once_and_another_directory_is_another_worker() {
         (tokio::join!(a, b, c), ask(other.path(), &status).await)
     };
     let (((a, b, c), elsewhere), switches) = asked(dir.path(), at_once).await;
-    assert_eq!([a.unwrap(), b.unwrap(), c.unwrap()], [report(), report(), report()]);
+    assert_eq!(
+        [a.unwrap(), b.unwrap(), c.unwrap()],
+        [report(), report(), report()]
+    );
     assert!(matches!(elsewhere, Err(ControlError::NotRunning(_))) && switches.len() == 3);
 }
 
@@ -97,15 +124,24 @@ async fn a_pause_is_a_file_and_the_loop_is_told_of_it_before_it_answers() {
     };
     let (said, switches) = asked(dir.path(), turned).await;
     assert_eq!(said, "until 9998-01-01T00:00:00Z\n");
-    let paused = |sight: &Option<Sight>| matches!(sight, Some(Sight::Seen(Reading::Paused(Some(_)))));
-    assert!(switches.len() == 2 && paused(&switches[0]) && !paused(&switches[1]), "{switches:?}");
+    let paused =
+        |sight: &Option<Sight>| matches!(sight, Some(Sight::Seen(Reading::Paused(Some(_)))));
+    assert!(
+        switches.len() == 2 && paused(&switches[0]) && !paused(&switches[1]),
+        "{switches:?}"
+    );
     assert!(!dir.path().join(pause::PAUSE_FILE).exists());
 }
 
 #[tokio::test]
 async fn nonsense_is_refused_in_words_and_turns_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let nonsense = ["\n", "{}\n", "{\"ask\":\"reboot\"}\n", "{\"ask\":\"pause\",\"until\":\"tea\"}\n"];
+    let nonsense = [
+        "\n",
+        "{}\n",
+        "{\"ask\":\"reboot\"}\n",
+        "{\"ask\":\"pause\",\"until\":\"tea\"}\n",
+    ];
     let speaking = async {
         let mut answers = Vec::new();
         for words in nonsense {
@@ -120,7 +156,10 @@ async fn nonsense_is_refused_in_words_and_turns_nothing() {
     let (answers, switches) = asked(dir.path(), speaking).await;
     assert_eq!(answers.len(), nonsense.len());
     for answer in answers {
-        assert!(answer.starts_with("{\"answer\":\"refused\",\"why\":\"") && answer.ends_with("}\n"), "{answer}");
+        assert!(
+            answer.starts_with("{\"answer\":\"refused\",\"why\":\"") && answer.ends_with("}\n"),
+            "{answer}"
+        );
     }
     assert!(switches.is_empty() && !dir.path().join(pause::PAUSE_FILE).exists());
 }
@@ -129,13 +168,19 @@ async fn nonsense_is_refused_in_words_and_turns_nothing() {
 async fn where_no_worker_runs_that_is_said_and_a_pause_is_made_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
     for dir in [dir.path(), &dir.path().join("never")] {
-        assert!(matches!(ask(dir, &Ask::Status).await, Err(ControlError::NotRunning(_))));
+        assert!(matches!(
+            ask(dir, &Ask::Status).await,
+            Err(ControlError::NotRunning(_))
+        ));
     }
     #[cfg(unix)]
     {
         // A socket that nobody listens to any more.
         drop(std::os::unix::net::UnixListener::bind(dir.path().join("control")).unwrap());
-        assert!(matches!(ask(dir.path(), &Ask::Status).await, Err(ControlError::NotRunning(_))));
+        assert!(matches!(
+            ask(dir.path(), &Ask::Status).await,
+            Err(ControlError::NotRunning(_))
+        ));
     }
     without(dir.path(), &Ask::Pause { until: None }).unwrap();
     assert!(paused(dir.path()).is_some_and(|switch| Path::new(&switch).ends_with("pause")));

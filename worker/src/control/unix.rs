@@ -1,5 +1,5 @@
-//! The owner's socket on Unix: a file in the worker's directory that only its owner may use: the account that the worker runs
-//! under, and root. What is not here: what is said.
+//! The owner's socket on Unix: a file in the worker's directory that only its owner may use: the
+//! account that the worker runs under, and root. What is not here: what is said.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -21,14 +21,15 @@ pub(super) struct Listener {
     path: PathBuf,
 }
 
-/// A way to the directory that is short enough for a socket's address, however long its path is; lasts as long as the
-/// file does.
+/// A way to the directory that is short enough for a socket's address, however long its path is;
+/// lasts as long as the file does.
 fn short(dir: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))
 }
 
 impl Listener {
-    /// Takes the place of a socket that an earlier worker left. The caller has the directory to itself.
+    /// Takes the place of a socket that an earlier worker left. The caller has the directory to
+    /// itself.
     pub(super) fn bind(dir: &Path) -> io::Result<Self> {
         let path = dir.join(SOCKET);
         let handle = File::open(dir)?;

@@ -40,17 +40,35 @@ impl Run {
         let suspended = Span::ZERO;
         let frozen = false;
         let held = false;
-        Self { number, limit, ran, suspended, since: Some(now), frozen, held, verdict: Verdict::Open, kill_at: None }
+        Self {
+            number,
+            limit,
+            ran,
+            suspended,
+            since: Some(now),
+            frozen,
+            held,
+            verdict: Verdict::Open,
+            kill_at: None,
+        }
     }
 
     /// Run time so far.
     pub(super) fn ran(&self, now: Time) -> Span {
-        if self.frozen { self.ran } else { self.ran + self.stretch(now) }
+        if self.frozen {
+            self.ran
+        } else {
+            self.ran + self.stretch(now)
+        }
     }
 
     /// Suspended time so far.
     pub(super) fn suspended(&self, now: Time) -> Span {
-        if self.frozen { self.suspended + self.stretch(now) } else { self.suspended }
+        if self.frozen {
+            self.suspended + self.stretch(now)
+        } else {
+            self.suspended
+        }
     }
 
     /// Whether it is suspended.
@@ -91,15 +109,19 @@ impl Run {
 
     /// Its limit, if it has run that long and nobody has decided its end before.
     pub(super) fn overrun(&self, now: Time) -> Option<Span> {
-        self.limit.filter(|limit| self.verdict == Verdict::Open && self.ran(now) >= *limit)
+        self.limit
+            .filter(|limit| self.verdict == Verdict::Open && self.ran(now) >= *limit)
     }
 
-    /// When something is to be done about it, if it goes on as it is, and may be frozen for no longer than `patience`.
+    /// When something is to be done about it, if it goes on as it is, and may be frozen for no
+    /// longer than `patience`.
     pub(super) fn next_wakeup(&self, patience: Option<Span>) -> Option<Time> {
         let since = self.since.filter(|_| self.verdict == Verdict::Open);
         let left = match self.frozen {
             true => patience.filter(|_| !self.held),
-            false => self.limit.map(|limit| Span(limit.0.saturating_sub(self.ran.0))),
+            false => self
+                .limit
+                .map(|limit| Span(limit.0.saturating_sub(self.ran.0))),
         };
         let over = left.zip(since).map(|(left, since)| since + left);
         [self.kill_at, over].into_iter().flatten().min()

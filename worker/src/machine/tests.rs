@@ -1,4 +1,5 @@
-//! What the machine promises, over random histories played against a small model of the world, and some short stories.
+//! What the machine promises, over random histories played against a small model of the world, and
+//! some short stories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,11 @@ const PAUSED: Decision = Decision::Freeze(YieldReason::PausedByOwner);
 const PRESENT: OwnerState = OwnerState::Present(YieldReason::PausedByOwner);
 
 fn id(index: u32) -> AttemptId {
-    AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) }
+    AttemptId {
+        task: TaskId::new(JobId(1), index),
+        number: 1,
+        incarnation: Incarnation(1),
+    }
 }
 
 fn command(index: u32, limit: Option<Span>) -> Assignment {
@@ -29,11 +34,21 @@ fn command(index: u32, limit: Option<Span>) -> Assignment {
         confinement: None,
         network: false,
     };
-    Assignment { attempt: id(index), limit, report_every: None, work: Errand::Command(Box::new(command)) }
+    Assignment {
+        attempt: id(index),
+        limit,
+        report_every: None,
+        work: Errand::Command(Box::new(command)),
+    }
 }
 
 fn noop(index: u32) -> Assignment {
-    Assignment { attempt: id(index), limit: None, report_every: None, work: Errand::Noop }
+    Assignment {
+        attempt: id(index),
+        limit: None,
+        report_every: None,
+        work: Errand::Noop,
+    }
 }
 
 /// Where the world has an attempt.
@@ -65,7 +80,8 @@ struct World {
     assigned: BTreeSet<AttemptId>,
     outcomes: BTreeMap<AttemptId, Completion>,
     next: u32,
-    /// How often the master let something go on, which it may have done while the slot was taken again.
+    /// How often the master let something go on, which it may have done while the slot was taken
+    /// again.
     released: usize,
     left: bool,
 }
@@ -102,14 +118,22 @@ impl World {
 
     fn on_action(&mut self, action: &Action) {
         match action {
-            Action::Stage(id, _) => assert_eq!(self.places.insert(*id, Place::Staging), None, "{id} staged twice"),
+            Action::Stage(id, _) => assert_eq!(
+                self.places.insert(*id, Place::Staging),
+                None,
+                "{id} staged twice"
+            ),
             Action::Start(id) => {
                 let before = self.places.insert(*id, Place::Running { frozen: false });
                 assert_eq!(before, Some(Place::Staged), "{id} started");
             }
             Action::Freeze(id) => self.set_frozen(*id, true),
             Action::Thaw(id) => self.set_frozen(*id, false),
-            Action::Terminate(id) => assert_eq!(self.places[id], Place::Running { frozen: false }, "{id} asked to end"),
+            Action::Terminate(id) => assert_eq!(
+                self.places[id],
+                Place::Running { frozen: false },
+                "{id} asked to end"
+            ),
             Action::Kill(id) | Action::Drop(id) => {
                 self.doomed.insert(*id);
             }
@@ -119,7 +143,10 @@ impl World {
             }
             Action::Return(ids, _) => ids.iter().for_each(|id| self.fate(*id, Fate::Returned)),
             Action::Left => self.left = true,
-            Action::Save(id) => assert!(matches!(self.places[id], Place::Running { .. }), "{id} saved"),
+            Action::Save(id) => assert!(
+                matches!(self.places[id], Place::Running { .. }),
+                "{id} saved"
+            ),
             Action::Spent(spent) => assert_eq!(self.fates[&spent.attempt], Fate::Returned),
             Action::Discard(_)
             | Action::Forget(_)
@@ -138,61 +165,109 @@ impl World {
 
     fn fate(&mut self, id: AttemptId, fate: Fate) {
         assert!(self.assigned.contains(&id));
-        assert_eq!(self.fates.insert(id, fate), None, "{id} leaves twice, now {fate:?}");
+        assert_eq!(
+            self.fates.insert(id, fate),
+            None,
+            "{id} leaves twice, now {fate:?}"
+        );
     }
 
     fn check(&self) {
         let held = |id: &AttemptId| self.machine.running.get(id).is_some_and(|run| run.held);
-        let running = self.places.iter().filter(|(_, place)| matches!(place, Place::Running { .. }));
+        let running = self
+            .places
+            .iter()
+            .filter(|(_, place)| matches!(place, Place::Running { .. }));
         let (still, running): (Vec<_>, Vec<_>) = running.partition(|(id, _)| held(id));
         for (id, place) in still {
-            assert!(*place == Place::Running { frozen: true } || self.doomed.contains(id), "{id} is held, and runs");
+            assert!(
+                *place == Place::Running { frozen: true } || self.doomed.contains(id),
+                "{id} is held, and runs"
+            );
         }
         // What was killed where it stood executes no more: it may be dying beside those that run.
         let dying = |(id, place): &&(&AttemptId, &Place)| {
             **place == Place::Running { frozen: true } && self.doomed.contains(*id)
         };
         let in_slots = running.iter().filter(|run| !dying(run)).count();
-        assert!(in_slots <= self.slots + self.released, "{in_slots} run in {} slots", self.slots);
+        assert!(
+            in_slots <= self.slots + self.released,
+            "{in_slots} run in {} slots",
+            self.slots
+        );
         let active = |(id, place): &&(&AttemptId, &Place)| {
             **place == Place::Running { frozen: false } && !self.doomed.contains(*id)
         };
         let active = running.iter().filter(active).count();
         let allowed = self.machine.decision().slots(self.slots as u32);
-        assert!(active <= allowed as usize, "{active} run, and the owner allows {allowed}");
-        let living: Vec<_> = running.iter().filter(|(id, _)| !self.doomed.contains(*id)).collect();
-        let frozen = living.iter().any(|(_, place)| **place == Place::Running { frozen: true });
-        assert!(!frozen || running.len() > allowed as usize, "something is frozen though the owner allows {allowed}");
+        assert!(
+            active <= allowed as usize,
+            "{active} run, and the owner allows {allowed}"
+        );
+        let living: Vec<_> = running
+            .iter()
+            .filter(|(id, _)| !self.doomed.contains(*id))
+            .collect();
+        let frozen = living
+            .iter()
+            .any(|(_, place)| **place == Place::Running { frozen: true });
+        assert!(
+            !frozen || running.len() > allowed as usize,
+            "something is frozen though the owner allows {allowed}"
+        );
         if let Some(patience) = self.patience {
             for held in self.machine.held(self.now) {
                 let own = held.phase != Phase::Held && !self.doomed.contains(&held.attempt);
                 let late = held.frozen_for >= patience && own;
-                assert!(!late, "{held:?} is suspended for longer than the owner's patience");
+                assert!(
+                    !late,
+                    "{held:?} is suspended for longer than the owner's patience"
+                );
             }
         }
         // Everything assigned is held, or has left; nothing is held twice.
-        let held: Vec<_> = self.machine.held(self.now).into_iter().map(|held| held.attempt).collect();
+        let held: Vec<_> = self
+            .machine
+            .held(self.now)
+            .into_iter()
+            .map(|held| held.attempt)
+            .collect();
         let distinct: BTreeSet<_> = held.iter().copied().collect();
         assert_eq!(held.len(), distinct.len());
         for id in &self.assigned {
-            assert!(distinct.contains(id) || self.fates.contains_key(id), "{id} is lost");
+            assert!(
+                distinct.contains(id) || self.fates.contains_key(id),
+                "{id} is lost"
+            );
         }
     }
 
     fn pick(&self, which: usize, wanted: impl Fn(AttemptId, Place) -> bool) -> Option<AttemptId> {
-        let fit: Vec<_> = self.places.iter().filter(|(id, place)| wanted(**id, **place)).collect();
+        let fit: Vec<_> = self
+            .places
+            .iter()
+            .filter(|(id, place)| wanted(**id, **place))
+            .collect();
         (!fit.is_empty()).then(|| *fit[which % fit.len()].0)
     }
 
     fn any(&self, which: usize) -> Option<AttemptId> {
-        (!self.assigned.is_empty()).then(|| *self.assigned.iter().nth(which % self.assigned.len()).unwrap())
+        (!self.assigned.is_empty()).then(|| {
+            *self
+                .assigned
+                .iter()
+                .nth(which % self.assigned.len())
+                .unwrap()
+        })
     }
 
     fn assign(&mut self, count: u32, limit: Option<Span>, noops: bool) {
         let range = self.next..self.next + count;
         self.next += count;
         self.assigned.extend(range.clone().map(id));
-        let work = range.map(|i| if noops { noop(i) } else { command(i, limit) }).collect();
+        let work = range
+            .map(|i| if noops { noop(i) } else { command(i, limit) })
+            .collect();
         self.tell(Event::Assigned(work));
     }
 
@@ -208,9 +283,15 @@ impl World {
 
     fn play(&mut self, op: &Op) {
         match *op {
-            Op::Assign { count, limit, noops } => self.assign(count, limit.map(Span::from_secs), noops),
+            Op::Assign {
+                count,
+                limit,
+                noops,
+            } => self.assign(count, limit.map(Span::from_secs), noops),
             Op::Stage { which, fails } => {
-                let found = self.pick(which, |id, place| place == Place::Staging && !self.doomed.contains(&id));
+                let found = self.pick(which, |id, place| {
+                    place == Place::Staging && !self.doomed.contains(&id)
+                });
                 match found {
                     Some(id) if fails => self.end(id),
                     Some(id) => {
@@ -222,22 +303,34 @@ impl World {
             }
             Op::End(which) => {
                 let found = self.pick(which, |id, place| {
-                    self.doomed.contains(&id) || place == Place::Running { frozen: false } || place == Place::Exited
+                    self.doomed.contains(&id)
+                        || place == Place::Running { frozen: false }
+                        || place == Place::Exited
                 });
                 found.into_iter().for_each(|id| self.end(id));
             }
             Op::Exit(which) => {
-                if let Some(id) = self.pick(which, |_, place| place == Place::Running { frozen: false }) {
+                if let Some(id) =
+                    self.pick(which, |_, place| place == Place::Running { frozen: false })
+                {
                     self.places.insert(id, Place::Exited);
                     self.tell(Event::Exited(id));
                 }
             }
             Op::Owner(decision) => drop(self.tell(Event::Decided(decision))),
-            Op::Stop(which) => self.any(which).into_iter().for_each(|id| drop(self.tell(Event::Stop(vec![id])))),
-            Op::Yield(which) => self.any(which).into_iter().for_each(|id| drop(self.tell(Event::Yield(vec![id])))),
+            Op::Stop(which) => self
+                .any(which)
+                .into_iter()
+                .for_each(|id| drop(self.tell(Event::Stop(vec![id])))),
+            Op::Yield(which) => self
+                .any(which)
+                .into_iter()
+                .for_each(|id| drop(self.tell(Event::Yield(vec![id])))),
             Op::Hold(which, held) => {
                 self.released += usize::from(!held);
-                self.any(which).into_iter().for_each(|id| drop(self.tell(Event::Hold(vec![id], held))));
+                self.any(which)
+                    .into_iter()
+                    .for_each(|id| drop(self.tell(Event::Hold(vec![id], held))));
             }
             Op::Abandon(which) => self.abandon(which),
             Op::Acknowledge(which) => {
@@ -256,8 +349,17 @@ impl World {
 
     fn abandon(&mut self, which: usize) {
         let Some(id) = self.any(which) else { return };
-        if self.machine.held(self.now).iter().any(|held| held.attempt == id) {
-            let run = self.machine.running.get(&id).or(self.machine.collecting.get(&id));
+        if self
+            .machine
+            .held(self.now)
+            .iter()
+            .any(|held| held.attempt == id)
+        {
+            let run = self
+                .machine
+                .running
+                .get(&id)
+                .or(self.machine.collecting.get(&id));
             if run.is_some_and(|run| run.verdict == Verdict::Stopped) {
                 // It is still to say what it took.
                 self.tell(Event::Abandon(vec![id]));
@@ -265,7 +367,13 @@ impl World {
             }
             self.fates.entry(id).or_insert(Fate::Abandoned);
             self.tell(Event::Abandon(vec![id]));
-            assert!(!self.machine.held(self.now).iter().any(|held| held.attempt == id));
+            assert!(
+                !self
+                    .machine
+                    .held(self.now)
+                    .iter()
+                    .any(|held| held.attempt == id)
+            );
         }
     }
 
@@ -278,7 +386,8 @@ impl World {
                 if self.places.get(&id) == Some(&Place::Staging) && !self.doomed.contains(&id) {
                     self.places.insert(id, Place::Staged);
                     self.tell(Event::Staged(id));
-                } else if self.places.get(&id) != Some(&Place::Staged) || self.doomed.contains(&id) {
+                } else if self.places.get(&id) != Some(&Place::Staged) || self.doomed.contains(&id)
+                {
                     self.end(id);
                 }
             }
@@ -291,8 +400,15 @@ impl World {
 
 #[derive(Debug, Clone)]
 enum Op {
-    Assign { count: u32, limit: Option<u64>, noops: bool },
-    Stage { which: usize, fails: bool },
+    Assign {
+        count: u32,
+        limit: Option<u64>,
+        noops: bool,
+    },
+    Stage {
+        which: usize,
+        fails: bool,
+    },
     Exit(usize),
     End(usize),
     Owner(Decision),
@@ -363,7 +479,10 @@ proptest! {
 fn running(limit: Option<Span>) -> World {
     let mut world = World::new(1);
     world.assign(1, limit, false);
-    world.play(&Op::Stage { which: 0, fails: false });
+    world.play(&Op::Stage {
+        which: 0,
+        fails: false,
+    });
     assert_eq!(world.places[&id(1)], Place::Running { frozen: false });
     world
 }
@@ -375,7 +494,12 @@ fn a_noop_ends_at_once_without_a_slot() {
     assert_eq!(actions, []);
     world.assign(3, None, true);
     assert_eq!(world.machine.ended().len(), 3);
-    assert!(world.outcomes.values().all(|c| c.outcome == Outcome::Succeeded));
+    assert!(
+        world
+            .outcomes
+            .values()
+            .all(|c| c.outcome == Outcome::Succeeded)
+    );
 }
 
 #[test]
@@ -386,7 +510,10 @@ fn suspensions_do_not_count_against_the_limit() {
     world.play(&Op::Pass(100));
     assert_eq!(world.machine.next_wakeup(), None);
     world.play(&Op::Owner(Decision::Run));
-    assert_eq!(world.machine.next_wakeup(), Some(world.now + Span::from_secs(4)));
+    assert_eq!(
+        world.machine.next_wakeup(),
+        Some(world.now + Span::from_secs(4))
+    );
     world.play(&Op::Pass(3));
     assert!(world.doomed.is_empty());
     world.now = world.now + Span::from_secs(1);
@@ -396,13 +523,19 @@ fn suspensions_do_not_count_against_the_limit() {
     world.end(id(1));
     let done = &world.outcomes[&id(1)];
     assert_eq!(done.outcome, Outcome::TimedOut(Span::from_secs(10)));
-    assert_eq!((done.ran, done.suspended), (Span::from_secs(15), Span::from_secs(100)));
+    assert_eq!(
+        (done.ran, done.suspended),
+        (Span::from_secs(15), Span::from_secs(100))
+    );
 }
 
 #[test]
 fn a_stop_is_delivered_as_such_also_when_the_command_ends_well_after_it() {
     let mut world = running(None);
-    assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Terminate(id(1))]);
+    assert_eq!(
+        world.tell(Event::Stop(vec![id(1)])),
+        [Action::Terminate(id(1))]
+    );
     assert_eq!(world.tell(Event::Stop(vec![id(1)])), []);
     world.end(id(1));
     assert_eq!(world.outcomes[&id(1)].outcome, Outcome::Stopped);
@@ -416,7 +549,11 @@ fn a_frozen_command_is_killed_where_it_would_be_asked() {
     // And one that was asked before the owner came is not waited for.
     let mut world = running(None);
     world.play(&Op::Stop(0));
-    assert!(world.tell(Event::Decided(PAUSED)).contains(&Action::Kill(id(1))));
+    assert!(
+        world
+            .tell(Event::Decided(PAUSED))
+            .contains(&Action::Kill(id(1)))
+    );
 }
 
 #[test]
@@ -424,12 +561,18 @@ fn the_owner_gets_the_backlog_off_the_host_at_once_and_is_reported_first() {
     let mut world = running(None);
     world.assign(4, None, false);
     let actions = world.tell(Event::Decided(PAUSED));
-    let returned: Vec<_> = actions.iter().filter(|a| matches!(a, Action::Return(ids, _) if ids.len() == 4)).collect();
+    let returned: Vec<_> = actions
+        .iter()
+        .filter(|a| matches!(a, Action::Return(ids, _) if ids.len() == 4))
+        .collect();
     assert_eq!(returned.len(), 1);
     let reported = actions
         .iter()
         .any(|a| matches!(a, Action::Report(held) if held[0].phase == Phase::Suspended(YieldReason::PausedByOwner)));
-    assert!(reported && actions.contains(&Action::Owner(PRESENT)), "{actions:?}");
+    assert!(
+        reported && actions.contains(&Action::Owner(PRESENT)),
+        "{actions:?}"
+    );
     assert_eq!(world.machine.held(world.now).len(), 1);
     world.assign(1, None, false);
     assert_eq!(world.fates[&id(6)], Fate::Returned);
@@ -441,29 +584,53 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
     world.play(&Op::Pass(6));
     let actions = world.tell(Event::Hold(vec![id(1)], true));
     assert_eq!(actions[0], Action::Freeze(id(1)));
-    assert!(matches!(&actions[1..], [Action::Report(held)] if held[0].phase == Phase::Held), "{actions:?}");
+    assert!(
+        matches!(&actions[1..], [Action::Report(held)] if held[0].phase == Phase::Held),
+        "{actions:?}"
+    );
     assert_eq!(world.tell(Event::Hold(vec![id(1)], true)), []);
     world.assign(1, None, false);
-    world.play(&Op::Stage { which: 0, fails: false });
+    world.play(&Op::Stage {
+        which: 0,
+        fails: false,
+    });
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
     world.play(&Op::Pass(50));
 
     // The owner comes and goes: what is held stays so.
     let actions = world.tell(Event::Decided(PAUSED));
-    assert!(actions.contains(&Action::Freeze(id(2))) && !actions.contains(&Action::Freeze(id(1))), "{actions:?}");
+    assert!(
+        actions.contains(&Action::Freeze(id(2))) && !actions.contains(&Action::Freeze(id(1))),
+        "{actions:?}"
+    );
     let actions = world.tell(Event::Decided(Decision::Run));
-    assert!(actions.contains(&Action::Thaw(id(2))) && !actions.contains(&Action::Thaw(id(1))), "{actions:?}");
+    assert!(
+        actions.contains(&Action::Thaw(id(2))) && !actions.contains(&Action::Thaw(id(1))),
+        "{actions:?}"
+    );
 
     // Let go on while its slot is taken, it waits for that; also for the owner.
     world.tell(Event::Decided(PAUSED));
     world.released += 1;
-    assert!(!world.tell(Event::Hold(vec![id(1)], false)).contains(&Action::Thaw(id(1))));
-    assert!(world.tell(Event::Decided(Decision::Run)).contains(&Action::Thaw(id(1))), "it was started first");
+    assert!(
+        !world
+            .tell(Event::Hold(vec![id(1)], false))
+            .contains(&Action::Thaw(id(1)))
+    );
+    assert!(
+        world
+            .tell(Event::Decided(Decision::Run))
+            .contains(&Action::Thaw(id(1))),
+        "it was started first"
+    );
     assert_eq!(world.places[&id(2)], Place::Running { frozen: true });
     world.end(id(1));
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
     let done = &world.outcomes[&id(1)];
-    assert_eq!((done.ran, done.suspended), (Span::from_secs(6), Span::from_secs(50)));
+    assert_eq!(
+        (done.ran, done.suspended),
+        (Span::from_secs(6), Span::from_secs(50))
+    );
 }
 
 #[test]
@@ -471,28 +638,45 @@ fn what_is_held_and_of_no_use_any_more_dies_beside_those_that_took_its_slot() {
     let mut world = running(None);
     world.tell(Event::Hold(vec![id(1)], true));
     world.assign(2, None, false);
-    world.play(&Op::Stage { which: 0, fails: false });
+    world.play(&Op::Stage {
+        which: 0,
+        fails: false,
+    });
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
     world.abandon(0);
     assert!(world.doomed.contains(&id(1)));
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
     world.end(id(2));
-    world.play(&Op::Stage { which: 0, fails: false });
-    assert_eq!(world.places[&id(3)], Place::Staged, "it waits until nothing of the other is left");
+    world.play(&Op::Stage {
+        which: 0,
+        fails: false,
+    });
+    assert_eq!(
+        world.places[&id(3)],
+        Place::Staged,
+        "it waits until nothing of the other is left"
+    );
     world.end(id(1));
     assert_eq!(world.places[&id(3)], Place::Running { frozen: false });
 }
 
 #[test]
-fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not_for_the_time_that_it_stands() {
+fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not_for_the_time_that_it_stands()
+ {
     let mut world = World::patient(1, Some(Span::from_secs(10)));
     world.assign(1, None, false);
-    world.play(&Op::Stage { which: 0, fails: false });
+    world.play(&Op::Stage {
+        which: 0,
+        fails: false,
+    });
     world.tell(Event::Hold(vec![id(1)], true));
     world.play(&Op::Pass(1_000));
     assert!(world.doomed.is_empty() && world.machine.next_wakeup().is_none());
     let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
-    assert!(actions.contains(&Action::Save(id(1))) && actions.contains(&Action::Kill(id(1))), "{actions:?}");
+    assert!(
+        actions.contains(&Action::Save(id(1))) && actions.contains(&Action::Kill(id(1))),
+        "{actions:?}"
+    );
     world.end(id(1));
     assert_eq!(world.fates[&id(1)], Fate::Returned);
 
@@ -504,7 +688,10 @@ fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not
 #[test]
 fn who_gives_way_has_its_state_saved_and_says_what_it_took_whatever_the_master_says_later() {
     let mut world = running(None);
-    assert_eq!(world.tell(Event::Yield(vec![id(1)])), [Action::Save(id(1)), Action::Terminate(id(1))]);
+    assert_eq!(
+        world.tell(Event::Yield(vec![id(1)])),
+        [Action::Save(id(1)), Action::Terminate(id(1))]
+    );
     assert_eq!(world.tell(Event::Yield(vec![id(1)])), []);
     assert_eq!(world.tell(Event::Abandon(vec![id(1)])), []);
     world.end(id(1));
@@ -519,9 +706,17 @@ fn what_is_given_back_after_it_had_begun_says_what_it_took() {
     world.places.insert(id(1), Place::Exited);
     world.tell(Event::Exited(id(1)));
     world.places.remove(&id(1));
-    let ending = Ending { cpu: Span::from_secs(3), ..Ending::bare(Outcome::Signalled(15)) };
+    let ending = Ending {
+        cpu: Span::from_secs(3),
+        ..Ending::bare(Outcome::Signalled(15))
+    };
     let actions = world.tell(Event::Ended(id(1), Box::new(ending)));
-    let spent = Spent { attempt: id(1), ran: Span::from_secs(7), suspended: Span::ZERO, cpu: Span::from_secs(3) };
+    let spent = Spent {
+        attempt: id(1),
+        ran: Span::from_secs(7),
+        suspended: Span::ZERO,
+        cpu: Span::from_secs(3),
+    };
     assert!(actions.contains(&Action::Spent(spent)), "{actions:?}");
 }
 
@@ -530,7 +725,10 @@ fn a_start_is_reported_once_it_has_lasted_and_a_short_one_never() {
     let mut world = running(None);
     world.now = world.machine.next_wakeup().unwrap();
     let actions = world.tell(Event::Tick);
-    assert!(matches!(&actions[..], [Action::Report(held)] if held[0].phase == Phase::Running), "{actions:?}");
+    assert!(
+        matches!(&actions[..], [Action::Report(held)] if held[0].phase == Phase::Running),
+        "{actions:?}"
+    );
     let mut world = running(None);
     world.end(id(1));
     world.now = world.now + Span::from_secs(1);
@@ -544,7 +742,11 @@ fn a_shutdown_gives_everything_back_and_then_says_so() {
     assert!(!world.tell(Event::Shutdown).contains(&Action::Left));
     world.settle();
     assert!(world.left);
-    assert!(world.fates.values().all(|fate| *fate == Fate::Returned), "{:?}", world.fates);
+    assert!(
+        world.fates.values().all(|fate| *fate == Fate::Returned),
+        "{:?}",
+        world.fates
+    );
 }
 
 #[test]
@@ -561,18 +763,44 @@ fn what_starts_together_with_others_waits_for_the_word() {
     let mut world = World::new(2);
     world.assigned.insert(id(1));
     world.tell(Event::AssignedTogether(vec![command(1, None)]));
-    world.play(&Op::Stage { which: 0, fails: false });
-    let phases = |world: &World| world.machine.held(world.now).iter().map(|h| (h.attempt, h.phase)).collect::<Vec<_>>();
+    world.play(&Op::Stage {
+        which: 0,
+        fails: false,
+    });
+    let phases = |world: &World| {
+        world
+            .machine
+            .held(world.now)
+            .iter()
+            .map(|h| (h.attempt, h.phase))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(phases(&world), [(id(1), Phase::Ready)]);
     // Others pass it.
     world.assigned.insert(id(2));
     world.tell(Event::Assigned(vec![command(2, None)]));
-    world.play(&Op::Stage { which: 0, fails: false });
-    assert_eq!(phases(&world), [(id(2), Phase::Running), (id(1), Phase::Ready)]);
-    assert!(world.tell(Event::Begin(vec![id(1)])).contains(&Action::Start(id(1))));
+    world.play(&Op::Stage {
+        which: 0,
+        fails: false,
+    });
+    assert_eq!(
+        phases(&world),
+        [(id(2), Phase::Running), (id(1), Phase::Ready)]
+    );
+    assert!(
+        world
+            .tell(Event::Begin(vec![id(1)]))
+            .contains(&Action::Start(id(1)))
+    );
     // Said again, it is neither made again nor held back.
-    assert_eq!(world.tell(Event::AssignedTogether(vec![command(1, None)])), []);
-    assert_eq!(phases(&world), [(id(1), Phase::Running), (id(2), Phase::Running)]);
+    assert_eq!(
+        world.tell(Event::AssignedTogether(vec![command(1, None)])),
+        []
+    );
+    assert_eq!(
+        phases(&world),
+        [(id(1), Phase::Running), (id(2), Phase::Running)]
+    );
     world.settle();
     assert_eq!(world.outcomes.len(), 2);
 }
@@ -584,11 +812,21 @@ fn what_waits_for_the_word_says_at_once_that_it_is_ready_and_goes_back_to_an_own
     world.tell(Event::AssignedTogether(vec![command(1, None)]));
     world.places.insert(id(1), Place::Staged);
     let told = world.tell(Event::Staged(id(1)));
-    let ready = Held { attempt: id(1), phase: Phase::Ready, ran: Span::ZERO, frozen_for: Span::ZERO, progress: None };
+    let ready = Held {
+        attempt: id(1),
+        phase: Phase::Ready,
+        ran: Span::ZERO,
+        frozen_for: Span::ZERO,
+        progress: None,
+    };
     assert_eq!(told, [Action::Report(vec![ready])]);
     world.tell(Event::Decided(PAUSED));
     assert_eq!(world.fates.get(&id(1)), Some(&Fate::Returned));
-    assert_eq!(world.tell(Event::Begin(vec![id(1)])), [], "the word comes too late");
+    assert_eq!(
+        world.tell(Event::Begin(vec![id(1)])),
+        [],
+        "the word comes too late"
+    );
 }
 
 #[test]
@@ -597,7 +835,10 @@ fn progress_is_listed_while_the_command_runs() {
     world.tell(Event::Progress(vec![(id(1), 0.5), (id(9), 0.1)]));
     world.now = world.now + Span::from_secs(2);
     let held = world.machine.held(world.now);
-    assert_eq!((held[0].progress, held[0].ran, held.len()), (Some(0.5), Span::from_secs(2), 1));
+    assert_eq!(
+        (held[0].progress, held[0].ran, held.len()),
+        (Some(0.5), Span::from_secs(2), 1)
+    );
 }
 
 #[test]
@@ -607,10 +848,17 @@ fn the_host_reports_as_often_as_the_most_watched_attempt_wants_while_it_is_held(
         machine.step(Time(1), event, &mut Vec::new());
         machine.report_every()
     };
-    let watched = |index, every| Assignment { report_every: Some(Span::from_secs(every)), ..command(index, None) };
+    let watched = |index, every| Assignment {
+        report_every: Some(Span::from_secs(every)),
+        ..command(index, None)
+    };
     let work = vec![watched(1, 30), watched(2, 5), command(3, None)];
     assert_eq!(after(Event::Assigned(work)), Some(Span::from_secs(5)));
-    assert_eq!(after(Event::Stop(vec![id(2)])), Some(Span::from_secs(30)), "what was stopped needs no watching");
+    assert_eq!(
+        after(Event::Stop(vec![id(2)])),
+        Some(Span::from_secs(30)),
+        "what was stopped needs no watching"
+    );
     assert_eq!(after(Event::Abandon(vec![id(1)])), None);
 }
 
@@ -631,9 +879,19 @@ fn the_owners_time_runs_from_coming_and_going_not_from_changes_of_mind() {
 #[test]
 fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
     let mut world = running(None);
-    assert_eq!(world.tell(Event::Shutdown), [Action::Closing, Action::Save(id(1)), Action::Terminate(id(1))]);
+    assert_eq!(
+        world.tell(Event::Shutdown),
+        [
+            Action::Closing,
+            Action::Save(id(1)),
+            Action::Terminate(id(1))
+        ]
+    );
     let mut world = running(None);
-    assert_eq!(world.tell(Event::Stop(vec![id(1)])), [Action::Terminate(id(1))]);
+    assert_eq!(
+        world.tell(Event::Stop(vec![id(1)])),
+        [Action::Terminate(id(1))]
+    );
 }
 
 /// A world of so many slots, each with a command that runs, the first one started first.
@@ -644,27 +902,46 @@ fn busy(slots: usize, patience: Option<Span>) -> World {
     for index in (1..=slots as u32).rev() {
         world.assigned.insert(id(index));
         world.tell(Event::Assigned(vec![command(index, None)]));
-        world.play(&Op::Stage { which: 0, fails: false });
+        world.play(&Op::Stage {
+            which: 0,
+            fails: false,
+        });
     }
     world
 }
 
 fn frozen(world: &World) -> Vec<u32> {
-    let frozen = world.places.iter().filter(|(_, place)| **place == Place::Running { frozen: true });
+    let frozen = world
+        .places
+        .iter()
+        .filter(|(_, place)| **place == Place::Running { frozen: true });
     frozen.map(|(id, _)| id.task.index).collect()
 }
 
 #[test]
-fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for_the_earliest_of_them() {
+fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for_the_earliest_of_them()
+ {
     let mut world = busy(4, None);
     world.assign(2, None, false);
     let actions = world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 2)));
     assert_eq!(frozen(&world), [1, 2], "4 and 3 were started first");
     let owner = OwnerState::Sharing(YieldReason::Busy, 2);
-    assert!(actions.contains(&Action::Owner(owner)) && world.machine.owner() == owner, "{actions:?}");
-    assert!(actions.iter().any(|a| matches!(a, Action::Return(ids, _) if ids.len() == 2)), "what was not started goes");
+    assert!(
+        actions.contains(&Action::Owner(owner)) && world.machine.owner() == owner,
+        "{actions:?}"
+    );
+    assert!(
+        actions
+            .iter()
+            .any(|a| matches!(a, Action::Return(ids, _) if ids.len() == 2)),
+        "what was not started goes"
+    );
     let told = actions.iter().find_map(|a| match a {
-        Action::Report(held) => Some(held.iter().map(|h| (h.attempt.task.index, h.phase)).collect::<Vec<_>>()),
+        Action::Report(held) => Some(
+            held.iter()
+                .map(|h| (h.attempt.task.index, h.phase))
+                .collect::<Vec<_>>(),
+        ),
         _ => None,
     });
     let suspended = Phase::Suspended(YieldReason::Busy);
@@ -691,9 +968,16 @@ fn an_owner_who_shares_gets_no_more_started_than_that() {
     world.tell(Event::Decided(Decision::Yield(YieldReason::InUse, 2)));
     world.assign(5, None, false);
     for _ in 0..5 {
-        world.play(&Op::Stage { which: 0, fails: false });
+        world.play(&Op::Stage {
+            which: 0,
+            fails: false,
+        });
     }
-    let running = world.places.values().filter(|place| matches!(place, Place::Running { .. })).count();
+    let running = world
+        .places
+        .values()
+        .filter(|place| matches!(place, Place::Running { .. }))
+        .count();
     assert_eq!(running, 2);
     world.settle();
 }
@@ -702,14 +986,24 @@ fn an_owner_who_shares_gets_no_more_started_than_that() {
 fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_not() {
     let mut world = busy(2, Some(Span::from_secs(600)));
     world.tell(Event::Decided(Decision::Yield(YieldReason::InUse, 1)));
-    assert_eq!(world.machine.next_wakeup(), Some(world.now + Span::from_secs(600)));
+    assert_eq!(
+        world.machine.next_wakeup(),
+        Some(world.now + Span::from_secs(600))
+    );
     world.play(&Op::Pass(599));
     assert!(world.doomed.is_empty());
     world.now = world.now + Span::from_secs(1);
-    assert_eq!(world.tell(Event::Tick), [Action::Save(id(1)), Action::Kill(id(1))]);
+    assert_eq!(
+        world.tell(Event::Tick),
+        [Action::Save(id(1)), Action::Kill(id(1))]
+    );
     assert_eq!(world.tell(Event::Tick), [], "once");
     world.end(id(1));
-    assert_eq!(world.fates[&id(1)], Fate::Returned, "and not charged: it is given back, not lost");
+    assert_eq!(
+        world.fates[&id(1)],
+        Fate::Returned,
+        "and not charged: it is given back, not lost"
+    );
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
 }
 
@@ -719,7 +1013,13 @@ fn an_eviction_ends_what_is_suspended_at_once() {
     world.tell(Event::Decided(Decision::Freeze(YieldReason::LowMemory)));
     assert!(world.doomed.is_empty());
     let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
-    assert_eq!(actions, [1, 2].map(|i| [Action::Save(id(i)), Action::Kill(id(i))]).concat(), "nobody needs to be told");
+    assert_eq!(
+        actions,
+        [1, 2]
+            .map(|i| [Action::Save(id(i)), Action::Kill(id(i))])
+            .concat(),
+        "nobody needs to be told"
+    );
     // A frozen process cannot be asked, and one that is given back is not given back twice.
     assert_eq!(world.tell(Event::Shutdown), [Action::Closing]);
     world.settle();

@@ -1,5 +1,6 @@
-//! What this host can do for its owner's safety: in which ways it can freeze, how well it can confine, and why not
-//! better. Found by trying, with a command that does nothing. What is not here: which of it is used.
+//! What this host can do for its owner's safety: in which ways it can freeze, how well it can
+//! confine, and why not better. Found by trying, with a command that does nothing. What is not
+//! here: which of it is used.
 
 use std::fs;
 use std::io;
@@ -9,9 +10,13 @@ use std::time::Duration;
 use common::host::Confinement;
 use tokio::io::AsyncReadExt;
 
-use super::{Confines, Freezer, Launch, Launcher, Limits, NOTHING, Report, Status, Survey, account, files, is_root};
+use super::{
+    Confines, Freezer, Launch, Launcher, Limits, NOTHING, Report, Status, Survey, account, files,
+    is_root,
+};
 
-/// How long a command that does nothing may take. Long, because it gets no processor that others want.
+/// How long a command that does nothing may take. Long, because it gets no processor that others
+/// want.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How much is read of what it says.
 const WORDS: u64 = 1_000;
@@ -41,19 +46,21 @@ pub struct Abilities {
     pub no_memory_limit: Option<String>,
     /// Why the processes of an attempt cannot be counted; nothing where they can.
     pub no_process_limit: Option<String>,
-    /// Why tasks cannot be given just the processor time that nobody else wants; nothing where they can.
+    /// Why tasks cannot be given just the processor time that nobody else wants; nothing where they
+    /// can.
     pub no_processor_group: Option<String>,
 }
 
 /// What confinement is tried with.
 #[derive(Debug, Clone, Default)]
 pub struct Means {
-    /// The account that tasks have, by name or number; empty: none at the highest level, and at the others that of nobody
-    /// where the worker runs as root.
+    /// The account that tasks have, by name or number; empty: none at the highest level, and at the
+    /// others that of nobody where the worker runs as root.
     pub account: String,
     /// What tasks may read and execute beside the system.
     pub readable: Vec<String>,
-    /// Whether tasks have the worker's own account at the first level even if that is root's: its owner says so.
+    /// Whether tasks have the worker's own account at the first level even if that is root's: its
+    /// owner says so.
     pub root_at_process: bool,
 }
 
@@ -69,15 +76,28 @@ impl Abilities {
     }
 
     /// Tries everything, with directories below `dir` and commands from `launcher`.
-    pub(crate) async fn find(survey: &Survey, launcher: &Launcher, dir: &Path, means: &Means) -> Self {
-        let freezers = Freezer::ALL.map(|what| Ability { what, missing: survey.grounds(what).err(), gap: None });
+    pub(crate) async fn find(
+        survey: &Survey,
+        launcher: &Launcher,
+        dir: &Path,
+        means: &Means,
+    ) -> Self {
+        let freezers = Freezer::ALL.map(|what| Ability {
+            what,
+            missing: survey.grounds(what).err(),
+            gap: None,
+        });
         let mut levels = Vec::new();
         for what in Confinement::ALL {
             let missing = match means.confines(what) {
                 Ok(confines) => try_level(launcher, dir, confines).await.err(),
                 Err(why) => Some(why),
             };
-            levels.push(Ability { what, missing, gap: gap(what) });
+            levels.push(Ability {
+                what,
+                missing,
+                gap: gap(what),
+            });
         }
         Self {
             freezers: freezers.into(),
@@ -99,12 +119,21 @@ impl Means {
             _ if self.account.is_empty() => account::of_nobody(),
             _ => Some(self.ids()?),
         };
-        Ok(Confines { level, network: false, readable: self.readable.clone(), account })
+        Ok(Confines {
+            level,
+            network: false,
+            readable: self.readable.clone(),
+            account,
+        })
     }
 
     /// Which account tasks have at this level, in words.
     pub(crate) fn tasks_as(&self, level: Confinement) -> String {
-        match self.confines(level).ok().and_then(|confines| confines.account) {
+        match self
+            .confines(level)
+            .ok()
+            .and_then(|confines| confines.account)
+        {
             Some((user, _)) => account::name_of(user),
             None => account::own(),
         }
@@ -112,8 +141,13 @@ impl Means {
 
     fn ids(&self) -> Result<(u32, u32), String> {
         match self.account.as_str() {
-            "" => Err("no account for tasks is configured (`account` in the worker's configuration)".to_owned()),
-            _ if !is_root() => Err("only a worker that runs as root can give tasks an account of their own".to_owned()),
+            "" => Err(
+                "no account for tasks is configured (`account` in the worker's configuration)"
+                    .to_owned(),
+            ),
+            _ if !is_root() => Err(
+                "only a worker that runs as root can give tasks an account of their own".to_owned(),
+            ),
             name => account::find(name),
         }
     }
@@ -130,14 +164,18 @@ fn gap(level: Confinement) -> Option<String> {
             "tasks can send signals to other programs of the worker's account, and a task with network can use any port"
         }
     };
-    Some(format!("this kernel has version {version} of Landlock: {open}"))
+    Some(format!(
+        "this kernel has version {version} of Landlock: {open}"
+    ))
 }
 
 /// Runs a command that does nothing.
 async fn try_level(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
     let dir = dir.join("probe");
     let failed = |error: io::Error| format!("it cannot be tried: {error}");
-    super::remove_tree(&dir).and_then(|()| files::make_private_dir(&dir)).map_err(failed)?;
+    super::remove_tree(&dir)
+        .and_then(|()| files::make_private_dir(&dir))
+        .map_err(failed)?;
     let tried = tokio::time::timeout(PATIENCE, run_true(launcher, &dir, confines)).await;
     let _ = super::remove_tree(&dir);
     tried.map_err(|_| format!("a command that does nothing took longer than {PATIENCE:?}"))?
@@ -154,7 +192,10 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
         confines,
     };
     let failed = |error: io::Error| format!("it cannot be tried: {error}");
-    let mut process = launcher.launch(&launch, false, true).await.map_err(failed)?;
+    let mut process = launcher
+        .launch(&launch, false, true)
+        .await
+        .map_err(failed)?;
     let mut words = Vec::new();
     if let Some(stderr) = process.stderr.take() {
         let _ = stderr.take(WORDS).read_to_end(&mut words).await;
@@ -163,24 +204,33 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
         match process.report().await {
             Report::Frozen => {}
             Report::NotStarted(why) => return Err(why),
-            Report::Ended { status: Status::Exited(0), .. } => return Ok(()),
+            Report::Ended {
+                status: Status::Exited(0),
+                ..
+            } => return Ok(()),
             Report::Ended { status, .. } => {
                 let words = String::from_utf8_lossy(&words);
-                return Err(format!("a command that does nothing ended with {status:?}: {}", words.trim()));
+                return Err(format!(
+                    "a command that does nothing ended with {status:?}: {}",
+                    words.trim()
+                ));
             }
         }
     }
 }
 
-/// What this host can do, tried with directories below `dir`, apart from any worker that runs here. `program` must call
-/// [`crate::spawner::main_if_asked`] first thing in its `main`.
+/// What this host can do, tried with directories below `dir`, apart from any worker that runs here.
+/// `program` must call [`crate::spawner::main_if_asked`] first thing in its `main`.
 ///
 /// # Errors
 /// If nothing can be tried at all.
 pub async fn abilities(program: PathBuf, dir: &Path, means: &Means) -> io::Result<Abilities> {
     fs::create_dir_all(dir)?;
     let survey = Survey::make(&format!("probe-{}", std::process::id()));
-    let best = Freezer::ALL.into_iter().find_map(|freezer| survey.grounds(freezer).ok()).unwrap_or_default();
+    let best = Freezer::ALL
+        .into_iter()
+        .find_map(|freezer| survey.grounds(freezer).ok())
+        .unwrap_or_default();
     let found = match Launcher::start(program, best) {
         Ok(launcher) => Ok(Abilities::find(&survey, &launcher, dir, means).await),
         Err(error) => Err(error),

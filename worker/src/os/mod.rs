@@ -1,5 +1,5 @@
-//! The one door to what differs between operating systems: starting a command in a process tree of its own, and
-//! freezing, thawing and ending that tree as a whole.
+//! The one door to what differs between operating systems: starting a command in a process tree of
+//! its own, and freezing, thawing and ending that tree as a whole.
 //!
 //! What is behind it is Linux and Windows; a third system has to offer the same names.
 
@@ -13,15 +13,15 @@ pub mod windows;
 pub use abilities::{Abilities, Ability, Means, abilities};
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    Accounts, DirWatch, account, awake, boot_id, close_inherited, enlarge, files, is_root, landlock_version,
-    since_boot, spawner_main, this_program, thread_cpu,
+    Accounts, DirWatch, account, awake, boot_id, close_inherited, enlarge, files, is_root,
+    landlock_version, since_boot, spawner_main, this_program, thread_cpu,
 };
 #[cfg(target_os = "linux")]
 pub use linux::{Grounds, Launcher, Output, Process, Survey};
 #[cfg(windows)]
 pub(crate) use windows::{
-    Accounts, DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, enlarge, files, is_root,
-    landlock_version, since_boot, spawner_main, this_program, thread_cpu, whole_path,
+    Accounts, DirWatch, TASK_PATH, account, awake, boot_id, clock_and_memory, enlarge, files,
+    is_root, landlock_version, since_boot, spawner_main, this_program, thread_cpu, whole_path,
 };
 #[cfg(windows)]
 pub use windows::{Grounds, Launcher, Output, Process, Survey};
@@ -30,10 +30,13 @@ pub use windows::{Grounds, Launcher, Output, Process, Survey};
 #[cfg(not(windows))]
 pub(crate) const TASK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The name of a file below a directory, with slashes between its parts; nothing where it is not UTF-8.
+/// The name of a file below a directory, with slashes between its parts; nothing where it is not
+/// UTF-8.
 pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
     let parts = relative.components().map(|part| part.as_os_str().to_str());
-    parts.collect::<Option<Vec<_>>>().map(|parts| parts.join("/"))
+    parts
+        .collect::<Option<Vec<_>>>()
+        .map(|parts| parts.join("/"))
 }
 
 /// Removes a directory with all that is in it, also where its rights were taken away.
@@ -101,14 +104,20 @@ pub struct Confines {
 impl Default for Confines {
     /// The first level.
     fn default() -> Self {
-        Self { level: Confinement::Process, network: false, readable: Vec::new(), account: None }
+        Self {
+            level: Confinement::Process,
+            network: false,
+            readable: Vec::new(),
+            account: None,
+        }
     }
 }
 
 /// What an attempt may use; nothing means no limit of ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Memory of all its processes together, in bytes; where the host cannot limit that, the address space of each.
+    /// Memory of all its processes together, in bytes; where the host cannot limit that, the
+    /// address space of each.
     pub memory: Option<u64>,
     /// Processes and threads at a time, where the host can count them.
     pub processes: Option<u64>,
@@ -138,8 +147,12 @@ impl Freezer {
 impl std::str::FromStr for Freezer {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let freezer = Self::ALL.into_iter().find(|freezer| freezer.to_string() == text);
-        freezer.ok_or_else(|| format!("`{text}` is no way to freeze: say `cgroup2`, `cgroup1` or `signals`"))
+        let freezer = Self::ALL
+            .into_iter()
+            .find(|freezer| freezer.to_string() == text);
+        freezer.ok_or_else(|| {
+            format!("`{text}` is no way to freeze: say `cgroup2`, `cgroup1` or `signals`")
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! The hour of the week, as the clock on the wall shows it here: the one place where the policy's hours meet a clock.
+//! The hour of the week, as the clock on the wall shows it here: the one place where the policy's
+//! hours meet a clock.
 
 use common::Span;
 

@@ -1,5 +1,6 @@
-//! The owner's switches: files that pause the worker while they are there. One lies in the worker's own directory, and
-//! may say until when it holds; the owner can name more. What is not here: who is told of it.
+//! The owner's switches: files that pause the worker while they are there. One lies in the worker's
+//! own directory, and may say until when it holds; the owner can name more. What is not here: who
+//! is told of it.
 
 use std::fs;
 use std::io;
@@ -12,8 +13,9 @@ use super::sensors::Sensor;
 use super::sight::{Reading, Sight, Topic};
 use crate::os::DirWatch;
 
-/// The owner's switch in a worker's directory: while this file is there, every task is frozen. A first line such as
-/// `until 2026-11-21T17:00:00Z` ends that by itself; anything else in it means nothing.
+/// The owner's switch in a worker's directory: while this file is there, every task is frozen. A
+/// first line such as `until 2026-11-21T17:00:00Z` ends that by itself; anything else in it means
+/// nothing.
 pub const PAUSE_FILE: &str = "pause";
 /// What an end begins with.
 const UNTIL: &str = "until ";
@@ -30,7 +32,10 @@ pub struct Pause {
 /// # Errors
 /// If the file cannot be written.
 pub fn pause(dir: &Path, until: Option<Timestamp>) -> io::Result<()> {
-    let text = until.map_or_else(|| "paused\n".to_owned(), |until| format!("{UNTIL}{until}\n"));
+    let text = until.map_or_else(
+        || "paused\n".to_owned(),
+        |until| format!("{UNTIL}{until}\n"),
+    );
     // In one move: a sensor must not find it half written.
     let aside = dir.join(format!("{PAUSE_FILE}.new"));
     fs::write(&aside, text)?;
@@ -59,9 +64,14 @@ pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
     }
     // A switch that cannot be read, or was never meant to be, is a switch nevertheless.
     let text = fs::read_to_string(file).unwrap_or_default();
-    let until = text.lines().next().and_then(|line| line.strip_prefix(UNTIL));
+    let until = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix(UNTIL));
     let until = until.and_then(|time| time.trim().parse::<Timestamp>().ok());
-    Ok(until.is_none_or(|until| now < until).then_some(Pause { until }))
+    Ok(until
+        .is_none_or(|until| now < until)
+        .then_some(Pause { until }))
 }
 
 /// What a switch says now.
@@ -74,10 +84,13 @@ fn sighted(file: &Path) -> (Sight, Option<Timestamp>) {
     let shown = file.display();
     match look(file, Timestamp::now()) {
         Ok(None) => (Sight::Seen(Reading::Paused(None)), None),
-        Ok(Some(Pause { until: None })) => (Sight::Seen(Reading::Paused(Some(shown.to_string()))), None),
-        Ok(Some(Pause { until: Some(until) })) => {
-            (Sight::Seen(Reading::Paused(Some(format!("{shown}, until {until}")))), Some(until))
+        Ok(Some(Pause { until: None })) => {
+            (Sight::Seen(Reading::Paused(Some(shown.to_string()))), None)
         }
+        Ok(Some(Pause { until: Some(until) })) => (
+            Sight::Seen(Reading::Paused(Some(format!("{shown}, until {until}")))),
+            Some(until),
+        ),
         // What cannot be looked at is not known to be absent.
         Err(error) => (Sight::Unknown(format!("{shown}: {error}")), None),
     }
@@ -96,7 +109,11 @@ impl PauseFile {
     /// For this file, which need not be there, nor its directory.
     pub fn new(file: PathBuf) -> Self {
         let dir = DirWatch::new(file.parent().unwrap_or(Path::new("/")));
-        Self { file, dir, until: None }
+        Self {
+            file,
+            dir,
+            until: None,
+        }
     }
 }
 
@@ -117,8 +134,11 @@ impl Sensor for PauseFile {
 
     fn wait(&mut self, pause: Duration) {
         // A watch of the directory waits for ten times as long where nothing comes or goes.
-        let left = self.until.map(|until| Timestamp::now().duration_until(until).unsigned_abs() / 10);
-        self.dir.wait(left.map_or(pause, |left| left.clamp(Duration::from_millis(1), pause)));
+        let left = self
+            .until
+            .map(|until| Timestamp::now().duration_until(until).unsigned_abs() / 10);
+        self.dir
+            .wait(left.map_or(pause, |left| left.clamp(Duration::from_millis(1), pause)));
     }
 }
 
@@ -140,7 +160,10 @@ mod tests {
         assert_eq!(look(&file, now).unwrap(), Some(Pause { until: None }));
         let until = at("2026-11-21T13:00:00Z");
         pause(dir.path(), Some(until)).unwrap();
-        assert_eq!(look(&file, now).unwrap(), Some(Pause { until: Some(until) }));
+        assert_eq!(
+            look(&file, now).unwrap(),
+            Some(Pause { until: Some(until) })
+        );
         assert_eq!(look(&file, until).unwrap(), None);
         assert!(resume(dir.path()).unwrap() && !resume(dir.path()).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -150,9 +173,19 @@ mod tests {
     fn a_switch_with_anything_else_in_it_has_no_end() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("switch");
-        for content in [&b""[..], b"until tea\n", b"until\n", b"\xff\xfe", b"\nuntil 2020-01-01T00:00:00Z"] {
+        for content in [
+            &b""[..],
+            b"until tea\n",
+            b"until\n",
+            b"\xff\xfe",
+            b"\nuntil 2020-01-01T00:00:00Z",
+        ] {
             fs::write(&file, content).unwrap();
-            assert_eq!(look(&file, Timestamp::now()).unwrap(), Some(Pause { until: None }), "{content:?}");
+            assert_eq!(
+                look(&file, Timestamp::now()).unwrap(),
+                Some(Pause { until: None }),
+                "{content:?}"
+            );
         }
         fs::write(&file, "until 2020-01-01T00:00:00Z").unwrap();
         assert_eq!(look(&file, Timestamp::now()).unwrap(), None);
@@ -164,7 +197,9 @@ mod tests {
         let mut sensor = PauseFile::new(dir.path().join(PAUSE_FILE));
         assert_eq!(sensor.sense(), Sight::Seen(Reading::Paused(None)));
         pause(dir.path(), Some(Timestamp::MAX)).unwrap();
-        let Sight::Seen(Reading::Paused(Some(says))) = sensor.sense() else { panic!("not paused") };
+        let Sight::Seen(Reading::Paused(Some(says))) = sensor.sense() else {
+            panic!("not paused")
+        };
         let place = dir.path().join(PAUSE_FILE).display().to_string();
         assert!(says.contains(&format!("{place}, until 9999-")), "{says}");
     }

@@ -1,9 +1,10 @@
-//! The policy of the owner: from what sensors see, the hours of the week and the time that passes, what tasks may do. A
-//! pure state machine, without sensors and clocks; nothing here acts.
+//! The policy of the owner: from what sensors see, the hours of the week and the time that passes,
+//! what tasks may do. A pure state machine, without sensors and clocks; nothing here acts.
 //!
-//! Each rule is a condition with patience both ways, so that a short spike neither freezes nor thaws anything. What cannot
-//! be seen counts as the owner's presence. Of several conditions the first of [`YieldReason`]'s hard ones has the word:
-//! they leave no slot. Input and load leave the slots that the owner shares.
+//! Each rule is a condition with patience both ways, so that a short spike neither freezes nor
+//! thaws anything. What cannot be seen counts as the owner's presence. Of several conditions the
+//! first of [`YieldReason`]'s hard ones has the word: they leave no slot. Input and load leave the
+//! slots that the owner shares.
 
 pub mod hours;
 mod input;
@@ -44,7 +45,9 @@ impl Decision {
     pub fn reason(self) -> Option<YieldReason> {
         match self {
             Decision::Run => None,
-            Decision::Yield(reason, _) | Decision::Freeze(reason) | Decision::Evict(reason) => Some(reason),
+            Decision::Yield(reason, _) | Decision::Freeze(reason) | Decision::Evict(reason) => {
+                Some(reason)
+            }
         }
     }
 
@@ -108,14 +111,26 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Of which nothing was seen yet: no task runs. `sensors` are their names and topics, in the order in which they are
-    /// numbered.
-    pub fn new(rules: Rules, room: &Room, sensors: impl IntoIterator<Item = (String, Topic)>, now: Time) -> Self {
+    /// Of which nothing was seen yet: no task runs. `sensors` are their names and topics, in the
+    /// order in which they are numbered.
+    pub fn new(
+        rules: Rules,
+        room: &Room,
+        sensors: impl IntoIterator<Item = (String, Topic)>,
+        now: Time,
+    ) -> Self {
         let s = Span::from_secs_f64;
         let latch = |on_after_s, off_after_s| Latch::new(now, s(on_after_s), s(off_after_s));
         let idle = s(rules.input.idle_s);
         let resume = s(rules.input.resume_s);
-        let sensors = sensors.into_iter().map(|(name, topic)| Watched { name, topic, sight: None }).collect();
+        let sensors = sensors
+            .into_iter()
+            .map(|(name, topic)| Watched {
+                name,
+                topic,
+                sight: None,
+            })
+            .collect();
         Self {
             cores: f64::from(room.cores.max(1)),
             slots: rules.slots_idle(room),
@@ -139,7 +154,9 @@ impl Policy {
     pub fn saw(&mut self, now: Time, sensor: usize, sight: Sight) {
         self.advance(now);
         let now = self.now;
-        let Some(watched) = self.sensors.get_mut(sensor) else { return };
+        let Some(watched) = self.sensors.get_mut(sensor) else {
+            return;
+        };
         watched.sight = Some((now, sight));
         let topic = watched.topic;
         if !self.rules.heeds(topic) {
@@ -180,16 +197,31 @@ impl Policy {
         self.decision
     }
 
-    /// When [`Self::decide`] is to be asked again if no sensor sees anything new: before that, the answer stays as it is.
-    /// That holds as long as nobody sets the clock; with hours to heed, it is looked at once a minute.
+    /// When [`Self::decide`] is to be asked again if no sensor sees anything new: before that, the
+    /// answer stays as it is. That holds as long as nobody sets the clock; with hours to heed, it
+    /// is looked at once a minute.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let latches = [&self.load, &self.memory, &self.battery, &self.program, &self.switch];
+        let latches = [
+            &self.load,
+            &self.memory,
+            &self.battery,
+            &self.program,
+            &self.switch,
+        ];
         let turns = latches.into_iter().filter_map(Latch::turns_at);
         let watched = Some(self.started + Span::from_secs_f64(self.rules.first_watch_s));
         let edge = self.rules.hours.changes_in(self.hour.1);
         let edge = edge.map(|left| self.hour.0 + left.min(Span::from_secs(60)));
-        let more = [self.input.turns_at(), self.memory_evicts_at(), watched, edge];
-        turns.chain(more.into_iter().flatten()).filter(|at| *at > self.now).min()
+        let more = [
+            self.input.turns_at(),
+            self.memory_evicts_at(),
+            watched,
+            edge,
+        ];
+        turns
+            .chain(more.into_iter().flatten())
+            .filter(|at| *at > self.now)
+            .min()
     }
 
     /// Its sensors, in the order of their numbers.
@@ -201,14 +233,24 @@ impl Policy {
         self.now = self.now.max(now);
         let now = self.now;
         self.input.advance(now);
-        for latch in [&mut self.load, &mut self.memory, &mut self.battery, &mut self.program, &mut self.switch] {
+        for latch in [
+            &mut self.load,
+            &mut self.memory,
+            &mut self.battery,
+            &mut self.program,
+            &mut self.switch,
+        ] {
             latch.advance(now);
         }
     }
 
     fn weigh(&self) -> Decision {
         if let Some(reason) = self.hard().next() {
-            return if self.memory_evicts() { Decision::Evict(reason) } else { Decision::Freeze(reason) };
+            return if self.memory_evicts() {
+                Decision::Evict(reason)
+            } else {
+                Decision::Freeze(reason)
+            };
         }
         match self.soft().next() {
             None => Decision::Run,
@@ -235,19 +277,28 @@ impl Policy {
 
     /// Reasons that leave the slots which the owner shares.
     fn soft(&self) -> impl Iterator<Item = YieldReason> {
-        [(self.input.in_use(), YieldReason::InUse), (self.load.on(), YieldReason::Busy)]
-            .into_iter()
-            .filter_map(|(holds, reason)| holds.then_some(reason))
+        [
+            (self.input.in_use(), YieldReason::InUse),
+            (self.load.on(), YieldReason::Busy),
+        ]
+        .into_iter()
+        .filter_map(|(holds, reason)| holds.then_some(reason))
     }
 
-    /// Whether a sensor that matters has not looked yet, or input or load were not watched for long enough.
+    /// Whether a sensor that matters has not looked yet, or input or load were not watched for long
+    /// enough.
     fn starting_up(&self) -> bool {
-        let heeded = || self.sensors.iter().filter(|sensor| self.rules.heeds(sensor.topic));
+        let heeded = || {
+            self.sensors
+                .iter()
+                .filter(|sensor| self.rules.heeds(sensor.topic))
+        };
         let there = |sensor: &Watched| !matches!(sensor.sight, Some((_, Sight::Absent(_))));
         let watch = Span::from_secs_f64(self.rules.first_watch_s);
         let watching = self.now < self.started + watch;
         heeded().any(|sensor| sensor.sight.is_none())
-            || watching && heeded().any(|s| matches!(s.topic, Topic::Input | Topic::Load) && there(s))
+            || watching
+                && heeded().any(|s| matches!(s.topic, Topic::Input | Topic::Load) && there(s))
     }
 
     /// When suspended tasks go because of the memory that they hold.
@@ -263,40 +314,49 @@ impl Policy {
     /// What sensors of this topic see.
     fn sights(&self, topic: Topic) -> impl Iterator<Item = (&Watched, Time, &Sight)> {
         let of = move |sensor: &&Watched| sensor.topic == topic;
-        self.sensors.iter().filter(of).filter_map(|sensor| sensor.sight.as_ref().map(|(at, s)| (sensor, *at, s)))
+        self.sensors
+            .iter()
+            .filter(of)
+            .filter_map(|sensor| sensor.sight.as_ref().map(|(at, s)| (sensor, *at, s)))
     }
 
     /// What sensors of this topic have read.
     fn readings(&self, topic: Topic) -> impl Iterator<Item = (&Watched, Time, &Reading)> {
-        self.sights(topic).filter_map(|(sensor, at, sight)| match sight {
-            Sight::Seen(reading) => Some((sensor, at, reading)),
-            Sight::Absent(_) | Sight::Unknown(_) => None,
-        })
+        self.sights(topic)
+            .filter_map(|(sensor, at, sight)| match sight {
+                Sight::Seen(reading) => Some((sensor, at, reading)),
+                Sight::Absent(_) | Sight::Unknown(_) => None,
+            })
     }
 
     /// A sensor of this topic that cannot see, and why.
     fn blind(&self, topic: Topic) -> Option<(&Watched, &str)> {
-        self.sights(topic).find_map(|(sensor, _, sight)| match sight {
-            Sight::Unknown(why) => Some((sensor, why.as_str())),
-            Sight::Seen(_) | Sight::Absent(_) => None,
-        })
+        self.sights(topic)
+            .find_map(|(sensor, _, sight)| match sight {
+                Sight::Unknown(why) => Some((sensor, why.as_str())),
+                Sight::Seen(_) | Sight::Absent(_) => None,
+            })
     }
 
     /// For how long nobody has touched anything, by the sensor that saw the newest input.
     fn newest_input(&self) -> Option<(Span, &Watched)> {
-        let idle = self.readings(Topic::Input).filter_map(|(sensor, at, reading)| match reading {
-            Reading::Idle(idle) => Some((*idle + self.now.since(at), sensor)),
-            _ => None,
-        });
+        let idle = self
+            .readings(Topic::Input)
+            .filter_map(|(sensor, at, reading)| match reading {
+                Reading::Idle(idle) => Some((*idle + self.now.since(at), sensor)),
+                _ => None,
+            });
         idle.min_by_key(|(idle, _)| *idle)
     }
 
     /// The largest load of others that a sensor sees, in processors.
     fn highest_load(&self) -> Option<(f64, &Watched)> {
-        let load = self.readings(Topic::Load).filter_map(|(sensor, _, reading)| match reading {
-            Reading::Load(load) => Some((*load, sensor)),
-            _ => None,
-        });
+        let load = self
+            .readings(Topic::Load)
+            .filter_map(|(sensor, _, reading)| match reading {
+                Reading::Load(load) => Some((*load, sensor)),
+                _ => None,
+            });
         load.max_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
@@ -321,12 +381,21 @@ impl Policy {
 
     /// The least available memory and the highest pressure that sensors see.
     fn scarcest_memory(&self) -> Option<(f64, f64, &Watched)> {
-        let memory = self.readings(Topic::Memory).filter_map(|(sensor, _, reading)| match reading {
-            Reading::Memory { available, pressure } => Some((*available, *pressure, sensor)),
-            _ => None,
-        });
+        let memory =
+            self.readings(Topic::Memory)
+                .filter_map(|(sensor, _, reading)| match reading {
+                    Reading::Memory {
+                        available,
+                        pressure,
+                    } => Some((*available, *pressure, sensor)),
+                    _ => None,
+                });
         memory.reduce(|(available, pressure, sensor), (a, p, s)| {
-            (available.min(a), pressure.max(p), if a < available { s } else { sensor })
+            (
+                available.min(a),
+                pressure.max(p),
+                if a < available { s } else { sensor },
+            )
         })
     }
 
@@ -335,7 +404,11 @@ impl Policy {
         match self.scarcest_memory() {
             _ if self.blind(Topic::Memory).is_some() => Pull::Force,
             Some((a, p, _)) if a < rule.available_below || p > rule.pressure_above => Pull::On,
-            Some((a, p, _)) if a > rule.available_above && p < rule.pressure_below.max(f64::MIN_POSITIVE) => Pull::Off,
+            Some((a, p, _))
+                if a > rule.available_above && p < rule.pressure_below.max(f64::MIN_POSITIVE) =>
+            {
+                Pull::Off
+            }
             Some(_) => Pull::Neither,
             None => Pull::Off,
         }
@@ -343,10 +416,12 @@ impl Policy {
 
     /// The battery that the host runs on, if a sensor sees one: the lowest charge.
     fn lowest_battery(&self) -> Option<(f64, &Watched)> {
-        let charge = self.readings(Topic::Power).filter_map(|(sensor, _, reading)| match reading {
-            Reading::Battery(charge) => charge.map(|charge| (charge, sensor)),
-            _ => None,
-        });
+        let charge = self
+            .readings(Topic::Power)
+            .filter_map(|(sensor, _, reading)| match reading {
+                Reading::Battery(charge) => charge.map(|charge| (charge, sensor)),
+                _ => None,
+            });
         charge.min_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
@@ -362,10 +437,13 @@ impl Policy {
 
     /// What a sensor of switches or programs names.
     fn named(&self, topic: Topic) -> Option<(&str, &Watched)> {
-        self.readings(topic).find_map(|(sensor, _, reading)| match reading {
-            Reading::Paused(Some(what)) | Reading::Program(Some(what)) => Some((what.as_str(), sensor)),
-            _ => None,
-        })
+        self.readings(topic)
+            .find_map(|(sensor, _, reading)| match reading {
+                Reading::Paused(Some(what)) | Reading::Program(Some(what)) => {
+                    Some((what.as_str(), sensor))
+                }
+                _ => None,
+            })
     }
 
     fn presence_pull(&self, topic: Topic) -> Pull {

@@ -1,5 +1,6 @@
-//! What the owner can set of the policy: the `[owner]` section of a worker's configuration, each key with its unit and
-//! default. Parsed once and checked; what follows from it is decided in [`super::policy`].
+//! What the owner can set of the policy: the `[owner]` section of a worker's configuration, each
+//! key with its unit and default. Parsed once and checked; what follows from it is decided in
+//! [`super::policy`].
 
 use std::path::PathBuf;
 
@@ -25,11 +26,13 @@ pub struct Rules {
     pub pause_files: Vec<PathBuf>,
     /// The part of the host's processors that may have a task at a time, above 0 and at most 1.
     pub cpu_limit: f64,
-    /// The part of the memory that tasks may have together while the owner is away, above 0 and at most 1.
+    /// The part of the memory that tasks may have together while the owner is away, above 0 and at
+    /// most 1.
     pub memory_share_idle: f64,
     /// The same while the owner is there, from 0 to 1.
     pub memory_share_in_use: f64,
-    /// The part of its disk that the cache of inputs and running tasks may take together, above 0 and at most 1.
+    /// The part of its disk that the cache of inputs and running tasks may take together, above 0
+    /// and at most 1.
     pub disk_share: f64,
     /// Keyboard, mouse, terminals, sessions.
     pub input: InputRule,
@@ -99,7 +102,8 @@ pub struct MemoryRule {
     pub pressure_below: f64,
     /// When both have been well for so long, in seconds.
     pub free_after_s: f64,
-    /// How long it may be short while tasks are suspended until they are given back, in seconds; 0: for ever.
+    /// How long it may be short while tasks are suspended until they are given back, in seconds; 0:
+    /// for ever.
     pub evict_after_s: f64,
 }
 
@@ -148,14 +152,25 @@ impl Default for Rules {
 
 impl Default for InputRule {
     fn default() -> Self {
-        Self { heed: true, idle_s: 180.0, resume_s: 180.0 }
+        Self {
+            heed: true,
+            idle_s: 180.0,
+            resume_s: 180.0,
+        }
     }
 }
 
 impl Default for LoadRule {
     fn default() -> Self {
         let of = Whole::Processor;
-        Self { heed: true, of, busy_above: 0.5, busy_after_s: 10.0, free_below: 0.25, free_after_s: 60.0 }
+        Self {
+            heed: true,
+            of,
+            busy_above: 0.5,
+            busy_after_s: 10.0,
+            free_below: 0.25,
+            free_after_s: 60.0,
+        }
     }
 }
 
@@ -175,13 +190,20 @@ impl Default for MemoryRule {
 
 impl Default for BatteryRule {
     fn default() -> Self {
-        Self { heed: true, charge_above: 1.0, resume_after_s: 30.0 }
+        Self {
+            heed: true,
+            charge_above: 1.0,
+            resume_after_s: 30.0,
+        }
     }
 }
 
 impl Default for ProgramsRule {
     fn default() -> Self {
-        Self { heed: true, resume_after_s: 30.0 }
+        Self {
+            heed: true,
+            resume_after_s: 30.0,
+        }
     }
 }
 
@@ -199,9 +221,15 @@ pub struct Room {
 }
 
 impl Rules {
-    /// For a machine that nobody sits at: only switches and hours count. As `configs/worker-dedicated.toml`.
+    /// For a machine that nobody sits at: only switches and hours count. As
+    /// `configs/worker-dedicated.toml`.
     pub fn dedicated() -> Self {
-        let mut rules = Self { first_watch_s: 0.0, memory_share_idle: 1.0, disk_share: 1.0, ..Self::default() };
+        let mut rules = Self {
+            first_watch_s: 0.0,
+            memory_share_idle: 1.0,
+            disk_share: 1.0,
+            ..Self::default()
+        };
         rules.memory_share_in_use = 1.0;
         rules.input.heed = false;
         rules.load.heed = false;
@@ -231,26 +259,38 @@ impl Rules {
     /// The slots that the host has for tasks while its owner is away: at least one.
     pub fn slots_idle(&self, room: &Room) -> u32 {
         let processors = (self.cpu_limit * f64::from(room.cores)).floor() as u32;
-        room.slots.min(processors).min(fitting(self.memory_share_idle, room)).max(1)
+        room.slots
+            .min(processors)
+            .min(fitting(self.memory_share_idle, room))
+            .max(1)
     }
 
     /// The slots that go on while the owner is there.
     pub fn slots_in_use(&self, room: &Room) -> u32 {
-        self.slots_when_active.min(self.slots_idle(room)).min(fitting(self.memory_share_in_use, room))
+        self.slots_when_active
+            .min(self.slots_idle(room))
+            .min(fitting(self.memory_share_in_use, room))
     }
 
-    /// How much the cache of inputs may take on a disk of this size, in bytes, where it may take `limit` at most: half of the
-    /// worker's share.
+    /// How much the cache of inputs may take on a disk of this size, in bytes, where it may take
+    /// `limit` at most: half of the worker's share.
     pub fn cache_bytes(&self, limit: u64, disk: Option<u64>) -> u64 {
-        disk.map_or(limit, |disk| limit.min((self.disk_share * disk as f64 / 2.0) as u64))
+        disk.map_or(limit, |disk| {
+            limit.min((self.disk_share * disk as f64 / 2.0) as u64)
+        })
     }
 
-    /// How much the directory of each of so many tasks may take on a disk of this size, in bytes, where it may take `limit` at
-    /// most (0: any amount): what the cache leaves of the worker's share, in equal parts.
+    /// How much the directory of each of so many tasks may take on a disk of this size, in bytes,
+    /// where it may take `limit` at most (0: any amount): what the cache leaves of the worker's
+    /// share, in equal parts.
     pub fn task_bytes(&self, limit: u64, disk: Option<u64>, slots: u32) -> u64 {
         let Some(disk) = disk else { return limit };
         let part = (self.disk_share * disk as f64 / 2.0 / f64::from(slots.max(1))) as u64;
-        if limit == 0 { part.max(1) } else { limit.min(part.max(1)) }
+        if limit == 0 {
+            part.max(1)
+        } else {
+            limit.min(part.max(1))
+        }
     }
 
     /// What is wrong with it, if anything is: the key, and what it should be.
@@ -271,7 +311,12 @@ impl Rules {
             ("battery.resume_after_s", self.battery.resume_after_s),
             ("programs.resume_after_s", self.programs.resume_after_s),
         ] {
-            held(key, seconds, (0.0..=1e9).contains(&seconds), "from 0 to 1e9 seconds")?;
+            held(
+                key,
+                seconds,
+                (0.0..=1e9).contains(&seconds),
+                "from 0 to 1e9 seconds",
+            )?;
         }
         for (key, part) in [
             ("memory_share_in_use", self.memory_share_in_use),
@@ -288,25 +333,59 @@ impl Rules {
             ("memory_share_idle", self.memory_share_idle),
             ("disk_share", self.disk_share),
         ] {
-            held(key, part, part > 0.0 && part <= 1.0, "above 0 and at most 1")?;
+            held(
+                key,
+                part,
+                part > 0.0 && part <= 1.0,
+                "above 0 and at most 1",
+            )?;
         }
         let idle = input.idle_s;
         let resume = input.resume_s;
-        held("input.resume_s", resume, resume > 0.0 && resume <= idle, "above 0 and at most input.idle_s")?;
+        held(
+            "input.resume_s",
+            resume,
+            resume > 0.0 && resume <= idle,
+            "above 0 and at most input.idle_s",
+        )?;
         held("input.idle_s", idle, idle <= 1e9, "at most 1e9 seconds")?;
         let busy = load.busy_above;
         let free = load.free_below;
-        held("load.busy_above", busy, busy > 0.0 && busy.is_finite(), "above 0")?;
-        held("load.free_below", free, free > 0.0 && free <= busy, "above 0 and at most load.busy_above")?;
+        held(
+            "load.busy_above",
+            busy,
+            busy > 0.0 && busy.is_finite(),
+            "above 0",
+        )?;
+        held(
+            "load.free_below",
+            free,
+            free > 0.0 && free <= busy,
+            "above 0 and at most load.busy_above",
+        )?;
         let above = memory.available_above;
-        held("memory.available_above", above, above >= memory.available_below, "at least memory.available_below")?;
+        held(
+            "memory.available_above",
+            above,
+            above >= memory.available_below,
+            "at least memory.available_below",
+        )?;
         let below = memory.pressure_below;
-        held("memory.pressure_below", below, below <= memory.pressure_above, "at most memory.pressure_above")
+        held(
+            "memory.pressure_below",
+            below,
+            below <= memory.pressure_above,
+            "at most memory.pressure_above",
+        )
     }
 }
 
 fn held(key: &str, value: f64, holds: bool, wanted: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("owner.{key} is {value}, and must be {wanted}")) }
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("owner.{key} is {value}, and must be {wanted}"))
+    }
 }
 
 /// How many tasks fit in this part of the memory; where tasks have no limit, nothing can be said.
@@ -328,30 +407,84 @@ mod tests {
 
     #[test]
     fn slots_are_no_more_than_processors_and_memory_allow_and_never_none() {
-        let room = Room { slots: 8, cores: 8, memory: 16 << 30, memory_per_task: 0 };
-        let rules = Rules { slots_when_active: 4, ..Rules::default() };
+        let room = Room {
+            slots: 8,
+            cores: 8,
+            memory: 16 << 30,
+            memory_per_task: 0,
+        };
+        let rules = Rules {
+            slots_when_active: 4,
+            ..Rules::default()
+        };
         assert_eq!((rules.slots_idle(&room), rules.slots_in_use(&room)), (8, 4));
-        let half = Rules { cpu_limit: 0.5, ..rules.clone() };
+        let half = Rules {
+            cpu_limit: 0.5,
+            ..rules.clone()
+        };
         assert_eq!((half.slots_idle(&room), half.slots_in_use(&room)), (4, 4));
-        let little = Rules { cpu_limit: 0.01, ..rules.clone() };
-        assert_eq!((little.slots_idle(&room), little.slots_in_use(&room)), (1, 1));
+        let little = Rules {
+            cpu_limit: 0.01,
+            ..rules.clone()
+        };
+        assert_eq!(
+            (little.slots_idle(&room), little.slots_in_use(&room)),
+            (1, 1)
+        );
         // Three quarters of 16 GiB hold six tasks of 2 GiB, a quarter two.
-        let limited = Room { memory_per_task: 2 << 30, ..room };
-        assert_eq!((rules.slots_idle(&limited), rules.slots_in_use(&limited)), (6, 2));
-        let unknown = Room { memory: 0, ..limited };
-        assert_eq!((rules.slots_idle(&unknown), rules.slots_in_use(&unknown)), (8, 4));
+        let limited = Room {
+            memory_per_task: 2 << 30,
+            ..room
+        };
+        assert_eq!(
+            (rules.slots_idle(&limited), rules.slots_in_use(&limited)),
+            (6, 2)
+        );
+        let unknown = Room {
+            memory: 0,
+            ..limited
+        };
+        assert_eq!(
+            (rules.slots_idle(&unknown), rules.slots_in_use(&unknown)),
+            (8, 4)
+        );
         assert_eq!(Rules::default().slots_in_use(&room), 0);
     }
 
     #[test]
     fn the_cache_and_all_tasks_together_stay_within_the_share_of_the_disk() {
-        let rules = Rules { disk_share: 0.25, ..Rules::default() };
-        assert_eq!((rules.cache_bytes(100, Some(400)), rules.task_bytes(100, Some(400), 2)), (50, 25));
-        assert_eq!((rules.cache_bytes(100, Some(8_000)), rules.task_bytes(100, Some(8_000), 2)), (100, 100));
-        // No limit of a task's own is no reason to fill the disk; an unknown disk is.
-        assert_eq!((rules.task_bytes(0, Some(8_000), 2), rules.task_bytes(0, Some(0), 2)), (500, 1));
+        let rules = Rules {
+            disk_share: 0.25,
+            ..Rules::default()
+        };
         assert_eq!(
-            (rules.cache_bytes(100, None), rules.task_bytes(100, None, 2), rules.task_bytes(0, None, 2)),
+            (
+                rules.cache_bytes(100, Some(400)),
+                rules.task_bytes(100, Some(400), 2)
+            ),
+            (50, 25)
+        );
+        assert_eq!(
+            (
+                rules.cache_bytes(100, Some(8_000)),
+                rules.task_bytes(100, Some(8_000), 2)
+            ),
+            (100, 100)
+        );
+        // No limit of a task's own is no reason to fill the disk; an unknown disk is.
+        assert_eq!(
+            (
+                rules.task_bytes(0, Some(8_000), 2),
+                rules.task_bytes(0, Some(0), 2)
+            ),
+            (500, 1)
+        );
+        assert_eq!(
+            (
+                rules.cache_bytes(100, None),
+                rules.task_bytes(100, None, 2),
+                rules.task_bytes(0, None, 2)
+            ),
             (100, 100, 0)
         );
     }
@@ -365,17 +498,28 @@ mod tests {
             ("owner.evict_after_s", |r| r.evict_after_s = -1.0),
             ("owner.input.resume_s", |r| r.input.resume_s = 181.0),
             ("owner.load.free_below", |r| r.load.free_below = 0.6),
-            ("owner.load.busy_above", |r| r.load.busy_above = f64::INFINITY),
-            ("owner.memory.available_above", |r| r.memory.available_above = 0.05),
-            ("owner.memory.pressure_below", |r| r.memory.pressure_below = 0.9),
-            ("owner.battery.charge_above", |r| r.battery.charge_above = 1.5),
+            ("owner.load.busy_above", |r| {
+                r.load.busy_above = f64::INFINITY
+            }),
+            ("owner.memory.available_above", |r| {
+                r.memory.available_above = 0.05
+            }),
+            ("owner.memory.pressure_below", |r| {
+                r.memory.pressure_below = 0.9
+            }),
+            ("owner.battery.charge_above", |r| {
+                r.battery.charge_above = 1.5
+            }),
         ];
         for (key, spoil) in cases {
             let mut rules = Rules::default();
             assert_eq!(rules.check(), Ok(()));
             spoil(&mut rules);
             let error = rules.check().unwrap_err();
-            assert!(error.starts_with(key) && error.contains("must be"), "{error}");
+            assert!(
+                error.starts_with(key) && error.contains("must be"),
+                "{error}"
+            );
         }
         assert_eq!(Rules::dedicated().check(), Ok(()));
     }

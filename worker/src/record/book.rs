@@ -1,4 +1,5 @@
-//! Recorder and file together, behind a lock that only threads take which may wait for a disk: never the worker's loop.
+//! Recorder and file together, behind a lock that only threads take which may wait for a disk:
+//! never the worker's loop.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,8 @@ use super::{Look, Recorder};
 /// In a worker's directory.
 const FILE: &str = "availability";
 
-/// What is to be sent to the master next, with the number of the last of it; nothing where it has everything.
+/// What is to be sent to the master next, with the number of the last of it; nothing where it has
+/// everything.
 #[derive(Debug)]
 pub(crate) struct Due(pub(crate) Option<(u64, Vec<Stretch>)>);
 
@@ -29,8 +31,8 @@ struct Pages {
 }
 
 impl Book {
-    /// Of looks that come so often, in a worker's directory. Where nothing is to be recorded, or nothing can be, what was
-    /// is removed.
+    /// Of looks that come so often, in a worker's directory. Where nothing is to be recorded, or
+    /// nothing can be, what was is removed.
     pub(crate) fn open(dir: &Path, every: Span, limit: u32) -> Self {
         let path: PathBuf = dir.join(FILE);
         if limit == 0 {
@@ -50,12 +52,20 @@ impl Book {
     }
 
     /// Notes a look, and tells what is due then.
-    pub(crate) fn look<T: From<Due> + Send + 'static>(&self, look: Look, tell: &UnboundedSender<T>) {
+    pub(crate) fn look<T: From<Due> + Send + 'static>(
+        &self,
+        look: Look,
+        tell: &UnboundedSender<T>,
+    ) {
         self.then_tell(tell, move |pages| pages.look(look));
     }
 
     /// The master has everything up to this number; tells what is due then.
-    pub(crate) fn acknowledged<T: From<Due> + Send + 'static>(&self, last: u64, tell: &UnboundedSender<T>) {
+    pub(crate) fn acknowledged<T: From<Due> + Send + 'static>(
+        &self,
+        last: u64,
+        tell: &UnboundedSender<T>,
+    ) {
         self.then_tell(tell, move |pages| pages.kept.acknowledge(last));
     }
 
@@ -97,6 +107,8 @@ impl Pages {
         if let Some(time) = news.forget_after {
             self.kept.forget_after(time)?;
         }
-        news.over.into_iter().try_for_each(|stretch| self.kept.add(stretch))
+        news.over
+            .into_iter()
+            .try_for_each(|stretch| self.kept.add(stretch))
     }
 }

@@ -1,5 +1,5 @@
-//! Stretches on their way to the master, in a file, until the master has them. Bounded: the oldest go first. Not synced:
-//! they say how a PC was used, and are not worth waking its disk for.
+//! Stretches on their way to the master, in a file, until the master has them. Bounded: the oldest
+//! go first. Not synced: they say how a PC was used, and are not worth waking its disk for.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -47,7 +47,15 @@ impl Kept {
         };
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         let pending = VecDeque::new();
-        let mut kept = Self { path: path.to_owned(), file, bytes: 0, limit, pending, next: 1, until: Time(0) };
+        let mut kept = Self {
+            path: path.to_owned(),
+            file,
+            bytes: 0,
+            limit,
+            pending,
+            next: 1,
+            until: Time(0),
+        };
         let mut at = 0;
         loop {
             match journal::first::<Entry>(&bytes[at..]) {
@@ -104,44 +112,77 @@ impl Kept {
         journal::append(&entry, &mut bytes).map_err(io::Error::other)?;
         self.take(entry);
         self.bytes += bytes.len() as u64;
-        // Half an entry, where the disk is full, ends what can be read: it is written anew at the next chance.
-        self.file.write_all(&bytes).inspect_err(|_| self.bytes = u64::MAX / 2)?;
+        // Half an entry, where the disk is full, ends what can be read: it is written anew at the
+        // next chance.
+        self.file
+            .write_all(&bytes)
+            .inspect_err(|_| self.bytes = u64::MAX / 2)?;
         self.rewrite_if_due()
     }
 
     /// The oldest so many that the master does not have, with the number of the last of them.
     pub(crate) fn batch(&self, most: usize) -> Option<(u64, Vec<Stretch>)> {
         let batch = self.pending.iter().take(most);
-        let last = self.pending.get(most.saturating_sub(1)).or(self.pending.back())?.0;
+        let last = self
+            .pending
+            .get(most.saturating_sub(1))
+            .or(self.pending.back())?
+            .0;
         Some((last, batch.map(|(_, stretch)| stretch.clone()).collect()))
     }
 
     /// The master has everything up to this number.
     pub(crate) fn acknowledge(&mut self, last: u64) -> io::Result<()> {
-        while self.pending.front().is_some_and(|(number, _)| *number <= last) {
+        while self
+            .pending
+            .front()
+            .is_some_and(|(number, _)| *number <= last)
+        {
             self.pending.pop_front();
         }
-        if self.pending.is_empty() { self.rewrite() } else { self.rewrite_if_due() }
+        if self.pending.is_empty() {
+            self.rewrite()
+        } else {
+            self.rewrite_if_due()
+        }
     }
 
     fn rewrite_if_due(&mut self) -> io::Result<()> {
         // Less than this an entry seldom takes.
         let useful = self.pending.len() as u64 * 24;
-        if self.bytes > REWRITE_ABOVE && self.bytes / 4 > useful { self.rewrite() } else { Ok(()) }
+        if self.bytes > REWRITE_ABOVE && self.bytes / 4 > useful {
+            self.rewrite()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes what is pending, and nothing else, into a new file.
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
-        let append = |entry: &Entry, bytes: &mut Vec<u8>| journal::append(entry, bytes).map_err(io::Error::other);
-        append(&Entry::Base { next: self.next, until: self.until }, &mut bytes)?;
+        let append = |entry: &Entry, bytes: &mut Vec<u8>| {
+            journal::append(entry, bytes).map_err(io::Error::other)
+        };
+        append(
+            &Entry::Base {
+                next: self.next,
+                until: self.until,
+            },
+            &mut bytes,
+        )?;
         let mut until = Time(0);
         for (number, stretch) in &self.pending {
             append(&Entry::Stretch(*number, stretch.clone()), &mut bytes)?;
             until = stretch.end;
         }
         if until != self.until {
-            append(&Entry::Base { next: self.next, until: self.until }, &mut bytes)?;
+            append(
+                &Entry::Base {
+                    next: self.next,
+                    until: self.until,
+                },
+                &mut bytes,
+            )?;
         }
         let new = self.path.with_extension("new");
         fs::write(&new, &bytes)?;
@@ -166,32 +207,43 @@ mod tests {
     }
 
     fn starts(kept: &Kept) -> Vec<u64> {
-        kept.batch(usize::MAX).map_or_else(Vec::new, |(_, all)| all.iter().map(|s| s.start.0).collect())
+        kept.batch(usize::MAX)
+            .map_or_else(Vec::new, |(_, all)| all.iter().map(|s| s.start.0).collect())
     }
 
     fn with(starts: &[u64], limit: usize) -> (tempfile::TempDir, PathBuf, Kept) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("availability");
         let mut kept = Kept::open(&path, limit).unwrap();
-        starts.iter().for_each(|start| kept.add(stretch(*start)).unwrap());
+        starts
+            .iter()
+            .for_each(|start| kept.add(stretch(*start)).unwrap());
         (dir, path, kept)
     }
 
     #[test]
     fn what_the_master_has_not_got_is_there_after_a_restart() {
         let (_dir, path, mut kept) = with(&[10, 20, 30, 40], 100);
-        assert_eq!(kept.batch(3).map(|(last, all)| (last, all.len())), Some((3, 3)));
+        assert_eq!(
+            kept.batch(3).map(|(last, all)| (last, all.len())),
+            Some((3, 3))
+        );
         kept.acknowledge(2).unwrap();
         drop(kept);
         let mut kept = Kept::open(&path, 100).unwrap();
-        // An acknowledgement is not written down: what was sent before is sent again, and is there once.
+        // An acknowledgement is not written down: what was sent before is sent again, and is there
+        // once.
         kept.acknowledge(2).unwrap();
         assert_eq!((starts(&kept), kept.until()), (vec![30, 40], Time(50)));
         kept.acknowledge(9).unwrap();
         assert_eq!(kept.batch(3), None);
         drop(kept);
         let mut kept = Kept::open(&path, 100).unwrap();
-        assert_eq!((kept.batch(3), kept.until()), (None, Time(50)), "what was recorded is not recorded again");
+        assert_eq!(
+            (kept.batch(3), kept.until()),
+            (None, Time(50)),
+            "what was recorded is not recorded again"
+        );
         kept.add(stretch(60)).unwrap();
         assert_eq!(kept.batch(3), Some((5, vec![stretch(60)])), "numbers rise");
     }
@@ -229,6 +281,9 @@ mod tests {
         assert_eq!(starts(&kept), [10, 20, 110]);
         drop(kept);
         let kept = Kept::open(&path, 100).unwrap();
-        assert_eq!((starts(&kept), kept.until()), (vec![10, 20, 110], Time(120)));
+        assert_eq!(
+            (starts(&kept), kept.until()),
+            (vec![10, 20, 110], Time(120))
+        );
     }
 }

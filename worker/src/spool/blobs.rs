@@ -24,7 +24,9 @@ impl Blobs {
     pub(crate) fn open(dir: &Path) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let incoming = dir.join("incoming");
-        let empty = || std::fs::read_dir(&incoming)?.try_for_each(|left| std::fs::remove_file(left?.path()));
+        let empty = || {
+            std::fs::read_dir(&incoming)?.try_for_each(|left| std::fs::remove_file(left?.path()))
+        };
         empty().map_err(LinkError::file("cannot empty", &incoming))?;
         Ok(Self::over(store))
     }
@@ -37,7 +39,10 @@ impl Blobs {
         })
     }
 
-    fn add_and_hold(&self, mut add: impl FnMut(&BlobStore) -> io::Result<BlobRef>) -> io::Result<BlobRef> {
+    fn add_and_hold(
+        &self,
+        mut add: impl FnMut(&BlobStore) -> io::Result<BlobRef>,
+    ) -> io::Result<BlobRef> {
         loop {
             let blob = add(&self.store)?;
             self.hold(&[blob.hash]);
@@ -58,7 +63,10 @@ impl Blobs {
 impl<S: Contents> Blobs<S> {
     /// Nothing is held yet.
     pub(crate) fn over(store: S) -> Self {
-        Self { store, holders: Mutex::default() }
+        Self {
+            store,
+            holders: Mutex::default(),
+        }
     }
 
     /// Whether the blob is there.
@@ -68,7 +76,10 @@ impl<S: Contents> Blobs<S> {
 
     /// Whether somebody counts on the blob, be it there or not.
     pub(crate) fn holds(&self, hash: &BlobHash) -> bool {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner).contains_key(hash)
+        self.holders
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(hash)
     }
 
     /// One more holder for each.
@@ -96,7 +107,8 @@ impl<S: Contents> Blobs<S> {
         }
     }
 
-    /// Removes what nobody holds: left by a crash between a blob and its record. For the start only.
+    /// Removes what nobody holds: left by a crash between a blob and its record. For the start
+    /// only.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         let holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         for (blob, _) in self.store.list()? {
@@ -118,7 +130,10 @@ pub(crate) struct Hold {
 impl Hold {
     /// Holds nothing yet.
     pub(crate) fn new(blobs: &Arc<Blobs>) -> Self {
-        Self { blobs: Arc::clone(blobs), hashes: Vec::new() }
+        Self {
+            blobs: Arc::clone(blobs),
+            hashes: Vec::new(),
+        }
     }
 
     /// Copies a file in.

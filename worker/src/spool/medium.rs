@@ -1,4 +1,5 @@
-//! What the spool's log lies on: a file, or what a simulated world has instead. What is not here: what the bytes mean.
+//! What the spool's log lies on: a file, or what a simulated world has instead. What is not here:
+//! what the bytes mean.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
@@ -41,7 +42,8 @@ pub trait Medium: Debug + Send {
     /// If that is not so.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Puts these bytes in the place of all others, durably: after a crash there are the old ones or the new.
+    /// Puts these bytes in the place of all others, durably: after a crash there are the old ones
+    /// or the new.
     ///
     /// # Errors
     /// If the old ones are still there.
@@ -60,7 +62,12 @@ impl LogFile {
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(dir)?;
         let path = dir.join("log");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)?;
         sync_dir(dir)?;
         Ok(Self { path, file })
     }
@@ -89,7 +96,12 @@ impl Medium for LogFile {
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         let new = self.path.with_extension("new");
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&new)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&new)?;
         files::write_at(&file, bytes, 0)?;
         file.sync_all()?;
         // The old one is closed first: not every system replaces a file that is open.

@@ -1,5 +1,5 @@
-//! The spool as a whole, wherever its log and its blobs lie: for a driver that decides itself when the disk does what.
-//! What is not here: the thread that the running worker has for it.
+//! The spool as a whole, wherever its log and its blobs lie: for a driver that decides itself when
+//! the disk does what. What is not here: the thread that the running worker has for it.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,11 @@ impl<S: Contents> Shelf<S> {
         let blobs = Arc::new(Blobs::over(blobs));
         let spool = Spool::on(log, Arc::clone(&blobs))?;
         let ids = spool.ids().collect();
-        Ok(Self { desk: Desk::new(spool), blobs, ids })
+        Ok(Self {
+            desk: Desk::new(spool),
+            blobs,
+            ids,
+        })
     }
 
     /// The completions that were there at the beginning.

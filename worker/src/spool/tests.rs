@@ -9,7 +9,11 @@ use common::{Content, Incarnation, JobId, Outcome, TaskId};
 use super::*;
 
 fn attempt(index: u32) -> AttemptId {
-    AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) }
+    AttemptId {
+        task: TaskId::new(JobId(1), index),
+        number: 1,
+        incarnation: Incarnation(1),
+    }
 }
 
 fn completion(index: u32, outputs: Vec<OutputFile>) -> Completion {
@@ -19,14 +23,20 @@ fn completion(index: u32, outputs: Vec<OutputFile>) -> Completion {
         ran: Span(5),
         suspended: Span::ZERO,
         cpu: Span(3),
-        stdout: Stream { content: Content::Inline(vec![7; index as usize]), dropped: 0 },
+        stdout: Stream {
+            content: Content::Inline(vec![7; index as usize]),
+            dropped: 0,
+        },
         stderr: Stream::default(),
         outputs,
     }
 }
 
 fn moment(at: u64) -> Moment {
-    Moment { boot: Some(Uuid::from_u128(9)), at: Time(at) }
+    Moment {
+        boot: Some(Uuid::from_u128(9)),
+        at: Time(at),
+    }
 }
 
 fn open(dir: &Path) -> Spool {
@@ -41,11 +51,17 @@ fn output(spool: &Spool, dir: &Path, bytes: &[u8]) -> OutputFile {
     let path = dir.join("output");
     std::fs::write(&path, bytes).unwrap();
     let blob = spool.blobs.add(&mut File::open(path).unwrap()).unwrap();
-    OutputFile { path: "output".parse().unwrap(), blob, executable: false }
+    OutputFile {
+        path: "output".parse().unwrap(),
+        blob,
+        executable: false,
+    }
 }
 
 fn append(spool: &mut Spool, completions: &[Completion], ended: Moment) {
-    spool.append(completions.iter().map(|completion| (completion, ended))).unwrap();
+    spool
+        .append(completions.iter().map(|completion| (completion, ended)))
+        .unwrap();
 }
 
 #[test]
@@ -61,7 +77,10 @@ fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
     let whole = std::fs::read(dir.path().join("log")).unwrap();
     for cut in 0..=whole.len() {
         std::fs::write(dir.path().join("log"), &whole[..cut]).unwrap();
-        let survivors = ends.iter().filter(|end| **end > 0 && **end <= cut as u64).count();
+        let survivors = ends
+            .iter()
+            .filter(|end| **end > 0 && **end <= cut as u64)
+            .count();
         assert_eq!(ids(&open(dir.path())).len(), survivors, "cut at {cut}");
     }
 }
@@ -70,7 +89,11 @@ fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
 fn a_flipped_byte_costs_no_record_before_it_and_the_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
-    append(&mut spool, &[completion(1, vec![]), completion(2, vec![])], moment(1));
+    append(
+        &mut spool,
+        &[completion(1, vec![]), completion(2, vec![])],
+        moment(1),
+    );
     let mut bytes = std::fs::read(dir.path().join("log")).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     drop(spool);
@@ -86,7 +109,12 @@ fn a_flipped_byte_costs_no_record_before_it_and_the_log_goes_on() {
 fn garbage_after_the_records_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     append(&mut open(dir.path()), &[completion(1, vec![])], moment(1));
-    OpenOptions::new().append(true).open(dir.path().join("log")).unwrap().write_all(&[0xff; 40]).unwrap();
+    OpenOptions::new()
+        .append(true)
+        .open(dir.path().join("log"))
+        .unwrap()
+        .write_all(&[0xff; 40])
+        .unwrap();
     assert_eq!(ids(&open(dir.path())), [1]);
 }
 
@@ -99,8 +127,17 @@ fn completions_are_read_back_as_they_were_with_their_age() {
     let spool = open(dir.path());
     let wanted = [attempt(1), attempt(2)];
     let read = spool.read(&wanted, moment(5_000)).unwrap();
-    assert_eq!(read, [Delivery { completion: completion(1, vec![]), ago: Span(4_000) }]);
-    let other_boot = Moment { boot: Some(Uuid::from_u128(10)), at: Time(5_000) };
+    assert_eq!(
+        read,
+        [Delivery {
+            completion: completion(1, vec![]),
+            ago: Span(4_000)
+        }]
+    );
+    let other_boot = Moment {
+        boot: Some(Uuid::from_u128(10)),
+        at: Time(5_000),
+    };
     assert_eq!(spool.read(&wanted, other_boot).unwrap()[0].ago, Span::ZERO);
 }
 
@@ -111,10 +148,15 @@ fn a_blob_goes_with_its_last_completion_and_not_before() {
     let a = output(&spool, dir.path(), b"same");
     let b = output(&spool, dir.path(), b"same");
     let blob = a.blob;
-    append(&mut spool, &[completion(1, vec![a]), completion(2, vec![b])], moment(1));
+    append(
+        &mut spool,
+        &[completion(1, vec![a]), completion(2, vec![b])],
+        moment(1),
+    );
     spool.forget(&[attempt(1)]).unwrap();
     assert!(spool.blobs.has(&blob));
-    // A crash now brings both back: the acknowledgement was not recorded, and the blob is still there.
+    // A crash now brings both back: the acknowledgement was not recorded, and the blob is still
+    // there.
     drop(spool);
     let mut spool = open(dir.path());
     assert_eq!(ids(&spool), [1, 2]);
@@ -147,7 +189,10 @@ fn the_log_shrinks_when_little_of_it_counts() {
     assert!(spool.length < COMPACT_ABOVE / 4);
     let left: Vec<u32> = (1_991..=2_000).collect();
     assert_eq!(ids(&spool), left);
-    assert_eq!(spool.read(&[attempt(1_995)], moment(1)).unwrap()[0].completion, completion(1_995, vec![]));
+    assert_eq!(
+        spool.read(&[attempt(1_995)], moment(1)).unwrap()[0].completion,
+        completion(1_995, vec![])
+    );
     drop(spool);
     assert_eq!(ids(&open(dir.path())), left);
 }
@@ -198,37 +243,65 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
     let dir = tempfile::tempdir().unwrap();
     let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
     let room = Arc::new(std::sync::atomic::AtomicUsize::new(1 << 20));
-    let small = Small { bytes: Vec::new(), room: Arc::clone(&room) };
+    let small = Small {
+        bytes: Vec::new(),
+        room: Arc::clone(&room),
+    };
     let mut desk = writer::Desk::new(Spool::on(Box::new(small), blobs).unwrap());
     let mut work = |requests: Vec<writer::Request>| {
         requests.into_iter().for_each(|request| desk.take(request));
         let mut said = Vec::new();
-        desk.work(moment(1), &mut |spooled| said.push(spooled)).unwrap();
+        desk.work(moment(1), &mut |spooled| said.push(spooled))
+            .unwrap();
         (said, desk.waiting())
     };
-    let append = |completions| writer::Request::Append { completions, more: false };
+    let append = |completions| writer::Request::Append {
+        completions,
+        more: false,
+    };
     let old: Vec<Completion> = (200..400).map(|index| completion(index, vec![])).collect();
     let ids: Vec<AttemptId> = old.iter().map(|old| old.attempt).collect();
-    assert!(matches!(&work(vec![append(old)]).0[..], [writer::Spooled::Durable(all)] if all.len() == 200));
-    room.store(CUT_ABOVE as usize + 1_000, std::sync::atomic::Ordering::Relaxed);
-    let new = (1..=4).map(|index| completion(1_000 + index, vec![])).collect();
+    assert!(
+        matches!(&work(vec![append(old)]).0[..], [writer::Spooled::Durable(all)] if all.len() == 200)
+    );
+    room.store(
+        CUT_ABOVE as usize + 1_000,
+        std::sync::atomic::Ordering::Relaxed,
+    );
+    let new = (1..=4)
+        .map(|index| completion(1_000 + index, vec![]))
+        .collect();
     let (said, waits) = work(vec![append(new)]);
-    assert!(matches!(&said[..], [writer::Spooled::Unsaved(all)] if all.len() == 4), "{said:?}");
+    assert!(
+        matches!(&said[..], [writer::Spooled::Unsaved(all)] if all.len() == 4),
+        "{said:?}"
+    );
     assert!(waits);
 
     // The master may ask for them again. What it has is removed meanwhile, and that makes the room.
     let again = vec![attempt(1_001), attempt(1_002)];
     let (said, waits) = work(vec![writer::Request::Read(again)]);
-    assert!(matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 2), "{said:?}");
+    assert!(
+        matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 2),
+        "{said:?}"
+    );
     assert!(waits);
-    let (said, waits) = work(vec![writer::Request::Forget([&ids[..], &[attempt(1_001)]].concat())]);
+    let (said, waits) = work(vec![writer::Request::Forget(
+        [&ids[..], &[attempt(1_001)]].concat(),
+    )]);
     assert!(said.is_empty() && waits, "{said:?}");
 
     // They become durable without another word, and are there after a restart.
     let (said, waits) = work(vec![]);
     assert!(said.is_empty() && !waits, "{said:?}");
-    let (said, _) = work(vec![writer::Request::Read(vec![attempt(1_001), attempt(1_002)])]);
-    assert!(matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 1), "{said:?}");
+    let (said, _) = work(vec![writer::Request::Read(vec![
+        attempt(1_001),
+        attempt(1_002),
+    ])]);
+    assert!(
+        matches!(&said[..], [writer::Spooled::Read(all)] if all.len() == 1),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -237,7 +310,9 @@ fn an_empty_log_is_cut() {
     let mut spool = open(dir.path());
     let many: Vec<_> = (1..=1_000).map(|i| completion(i, vec![])).collect();
     append(&mut spool, &many, moment(1));
-    spool.forget(&(1..=1_000).map(attempt).collect::<Vec<_>>()).unwrap();
+    spool
+        .forget(&(1..=1_000).map(attempt).collect::<Vec<_>>())
+        .unwrap();
     assert_eq!(std::fs::metadata(dir.path().join("log")).unwrap().len(), 0);
     append(&mut spool, &[completion(7, vec![])], moment(1));
     drop(spool);

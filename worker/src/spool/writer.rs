@@ -11,8 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Moment, Spool};
 
-/// The least time between two syncs while completions come in crowds, or more work is queued, so that more of them
-/// share one.
+/// The least time between two syncs while completions come in crowds, or more work is queued, so
+/// that more of them share one.
 const GAP: Duration = Duration::from_millis(4);
 /// So many completions in one sync are a crowd. Fewer, and none of them waits for others.
 const CROWD: usize = 8;
@@ -22,8 +22,8 @@ const DISK_PATIENCE: Duration = Duration::from_secs(1);
 /// What the thread is asked to do.
 #[derive(Debug)]
 pub enum Request {
-    /// Make these durable; answered by [`Spooled::Durable`]. They may wait a little for others where more work is queued
-    /// here: then nobody waits for these alone.
+    /// Make these durable; answered by [`Spooled::Durable`]. They may wait a little for others
+    /// where more work is queued here: then nobody waits for these alone.
     Append {
         /// Which.
         completions: Vec<Completion>,
@@ -56,34 +56,43 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     answers: UnboundedSender<T>,
 ) -> std::io::Result<(mpsc::Sender<Request>, thread::JoinHandle<()>)> {
     let (requests, inbox) = mpsc::channel();
-    let thread = thread::Builder::new().name("spool".to_owned()).stack_size(256 * 1024).spawn(move || {
-        let mut desk = Desk::new(spool);
-        let mut crowd: Option<Instant> = None;
-        // What waits for room on the disk is tried again even if nothing more comes, also when nothing more can.
-        while let Some(first) = next(&inbox, desk.waiting()) {
-            if let Some(early) = crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
-                thread::sleep(early);
+    let thread = thread::Builder::new()
+        .name("spool".to_owned())
+        .stack_size(256 * 1024)
+        .spawn(move || {
+            let mut desk = Desk::new(spool);
+            let mut crowd: Option<Instant> = None;
+            // What waits for room on the disk is tried again even if nothing more comes, also when
+            // nothing more can.
+            while let Some(first) = next(&inbox, desk.waiting()) {
+                if let Some(early) = crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
+                    thread::sleep(early);
+                }
+                first
+                    .into_iter()
+                    .chain(inbox.try_iter())
+                    .for_each(|request| desk.take(request));
+                if let Some(crowded) = desk.crowded() {
+                    crowd = crowded.then(Instant::now);
+                }
+                let mut heard = true;
+                let worked = desk.work(now(), &mut |answer| {
+                    heard &= answers.send(answer.into()).is_ok()
+                });
+                if let Err(error) = worked {
+                    let _ = answers.send(Spooled::Broken(error).into());
+                    return;
+                }
+                if !heard {
+                    return;
+                }
             }
-            first.into_iter().chain(inbox.try_iter()).for_each(|request| desk.take(request));
-            if let Some(crowded) = desk.crowded() {
-                crowd = crowded.then(Instant::now);
-            }
-            let mut heard = true;
-            let worked = desk.work(now(), &mut |answer| heard &= answers.send(answer.into()).is_ok());
-            if let Err(error) = worked {
-                let _ = answers.send(Spooled::Broken(error).into());
-                return;
-            }
-            if !heard {
-                return;
-            }
-        }
-    })?;
+        })?;
     Ok((requests, thread))
 }
 
-/// The next request, or none of them after a while where something waits; the end where nothing more can come and
-/// nothing waits.
+/// The next request, or none of them after a while where something waits; the end where nothing
+/// more can come and nothing waits.
 fn next(inbox: &mpsc::Receiver<Request>, waiting: bool) -> Option<Option<Request>> {
     if !waiting {
         return inbox.recv().ok().map(Some);
@@ -113,13 +122,23 @@ pub(crate) struct Desk<S = BlobStore> {
 impl<S: Contents> Desk<S> {
     /// Nothing is asked yet.
     pub(crate) fn new(spool: Spool<S>) -> Self {
-        Self { spool, new: Vec::new(), unsaved: Vec::new(), gone: Vec::new(), wanted: Vec::new(), more: false }
+        Self {
+            spool,
+            new: Vec::new(),
+            unsaved: Vec::new(),
+            gone: Vec::new(),
+            wanted: Vec::new(),
+            more: false,
+        }
     }
 
     /// Takes a request.
     pub(crate) fn take(&mut self, request: Request) {
         match request {
-            Request::Append { mut completions, more } => {
+            Request::Append {
+                mut completions,
+                more,
+            } => {
                 self.new.append(&mut completions);
                 self.more |= more;
             }
@@ -138,16 +157,23 @@ impl<S: Contents> Desk<S> {
         (!self.new.is_empty()).then_some(self.more || self.new.len() >= CROWD)
     }
 
-    /// Does what was asked. Completions for which the disk has no room are kept here, can be delivered, and are written as
-    /// soon as there is room, unless they are forgotten before.
-    pub(crate) fn work(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> std::io::Result<()> {
+    /// Does what was asked. Completions for which the disk has no room are kept here, can be
+    /// delivered, and are written as soon as there is room, unless they are forgotten before.
+    pub(crate) fn work(
+        &mut self,
+        now: Moment,
+        say: &mut dyn FnMut(Spooled),
+    ) -> std::io::Result<()> {
         self.more = false;
         self.save(now)?;
         self.append(now, say)?;
 
         let gone = std::mem::take(&mut self.gone);
         if !gone.is_empty() {
-            for (unwanted, _) in self.unsaved.extract_if(.., |(completion, _)| gone.contains(&completion.attempt)) {
+            for (unwanted, _) in self
+                .unsaved
+                .extract_if(.., |(completion, _)| gone.contains(&completion.attempt))
+            {
                 self.spool.discard(&unwanted);
             }
             self.spool.forget(&gone)?;
@@ -155,8 +181,13 @@ impl<S: Contents> Desk<S> {
 
         for attempts in std::mem::take(&mut self.wanted) {
             let mut found = self.spool.read(&attempts, now)?;
-            let unsaved = self.unsaved.iter().filter(|(completion, _)| attempts.contains(&completion.attempt));
-            found.extend(unsaved.map(|(completion, ended)| delivery(completion.clone(), *ended, now)));
+            let unsaved = self
+                .unsaved
+                .iter()
+                .filter(|(completion, _)| attempts.contains(&completion.attempt));
+            found.extend(
+                unsaved.map(|(completion, ended)| delivery(completion.clone(), *ended, now)),
+            );
             say(Spooled::Read(found));
         }
         Ok(())
@@ -167,10 +198,18 @@ impl<S: Contents> Desk<S> {
         if self.unsaved.is_empty() {
             return Ok(());
         }
-        match self.spool.append(self.unsaved.iter().map(|(completion, ended)| (completion, *ended))) {
+        match self.spool.append(
+            self.unsaved
+                .iter()
+                .map(|(completion, ended)| (completion, *ended)),
+        ) {
             Ok(()) => self.unsaved.clear(),
             Err(error) if link::is_full(&error) => {
-                let longest = self.unsaved.iter().map(|(_, ended)| now.since(*ended)).max();
+                let longest = self
+                    .unsaved
+                    .iter()
+                    .map(|(_, ended)| now.since(*ended))
+                    .max();
                 tracing::debug!(%error, waiting = self.unsaved.len(), ?longest, "the disk is still full");
             }
             Err(error) => return Err(error),
@@ -183,16 +222,27 @@ impl<S: Contents> Desk<S> {
             return Ok(());
         }
         let new = std::mem::take(&mut self.new);
-        match self.spool.append(new.iter().map(|completion| (completion, now))) {
+        match self
+            .spool
+            .append(new.iter().map(|completion| (completion, now)))
+        {
             Ok(()) => {
-                let durable = new.into_iter().map(|completion| delivery(completion, now, now)).collect();
+                let durable = new
+                    .into_iter()
+                    .map(|completion| delivery(completion, now, now))
+                    .collect();
                 say(Spooled::Durable(durable));
                 Ok(())
             }
             Err(error) if link::is_full(&error) => {
                 tracing::error!(%error, count = new.len(), "the disk is full: results are in memory only until the master has them");
-                say(Spooled::Unsaved(new.iter().map(|completion| delivery(completion.clone(), now, now)).collect()));
-                self.unsaved.extend(new.into_iter().map(|completion| (completion, now)));
+                say(Spooled::Unsaved(
+                    new.iter()
+                        .map(|completion| delivery(completion.clone(), now, now))
+                        .collect(),
+                ));
+                self.unsaved
+                    .extend(new.into_iter().map(|completion| (completion, now)));
                 Ok(())
             }
             Err(error) => Err(error),
@@ -202,5 +252,8 @@ impl<S: Contents> Desk<S> {
 
 /// A completion on its way to the master.
 fn delivery(completion: Completion, ended: Moment, now: Moment) -> Delivery {
-    Delivery { ago: now.since(ended), completion }
+    Delivery {
+        ago: now.since(ended),
+        completion,
+    }
 }

@@ -1,5 +1,6 @@
-//! The door of tests with a whole worker: a master without any will of its own, over real QUIC. What it says and when is
-//! the tests' business. Each program that uses this says in `config()` how its workers are set.
+//! The door of tests with a whole worker: a master without any will of its own, over real QUIC.
+//! What it says and when is the tests' business. Each program that uses this says in `config()` how
+//! its workers are set.
 #![allow(dead_code)] // Not every program uses all of it.
 
 use std::fs;
@@ -22,7 +23,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use worker::{Config, WorkerError};
 
-/// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
+/// A test fails if what it waits for has not come by then. Long, because tasks get no processor
+/// that others want.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The door: a master without any will of its own.
@@ -48,16 +50,35 @@ impl Master {
         let (ca, issuer) = authority();
         let (server, server_key) = leaf(&issuer, tls::MASTER_NAME);
         let (certificate, key) = leaf(&issuer, "worker");
-        let chain = tls::ServerChain { certificate: server, key: PrivateKeyDer::Pkcs8(server_key), ca: ca.clone() };
+        let chain = tls::ServerChain {
+            certificate: server,
+            key: PrivateKeyDer::Pkcs8(server_key),
+            ca: ca.clone(),
+        };
         let config = tls::server_config(vec![chain], &[Purpose::Worker.alpn()]);
         let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let endpoint = endpoint::listen(at, config.unwrap(), [7; 32]).unwrap();
         let master = endpoint.local_addr().unwrap().to_string();
-        let link = LinkInfo { master, name: "w".to_owned(), role: Role::Worker };
+        let link = LinkInfo {
+            master,
+            name: "w".to_owned(),
+            role: Role::Worker,
+        };
         let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
         let (tell, sessions) = mpsc::unbounded_channel();
         tokio::spawn(accept(endpoint, blobs.clone(), tell));
-        Self { dir, identity: Identity { certificate, key, ca, link, home: None }, blobs, sessions }
+        Self {
+            dir,
+            identity: Identity {
+                certificate,
+                key,
+                ca,
+                link,
+                home: None,
+            },
+            blobs,
+            sessions,
+        }
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -68,26 +89,47 @@ impl Master {
         self.start_as(crate::config())
     }
 
-    pub(crate) fn start_as(&self, config: Config) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
+    pub(crate) fn start_as(
+        &self,
+        config: Config,
+    ) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
         let (stop, stopped) = oneshot::channel::<()>();
-        let run = worker::run(self.home(), config, clone(&self.identity), async { drop(stopped.await) });
+        let run = worker::run(self.home(), config, clone(&self.identity), async {
+            drop(stopped.await)
+        });
         (stop, tokio::spawn(run))
     }
 
     /// The next worker that says hello, before it is answered.
     pub(crate) async fn greeted(&mut self) -> Worker {
         let (connection, mut control) = within(self.sessions.recv()).await.unwrap();
-        let ToMaster::Hello { held, status, facts, .. } = within(control.rx.expect()).await.unwrap() else {
+        let ToMaster::Hello {
+            held,
+            status,
+            facts,
+            ..
+        } = within(control.rx.expect()).await.unwrap()
+        else {
             panic!("no hello")
         };
-        Worker { connection, control, held, status, facts }
+        Worker {
+            connection,
+            control,
+            held,
+            status,
+            facts,
+        }
     }
 
     pub(crate) async fn welcome(&mut self, abandon: Vec<AttemptId>) -> Worker {
         self.welcome_with(abandon, Span::from_millis(50)).await
     }
 
-    pub(crate) async fn welcome_with(&mut self, abandon: Vec<AttemptId>, heartbeat: Span) -> Worker {
+    pub(crate) async fn welcome_with(
+        &mut self,
+        abandon: Vec<AttemptId>,
+        heartbeat: Span,
+    ) -> Worker {
         let mut worker = self.greeted().await;
         let welcome = ToWorker::Welcome {
             version: common::wire::WIRE_VERSION,
@@ -133,7 +175,9 @@ impl Worker {
         loop {
             let mut held: Vec<_> = self
                 .until(|message| match message {
-                    ToMaster::Heartbeat { held, .. } => Some(held.into_iter().map(|h| (h.attempt, h.phase)).collect()),
+                    ToMaster::Heartbeat { held, .. } => {
+                        Some(held.into_iter().map(|h| (h.attempt, h.phase)).collect())
+                    }
                     _ => None,
                 })
                 .await;
@@ -141,7 +185,10 @@ impl Worker {
             if held == expected {
                 return;
             }
-            assert!(Instant::now() < deadline, "for a minute it held not {expected:?} but {held:?}");
+            assert!(
+                Instant::now() < deadline,
+                "for a minute it held not {expected:?} but {held:?}"
+            );
         }
     }
 }
@@ -165,12 +212,16 @@ pub(crate) async fn accept(
                     match channel.rx.expect().await {
                         Ok(Open::Control) => drop(tell.send((connection, channel))),
                         Ok(Open::Get { hash, offset }) => {
-                            link::content::serve_get(&blobs, channel.tx, hash, offset).await.unwrap();
+                            link::content::serve_get(&blobs, channel.tx, hash, offset)
+                                .await
+                                .unwrap();
                         }
                         Ok(Open::Put(blob)) => {
                             if !blobs.has(&blob) {
                                 let turn = blobs.turn(blob.hash, "worker").await;
-                                link::content::receive_put(&blobs, &mut channel, blob, &turn).await.unwrap();
+                                link::content::receive_put(&blobs, &mut channel, blob, &turn)
+                                    .await
+                                    .unwrap();
                             }
                             link::content::answer_stored(channel).await.unwrap();
                         }
@@ -197,7 +248,10 @@ pub(crate) fn leaf(
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     let certificate = params.signed_by(&key, issuer).unwrap();
-    (certificate.der().clone(), PrivatePkcs8KeyDer::from(key.serialize_der()))
+    (
+        certificate.der().clone(),
+        PrivatePkcs8KeyDer::from(key.serialize_der()),
+    )
 }
 
 pub(crate) fn clone(identity: &Identity) -> Identity {
@@ -211,19 +265,28 @@ pub(crate) fn clone(identity: &Identity) -> Identity {
 }
 
 pub(crate) async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for a minute")
+    tokio::time::timeout(PATIENCE, what)
+        .await
+        .expect("nothing happened for a minute")
 }
 
 pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !happened() {
-        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        assert!(
+            Instant::now() < deadline,
+            "what was waited for did not happen"
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
 pub(crate) fn id(index: u32) -> AttemptId {
-    AttemptId { task: TaskId::new(JobId(1), index), number: 1, incarnation: Incarnation(1) }
+    AttemptId {
+        task: TaskId::new(JobId(1), index),
+        number: 1,
+        incarnation: Incarnation(1),
+    }
 }
 
 pub(crate) fn sh(index: u32, script: &str) -> Assignment {
@@ -239,7 +302,12 @@ pub(crate) fn sh(index: u32, script: &str) -> Assignment {
         confinement: None,
         network: false,
     };
-    Assignment { attempt: id(index), limit: None, report_every: None, work: Errand::Command(Box::new(command)) }
+    Assignment {
+        attempt: id(index),
+        limit: None,
+        report_every: None,
+        work: Errand::Command(Box::new(command)),
+    }
 }
 
 pub(crate) fn command(assignment: &mut Assignment) -> &mut Command {
@@ -251,7 +319,11 @@ pub(crate) fn command(assignment: &mut Assignment) -> &mut Command {
 
 /// The number that a script wrote into this file, once it is there whole.
 pub(crate) async fn pid(path: &Path) -> i32 {
-    let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
+    let read = || {
+        fs::read_to_string(path)
+            .ok()
+            .filter(|text| text.ends_with('\n'))
+    };
     until(|| read().is_some()).await;
     read().unwrap().trim().parse().unwrap()
 }
@@ -259,9 +331,15 @@ pub(crate) async fn pid(path: &Path) -> i32 {
 /// What `/proc` says of a process: its state, if it is there and not only to be reaped.
 pub(crate) fn state(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat[stat.rfind(')')? + 2..].chars().next().filter(|state| *state != 'Z')
+    stat[stat.rfind(')')? + 2..]
+        .chars()
+        .next()
+        .filter(|state| *state != 'Z')
 }
 
 pub(crate) fn no_attempt_left(home: &Path) -> bool {
-    fs::read_dir(home.join("attempts")).unwrap().next().is_none()
+    fs::read_dir(home.join("attempts"))
+        .unwrap()
+        .next()
+        .is_none()
 }

@@ -1,23 +1,30 @@
-//! The door of tests with a command's process tree alone: waiting for it, bounded, and how it ended.
+//! The door of tests with a command's process tree alone: waiting for it, bounded, and how it
+//! ended.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
 use worker::os::{Process, Report, Status};
 
-/// A test fails if what it waits for has not come by then. Long, because tasks get no processor that others want.
+/// A test fails if what it waits for has not come by then. Long, because tasks get no processor
+/// that others want.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
 
 pub(crate) async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("nothing happened for a minute")
+    tokio::time::timeout(PATIENCE, what)
+        .await
+        .expect("nothing happened for a minute")
 }
 
 pub(crate) async fn until(mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !happened() {
-        assert!(Instant::now() < deadline, "what was waited for did not happen");
+        assert!(
+            Instant::now() < deadline,
+            "what was waited for did not happen"
+        );
         tokio::time::sleep(PAUSE).await;
     }
 }

@@ -1,5 +1,6 @@
-//! What hostile tasks do. Each act says with its exit code whether it succeeded: 0 if it did what it is not to do, 42 if
-//! it was stopped. Every loop is bounded, so that a confinement that fails harms nobody.
+//! What hostile tasks do. Each act says with its exit code whether it succeeded: 0 if it did what
+//! it is not to do, 42 if it was stopped. Every loop is bounded, so that a confinement that fails
+//! harms nobody.
 #![allow(unsafe_code)] // System calls that no library has a safe form of, made with arguments that do nothing.
 
 use std::fs::{self, File};
@@ -45,7 +46,9 @@ pub(crate) fn commit(act: &str, target: &str) -> i32 {
         "connect-unix" => UnixStream::connect(target).map(drop),
         "connect-abstract" => abstract_socket(target),
         "read-memory" => read_memory(target),
-        "read-environment" => fs::read(format!("/proc/{target}/environ")).and_then(|bytes| some(&bytes)),
+        "read-environment" => {
+            fs::read(format!("/proc/{target}/environ")).and_then(|bytes| some(&bytes))
+        }
         "kill-worker" => kill(target),
         "limit-others" => limit_others(target),
         "slow-others" => slow_others(target),
@@ -54,7 +57,9 @@ pub(crate) fn commit(act: &str, target: &str) -> i32 {
         "change-modes" => change_modes(target),
         "watch-files" => watch_files(target),
         "stat-files" => fs::metadata(target).map(drop),
-        "read-command-line" => fs::read(format!("/proc/{target}/cmdline")).and_then(|bytes| some(&bytes)),
+        "read-command-line" => {
+            fs::read(format!("/proc/{target}/cmdline")).and_then(|bytes| some(&bytes))
+        }
         "set-kernel" => set_kernel(),
         "unlinked-files" => unlinked_files(),
         "locked-files" => locked_files(),
@@ -83,7 +88,11 @@ pub(crate) fn commit(act: &str, target: &str) -> i32 {
 }
 
 fn some(bytes: &[u8]) -> io::Result<()> {
-    if bytes.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+    if bytes.is_empty() {
+        Err(io::ErrorKind::NotFound.into())
+    } else {
+        Ok(())
+    }
 }
 
 fn abstract_socket(name: &str) -> io::Result<()> {
@@ -93,15 +102,25 @@ fn abstract_socket(name: &str) -> io::Result<()> {
 /// Reads what lies first in another process's memory.
 fn read_memory(pid: &str) -> io::Result<()> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let first = maps.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok());
+    let first = maps
+        .split('-')
+        .next()
+        .and_then(|start| u64::from_str_radix(start, 16).ok());
     let mut memory = File::open(format!("/proc/{pid}/mem"))?;
     memory.seek(SeekFrom::Start(first.ok_or(io::ErrorKind::NotFound)?))?;
     memory.read_exact(&mut [0; 16])
 }
 
 fn kill(pid: &str) -> io::Result<()> {
-    let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
-    Ok(rustix::process::kill_process(pid, rustix::process::Signal::KILL)?)
+    let pid = pid
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::kill_process(
+        pid,
+        rustix::process::Signal::KILL,
+    )?)
 }
 
 /// Whether one of the answers to system calls says that it was done.
@@ -120,16 +139,28 @@ fn number<T: std::str::FromStr>(text: &str) -> io::Result<T> {
 /// Takes core dumps from another process: harmless, and every other limit is set by the same call.
 fn limit_others(pid: &str) -> io::Result<()> {
     let pid = number(pid)?;
-    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the kernel reads one local struct.
-    any(&[unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, &raw const none, std::ptr::null_mut()) }.into()])
+    any(&[unsafe {
+        libc::prlimit(
+            pid,
+            libc::RLIMIT_CORE,
+            &raw const none,
+            std::ptr::null_mut(),
+        )
+    }
+    .into()])
 }
 
 fn slow_others(pid: &str) -> io::Result<()> {
     let pid: libc::pid_t = number(pid)?;
     // SAFETY: the kernel reads locals of the size that it is told; zeroes are valid values of both.
     unsafe {
-        let (mut one, lowest): (libc::cpu_set_t, libc::sched_param) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut one, lowest): (libc::cpu_set_t, libc::sched_param) =
+            (std::mem::zeroed(), std::mem::zeroed());
         libc::CPU_SET(0, &mut one);
         let mut attributes = [0_u8; 48];
         attributes[0] = 48;
@@ -178,7 +209,10 @@ fn leave_memory(key: &str) -> io::Result<()> {
 fn change_modes(path: &str) -> io::Result<()> {
     let path = std::ffi::CString::new(path)?;
     let name = path.as_ptr();
-    let times = [libc::timeval { tv_sec: 1, tv_usec: 0 }; 2];
+    let times = [libc::timeval {
+        tv_sec: 1,
+        tv_usec: 0,
+    }; 2];
     // SAFETY: the kernel reads strings and locals.
     unsafe {
         any(&[
@@ -230,8 +264,18 @@ fn locked_files() -> io::Result<()> {
 /// Makes each of the calls with arguments that do nothing; they are stopped if all are refused.
 fn call_kernel() -> io::Result<()> {
     for (name, number) in CALLS {
-        // SAFETY: with zeroes, these calls do nothing or fail; the request of `ptrace` does not exist.
-        let answer = unsafe { libc::syscall(number, if name == "ptrace" { 0xFFFF } else { 0 }, 0, 0, 0, 0) };
+        // SAFETY: with zeroes, these calls do nothing or fail; the request of `ptrace` does not
+        // exist.
+        let answer = unsafe {
+            libc::syscall(
+                number,
+                if name == "ptrace" { 0xFFFF } else { 0 },
+                0,
+                0,
+                0,
+                0,
+            )
+        };
         let error = io::Error::last_os_error();
         if answer != -1 || !matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
             println!("{name} was not refused");
@@ -244,7 +288,11 @@ fn call_kernel() -> io::Result<()> {
 /// Moves to the group above, where nobody would freeze it.
 fn leave_group() -> io::Result<()> {
     let mut left = Err(io::ErrorKind::NotFound.into());
-    for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer"] {
+    for root in [
+        "/sys/fs/cgroup",
+        "/sys/fs/cgroup/unified",
+        "/sys/fs/cgroup/freezer",
+    ] {
         left = left.or(fs::write(Path::new(root).join("cgroup.procs"), "0"));
     }
     left
@@ -255,7 +303,12 @@ fn fork_bomb() -> io::Result<()> {
     let mut children = Vec::new();
     let mut refused = None;
     while children.len() < PROCESSES && refused.is_none() {
-        match Command::new("/bin/sleep").arg("30").stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
+        match Command::new("/bin/sleep")
+            .arg("30")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+        {
             Ok(child) => children.push(child),
             Err(error) => refused = Some(error),
         }
@@ -280,7 +333,10 @@ fn hog_memory() -> io::Result<()> {
 fn ignore_term() -> io::Result<()> {
     // SAFETY: ignoring a signal installs no handler.
     unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
-    fs::write(std::env::var("DESKGRID_PROGRESS_FILE").map_err(io::Error::other)?, "0.5\n")?;
+    fs::write(
+        std::env::var("DESKGRID_PROGRESS_FILE").map_err(io::Error::other)?,
+        "0.5\n",
+    )?;
     thread::sleep(LONG);
     Ok(())
 }
@@ -305,14 +361,23 @@ fn many_files() -> io::Result<()> {
 }
 
 fn make_pipe() -> io::Result<()> {
-    Ok(rustix::fs::mkfifoat(rustix::fs::CWD, "out", rustix::fs::Mode::from_raw_mode(0o600))?)
+    Ok(rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        "out",
+        rustix::fs::Mode::from_raw_mode(0o600),
+    )?)
 }
 
-/// Leaves somebody behind who exchanges the output for a link to the target, again and again, and ends.
+/// Leaves somebody behind who exchanges the output for a link to the target, again and again, and
+/// ends.
 fn swap(target: &str) -> io::Result<()> {
     let script = format!(
         "n=0; while [ $n -lt 20000 ]; do n=$((n+1)); ln -sfn {target} out; rm -f out; echo harmless > out; done"
     );
     fs::write("out", "harmless\n")?;
-    Command::new("/usr/bin/setsid").args(["/bin/sh", "-c", &script]).stdin(Stdio::null()).spawn().map(drop)
+    Command::new("/usr/bin/setsid")
+        .args(["/bin/sh", "-c", &script])
+        .stdin(Stdio::null())
+        .spawn()
+        .map(drop)
 }

@@ -1,4 +1,5 @@
-//! What the kernel keeps for programs that share it by number or name: made for hostile tasks to reach, and removed.
+//! What the kernel keeps for programs that share it by number or name: made for hostile tasks to
+//! reach, and removed.
 #![allow(unsafe_code)] // System calls that no library has a safe form of; nothing shared is ever read or written.
 
 use super::acts::queue;

@@ -17,12 +17,19 @@ impl Worker {
 
 pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
     let mut master = Master::new();
-    let watchful = || Config { look_every_ms: 100, ..config() };
+    let watchful = || Config {
+        look_every_ms: 100,
+        ..config()
+    };
     let (stop, run) = master.start_as(watchful());
     let mut worker = master.welcome(Vec::new()).await;
     let (_, first) = worker.recorded().await;
-    assert!(!first.is_empty() && first.iter().all(Stretch::is_sound), "{first:?}");
-    // Not acknowledged: the next connection hears it again, and a second worker on the same directory, too.
+    assert!(
+        !first.is_empty() && first.iter().all(Stretch::is_sound),
+        "{first:?}"
+    );
+    // Not acknowledged: the next connection hears it again, and a second worker on the same
+    // directory, too.
     worker.connection.close(0u32.into(), b"");
     let mut worker = master.welcome(Vec::new()).await;
     let (_, again) = worker.recorded().await;
@@ -33,7 +40,15 @@ pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
     let mut worker = master.welcome(Vec::new()).await;
     let (last, again) = worker.recorded().await;
     assert_eq!(again[..first.len()], first[..]);
-    worker.control.tx.send(&ToWorker::Kept { last }).await.unwrap();
+    worker
+        .control
+        .tx
+        .send(&ToWorker::Kept { last })
+        .await
+        .unwrap();
     let (later, next) = worker.recorded().await;
-    assert!(later > last && next[0].start >= again[again.len() - 1].end, "{again:?} {next:?}");
+    assert!(
+        later > last && next[0].start >= again[again.len() - 1].end,
+        "{again:?} {next:?}"
+    );
 }

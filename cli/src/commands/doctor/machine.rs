@@ -17,9 +17,15 @@ const ROOM_WRONG: u64 = 512 << 20;
 pub(super) fn program(state: &StateDir) -> Vec<Finding> {
     let os = std::env::consts::OS;
     let arch = std::env::consts::ARCH;
-    let mut findings = vec![Finding::ok("program", format!("deskgrid {}, {os} {arch}", env!("CARGO_PKG_VERSION")))];
+    let mut findings = vec![Finding::ok(
+        "program",
+        format!("deskgrid {}, {os} {arch}", env!("CARGO_PKG_VERSION")),
+    )];
     if super::master::identities(state).is_empty() {
-        let what = format!("no identity in {}: this machine has not joined a grid with it", state.root().display());
+        let what = format!(
+            "no identity in {}: this machine has not joined a grid with it",
+            state.root().display()
+        );
         let todo = "name the right directory with --dir, or join: deskgrid worker start, or deskgrid login";
         findings.push(Finding::note("identity", what, todo));
     }
@@ -30,7 +36,9 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
 pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
     let all = sensors::all(&config.sensors);
     let patience = config.sensors.patience();
-    let views = tokio::task::spawn_blocking(move || sensors::look(all, patience)).await.unwrap_or_default();
+    let views = tokio::task::spawn_blocking(move || sensors::look(all, patience))
+        .await
+        .unwrap_or_default();
     if views.is_empty() {
         return vec![Finding::wrong(
             "sensors",
@@ -56,25 +64,44 @@ fn sensor(view: &View) -> Finding {
     }
 }
 
-/// How well tasks can be confined and frozen here, and why not better. Tried below a directory that is removed again.
+/// How well tasks can be confined and frozen here, and why not better. Tried below a directory that
+/// is removed again.
 pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
-    let failed =
-        |why: String| vec![Finding::wrong("confinement", why, "check that a directory can be made and programs start")];
+    let failed = |why: String| {
+        vec![Finding::wrong(
+            "confinement",
+            why,
+            "check that a directory can be made and programs start",
+        )]
+    };
     let dir = match tempfile::tempdir() {
         Ok(dir) => dir,
         Err(error) => return failed(format!("cannot be tried: no directory for it: {error}")),
     };
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(error) => return failed(format!("cannot be tried: this program cannot be found: {error}")),
+        Err(error) => {
+            return failed(format!(
+                "cannot be tried: this program cannot be found: {error}"
+            ));
+        }
     };
     let found = match worker::os::abilities(program, dir.path(), &config.means()).await {
         Ok(found) => found,
         Err(error) => return failed(format!("cannot be tried: {error}")),
     };
-    let freezers = found.freezers.iter().map(|way| ability("freezing", &way.what.to_string(), &way.missing, &way.gap));
-    let levels =
-        found.levels.iter().map(|level| ability("confinement", &level.what.to_string(), &level.missing, &level.gap));
+    let freezers = found
+        .freezers
+        .iter()
+        .map(|way| ability("freezing", &way.what.to_string(), &way.missing, &way.gap));
+    let levels = found.levels.iter().map(|level| {
+        ability(
+            "confinement",
+            &level.what.to_string(),
+            &level.missing,
+            &level.gap,
+        )
+    });
     let groups = [
         ("memory", &found.no_memory_limit),
         ("processes", &found.no_process_limit),
@@ -82,45 +109,70 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
     ];
     let groups = groups.map(|(what, missing)| ability("control group", what, missing, &None));
     let chosen = match worker::in_force(&found, config) {
-        Ok((level, account)) => {
-            Finding::ok("confinement", format!("tasks are confined by {level} and run as {account}"))
-        }
-        Err(error) => {
-            Finding::wrong("confinement", error.to_string(), "docs/confinement.md says what each level needs")
-        }
+        Ok((level, account)) => Finding::ok(
+            "confinement",
+            format!("tasks are confined by {level} and run as {account}"),
+        ),
+        Err(error) => Finding::wrong(
+            "confinement",
+            error.to_string(),
+            "docs/confinement.md says what each level needs",
+        ),
     };
-    [chosen].into_iter().chain(levels).chain(freezers).chain(groups).collect()
+    [chosen]
+        .into_iter()
+        .chain(levels)
+        .chain(freezers)
+        .chain(groups)
+        .collect()
 }
 
-/// What one level or way can do; that it is not there is worth knowing, and wrong only where it is asked for.
+/// What one level or way can do; that it is not there is worth knowing, and wrong only where it is
+/// asked for.
 fn ability(check: &str, what: &str, missing: &Option<String>, gap: &Option<String>) -> Finding {
     let check = format!("{check}: {what}");
     match (missing, gap) {
-        (Some(why), _) => {
-            Finding::note(check, format!("not there: {why}"), "docs/confinement.md says what each level needs")
-        }
-        (None, Some(gap)) => {
-            Finding::note(check, format!("there, but {gap}"), "docs/confinement.md says what each level stops")
-        }
+        (Some(why), _) => Finding::note(
+            check,
+            format!("not there: {why}"),
+            "docs/confinement.md says what each level needs",
+        ),
+        (None, Some(gap)) => Finding::note(
+            check,
+            format!("there, but {gap}"),
+            "docs/confinement.md says what each level stops",
+        ),
         (None, None) => Finding::ok(check, "there"),
     }
 }
 
 /// How much room there is for what is kept.
 pub(super) fn disk(state: &StateDir) -> Vec<Finding> {
-    let there: Option<PathBuf> = state.root().ancestors().find(|dir| dir.is_dir()).map(Path::to_owned);
+    let there: Option<PathBuf> = state
+        .root()
+        .ancestors()
+        .find(|dir| dir.is_dir())
+        .map(Path::to_owned);
     let Some(dir) = there else { return Vec::new() };
     match link::files::free_bytes(&dir) {
         Ok(free) => vec![room(&dir, free)],
         Err(error) => {
             let what = format!("cannot tell how much room {} has: {error}", dir.display());
-            vec![Finding::wrong("disk", what, "check that the directory can be read")]
+            vec![Finding::wrong(
+                "disk",
+                what,
+                "check that the directory can be read",
+            )]
         }
     }
 }
 
 fn room(dir: &Path, free: u64) -> Finding {
-    let what = format!("{:.1} GiB free in {}", free as f64 / f64::from(1 << 30), dir.display());
+    let what = format!(
+        "{:.1} GiB free in {}",
+        free as f64 / f64::from(1 << 30),
+        dir.display()
+    );
     let todo = "make room; a worker's cache of inputs is bounded by cache_limit_bytes";
     match free {
         free if free < ROOM_WRONG => Finding::wrong("disk", what, todo),
@@ -137,18 +189,34 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_wrong_and_what_is_not_there_is_not() {
-        let see = |sight| sensor(&View { name: "evdev", topic: Topic::Input, sight });
-        assert_eq!(see(Sight::Seen(Reading::Idle(common::Span::from_secs(3)))).severity, Severity::Ok);
-        assert_eq!(see(Sight::Absent("no device".to_owned())).severity, Severity::Ok);
+        let see = |sight| {
+            sensor(&View {
+                name: "evdev",
+                topic: Topic::Input,
+                sight,
+            })
+        };
+        assert_eq!(
+            see(Sight::Seen(Reading::Idle(common::Span::from_secs(3)))).severity,
+            Severity::Ok
+        );
+        assert_eq!(
+            see(Sight::Absent("no device".to_owned())).severity,
+            Severity::Ok
+        );
         let unknown = see(Sight::Unknown("cannot open it".to_owned()));
         assert!(
-            unknown.severity == Severity::Wrong && unknown.todo.is_some_and(|todo| todo.contains("evdev = \"off\""))
+            unknown.severity == Severity::Wrong
+                && unknown
+                    .todo
+                    .is_some_and(|todo| todo.contains("evdev = \"off\""))
         );
     }
 
     #[test]
     fn a_full_disk_is_wrong() {
-        let severities = [100 << 30, 1 << 30, 1 << 20].map(|free| room(Path::new("/x"), free).severity);
+        let severities =
+            [100 << 30, 1 << 30, 1 << 20].map(|free| room(Path::new("/x"), free).severity);
         assert_eq!(severities, [Severity::Ok, Severity::Note, Severity::Wrong]);
     }
 }

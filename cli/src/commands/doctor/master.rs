@@ -26,8 +26,14 @@ const LATE_S: i64 = 5 * 86_400;
 
 /// The identities on this machine, or why one of them cannot be read.
 pub(super) fn identities(state: &StateDir) -> Vec<(&'static str, Result<Identity, LinkError>)> {
-    let dirs = [(WORKER, state.worker().join("identity")), (USER, state.client())];
-    dirs.into_iter().filter(|(_, dir)| Identity::exists(dir)).map(|(who, dir)| (who, Identity::load(&dir))).collect()
+    let dirs = [
+        (WORKER, state.worker().join("identity")),
+        (USER, state.client()),
+    ];
+    dirs.into_iter()
+        .filter(|(_, dir)| Identity::exists(dir))
+        .map(|(who, dir)| (who, Identity::load(&dir)))
+        .collect()
 }
 
 /// Everything about one identity.
@@ -35,10 +41,19 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
     let check = |what: &str| format!("{who}: {what}");
     let identity = match identity {
         Ok(identity) => identity,
-        Err(error) => return vec![Finding::wrong(check("identity"), error.to_string(), rejoin(who))],
+        Err(error) => {
+            return vec![Finding::wrong(
+                check("identity"),
+                error.to_string(),
+                rejoin(who),
+            )];
+        }
     };
     let mut findings = vec![certificate(check("certificate"), who, identity)];
-    let (udp, tcp) = tokio::join!(link::probe(identity, Way::Udp), link::probe(identity, Way::Tcp));
+    let (udp, tcp) = tokio::join!(
+        link::probe(identity, Way::Udp),
+        link::probe(identity, Way::Tcp)
+    );
     let reached = udp.as_ref().or(tcp.as_ref()).ok().cloned();
     findings.extend([
         way(&check, identity, Way::Udp, udp, reached.is_some()),
@@ -52,8 +67,14 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
 }
 
 fn rejoin(who: &str) -> String {
-    let command = if who == WORKER { "worker start" } else { "login" };
-    format!("join again: deskgrid {command} --master HOST:PORT --rejoin, with a token from the admin")
+    let command = if who == WORKER {
+        "worker start"
+    } else {
+        "login"
+    };
+    format!(
+        "join again: deskgrid {command} --master HOST:PORT --rejoin, with a token from the admin"
+    )
 }
 
 fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
@@ -62,15 +83,27 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
         Err(error) => return Finding::wrong(check, error.to_string(), rejoin(who)),
     };
     let now_s = i64::try_from(now().0 / 1_000_000).unwrap_or(i64::MAX);
-    let day =
-        |s: i64| iso(Time(u64::try_from(s).unwrap_or(0) * 1_000_000)).split('T').next().unwrap_or_default().to_owned();
+    let day = |s: i64| {
+        iso(Time(u64::try_from(s).unwrap_or(0) * 1_000_000))
+            .split('T')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let name = &identity.link.name;
     if now_s < validity.from_s {
         let what = format!("{name}: it holds from {} on only", day(validity.from_s));
-        return Finding::wrong(check, what, "set this machine's clock; it seems to be far behind");
+        return Finding::wrong(
+            check,
+            what,
+            "set this machine's clock; it seems to be far behind",
+        );
     }
     if now_s > validity.until_s {
-        let what = format!("{name}: it has expired on {} by this machine's clock", day(validity.until_s));
+        let what = format!(
+            "{name}: it has expired on {} by this machine's clock",
+            day(validity.until_s)
+        );
         let todo = match who {
             WORKER => {
                 "nothing, where the clock is right: a worker that the master still knows renews it by itself".to_owned()
@@ -80,10 +113,15 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
         return Finding::wrong(check, what, todo);
     }
     let what = format!("{name}: valid until {}", day(validity.until_s));
-    if validity.until_s - now_s < LATE_S { Finding::note(check, what, rejoin(who)) } else { Finding::ok(check, what) }
+    if validity.until_s - now_s < LATE_S {
+        Finding::note(check, what, rejoin(who))
+    } else {
+        Finding::ok(check, what)
+    }
 }
 
-/// What came of asking the master by one way. That one does not get through is wrong only where the other does not either.
+/// What came of asking the master by one way. That one does not get through is wrong only where the
+/// other does not either.
 fn way(
     check: &impl Fn(&str) -> String,
     identity: &Identity,
@@ -94,7 +132,11 @@ fn way(
     let check = check(&format!("master over {way}"));
     let error = match probe {
         Ok(probe) => {
-            let what = format!("{} answers in {:.1} ms", identity.link.master, probe.took.as_secs_f64() * 1e3);
+            let what = format!(
+                "{} answers in {:.1} ms",
+                identity.link.master,
+                probe.took.as_secs_f64() * 1e3
+            );
             return Finding::ok(check, what);
         }
         Err(error) => error,
@@ -114,9 +156,11 @@ fn way(
             );
             Finding::wrong(check, error.to_string(), todo)
         }
-        LinkError::Protocol(_) | LinkError::Refused(_) => {
-            Finding::wrong(check, error.to_string(), "is the master of another version? compare deskgrid --version")
-        }
+        LinkError::Protocol(_) | LinkError::Refused(_) => Finding::wrong(
+            check,
+            error.to_string(),
+            "is the master of another version? compare deskgrid --version",
+        ),
         error => Finding::failed(check, &Failure::from(error)),
     }
 }
@@ -127,7 +171,10 @@ fn told(check: &impl Fn(&str) -> String, probe: &Probe) -> Vec<Finding> {
     let version = match ours.agree(&probe.versions) {
         Ok(_) => Finding::ok(
             check("version"),
-            format!("deskgrid {} here, {} at the master", ours.program, probe.versions.program),
+            format!(
+                "deskgrid {} here, {} at the master",
+                ours.program, probe.versions.program
+            ),
         ),
         Err(refusal) => Finding::wrong(check("version"), refusal.message, refusal.hint),
     };
@@ -144,13 +191,21 @@ fn clock(check: String, now: Time, probe: &Probe) -> Finding {
             let what = format!("{off:.0} s ({}) {way} the master's", link::coarse(off));
             Finding::wrong(check, what, todo)
         }
-        off if off > OFF_NOTE_S => Finding::note(check, format!("{off:.1} s {way} the master's"), todo),
-        off => Finding::ok(check, format!("within {:.2} s of the master's", off + probe.took.as_secs_f64() / 2.0)),
+        off if off > OFF_NOTE_S => {
+            Finding::note(check, format!("{off:.1} s {way} the master's"), todo)
+        }
+        off => Finding::ok(
+            check,
+            format!(
+                "within {:.2} s of the master's",
+                off + probe.took.as_secs_f64() / 2.0
+            ),
+        ),
     }
 }
 
-/// Whether the master lets this identity in. A worker only shows its certificate: with more it would take the place of
-/// the one that runs.
+/// Whether the master lets this identity in. A worker only shows its certificate: with more it
+/// would take the place of the one that runs.
 async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
     let result = if who == WORKER {
         let connection = match link::connect(identity, Purpose::Worker).await {
@@ -176,7 +231,10 @@ async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
     };
     match result {
         Ok(()) => Finding::ok(check, format!("the master accepts {}", identity.link.name)),
-        Err(error) => Finding { todo: Some(rejoin(who)), ..Finding::failed(check, &Failure::from(error)) },
+        Err(error) => Finding {
+            todo: Some(rejoin(who)),
+            ..Finding::failed(check, &Failure::from(error))
+        },
     }
 }
 
@@ -188,7 +246,11 @@ mod tests {
     #[test]
     fn clocks_are_compared_at_the_middle_of_the_answer() {
         let at = |s: f64| Time((s * 1e6) as u64);
-        let probe = Probe { versions: Versions::ours(), now: at(1_000.0), took: Duration::from_secs(2) };
+        let probe = Probe {
+            versions: Versions::ours(),
+            now: at(1_000.0),
+            took: Duration::from_secs(2),
+        };
         for (now_s, severity, word) in [
             (1_001.0, Severity::Ok, "within 1.00 s"),
             (1_021.0, Severity::Note, "20.0 s ahead of"),
@@ -196,7 +258,10 @@ mod tests {
             (4_601.0, Severity::Wrong, "3600 s (60 minutes) ahead of"),
         ] {
             let finding = clock("clock".to_owned(), at(now_s), &probe);
-            assert!(finding.severity == severity && finding.what.contains(word), "{now_s}: {finding:?}");
+            assert!(
+                finding.severity == severity && finding.what.contains(word),
+                "{now_s}: {finding:?}"
+            );
         }
     }
 }

@@ -7,7 +7,10 @@ use crate::failure::{Exit, Failure};
 
 fn no_master() -> Failure {
     let hint = "run it on Linux, where the master is";
-    Failure::usage("this program was built for Windows, without the master", hint)
+    Failure::usage(
+        "this program was built for Windows, without the master",
+        hint,
+    )
 }
 
 /// Not here.

@@ -1,4 +1,5 @@
-//! `deskgrid predict accuracy`: how good predictions of waits are, on a log. What is not here: the predictor.
+//! `deskgrid predict accuracy`: how good predictions of waits are, on a log. What is not here: the
+//! predictor.
 
 use std::path::Path;
 
@@ -67,22 +68,51 @@ pub(super) fn run(context: &Context, file: &Path, scatter: bool) -> Result<Exit,
         let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
         Failure::usage("the log cannot be used", hint).because(error)
     })?;
-    let Foretold { taught, judged, processors, ways } = foretell(&log);
-    let predictors = ways.into_iter().map(|way| WayJson::of(way, scatter)).collect();
-    let answer = Answer { log: file.display().to_string(), processors, taught, judged, predictors };
+    let Foretold {
+        taught,
+        judged,
+        processors,
+        ways,
+    } = foretell(&log);
+    let predictors = ways
+        .into_iter()
+        .map(|way| WayJson::of(way, scatter))
+        .collect();
+    let answer = Answer {
+        log: file.display().to_string(),
+        processors,
+        taught,
+        judged,
+        predictors,
+    };
     let ids = || answer.predictors.iter().map(WayJson::line).collect();
-    context.out.show(&answer, || text(&answer, context.out.color()), ids)?;
+    context
+        .out
+        .show(&answer, || text(&answer, context.out.color()), ids)?;
     Ok(Exit::Well)
 }
 
 fn text(answer: &Answer, color: bool) -> String {
     let rows = table(&answer.predictors, color);
-    format!("{} jobs judged after {} that taught\n{rows}", answer.judged, answer.taught)
+    format!(
+        "{} jobs judged after {} that taught\n{rows}",
+        answer.judged, answer.taught
+    )
 }
 
 /// A row for each way to predict.
 pub(super) fn table(predictors: &[WayJson], color: bool) -> String {
-    let mut rows = Rows::new(&["PREDICTOR", "MEDIAN ERROR", "MEAN ERROR", "HELD", "WIDTH", "CORRELATION"], color);
+    let mut rows = Rows::new(
+        &[
+            "PREDICTOR",
+            "MEDIAN ERROR",
+            "MEAN ERROR",
+            "HELD",
+            "WIDTH",
+            "CORRELATION",
+        ],
+        color,
+    );
     for way in predictors {
         rows.add([
             way.name.to_owned(),

@@ -1,5 +1,5 @@
-//! `deskgrid predict kill` and `predict calendar`: what policing and the calendar of deadlines would say. What is not here:
-//! what happens then, which `simulate --scenario` tells.
+//! `deskgrid predict kill` and `predict calendar`: what policing and the calendar of deadlines
+//! would say. What is not here: what happens then, which `simulate --scenario` tells.
 
 use std::path::Path;
 
@@ -31,21 +31,42 @@ struct Kill {
 
 /// Says under which rules an attempt would be killed.
 pub(super) fn kill(context: &Context, args: &KillArgs) -> Result<Exit, Failure> {
-    let KillArgs { est, elapsed, grace } = *args;
+    let KillArgs {
+        est,
+        elapsed,
+        grace,
+    } = *args;
     for (flag, value) in [("est", est), ("elapsed", elapsed), ("grace", grace)] {
         if !(value.is_finite() && value >= 0.0) {
-            return Err(Failure::usage(format!("--{flag} {value} is no time"), "give a number that is not negative"));
+            return Err(Failure::usage(
+                format!("--{flag} {value} is no time"),
+                "give a number that is not negative",
+            ));
         }
     }
     let chance = |rule: Rule| rule.chance(est, elapsed);
     let hard = chance(Rule::Hard) == 1.0;
     let graced = chance(Rule::Grace(grace)) == 1.0;
     let prob = chance(Rule::Probabilistic);
-    let document = Kill { est, elapsed, hard, grace: graced, grace_part: grace, prob };
+    let document = Kill {
+        est,
+        elapsed,
+        hard,
+        grace: graced,
+        grace_part: grace,
+        prob,
+    };
     let word = |killed: bool| if killed { "killed" } else { "goes on" };
-    let text =
-        || format!("hard: {}\ngrace {grace}: {}\nprobabilistic: killed with {prob:.4}\n", word(hard), word(graced));
-    context.out.show(&document, text, || vec![prob.to_string()])?;
+    let text = || {
+        format!(
+            "hard: {}\ngrace {grace}: {}\nprobabilistic: killed with {prob:.4}\n",
+            word(hard),
+            word(graced)
+        )
+    };
+    context
+        .out
+        .show(&document, text, || vec![prob.to_string()])?;
     Ok(Exit::Well)
 }
 
@@ -57,26 +78,55 @@ struct Calendars {
 
 /// Says where the calendar has the tasks of the new bags of a file.
 pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::io(format!("cannot read the calendar {}", path.display()), &error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::io(
+            format!("cannot read the calendar {}", path.display()),
+            &error,
+        )
+    })?;
     let cannot = || format!("the calendar {} cannot be used", path.display());
     let hint = "docs/deadlines.md shows its form: now, hosts, running_start_est, waiting_est and new_est, in seconds";
     let found = read(&text).map_err(|why| Failure::usage(cannot(), hint).because(why))?;
-    if let Some((kind, _)) = found.iter().find(|(_, scenario)| !matches!(scenario, Scenario::Calendar(_))) {
+    if let Some((kind, _)) = found
+        .iter()
+        .find(|(_, scenario)| !matches!(scenario, Scenario::Calendar(_)))
+    {
         let hint = "deskgrid simulate --scenario takes every kind";
-        return Err(Failure::usage(cannot(), hint).because(format!("it holds an entry of `{kind}`")));
+        return Err(
+            Failure::usage(cannot(), hint).because(format!("it holds an entry of `{kind}`"))
+        );
     }
-    let mut answers: Vec<Value> = found.iter().map(|(_, scenario)| answer(scenario).0).collect();
+    let mut answers: Vec<Value> = found
+        .iter()
+        .map(|(_, scenario)| answer(scenario).0)
+        .collect();
     for answer in &mut answers {
         if let Value::Object(fields) = answer {
             fields.retain(|field, _| TOLD.contains(&field.as_str()));
         }
     }
-    let text = || answers.iter().map(|answer| table(answer, context.out.color())).collect::<Vec<_>>().join("\n");
-    let ids = || answers.iter().map(|answer| answer["earliest_feasible_deadline"].to_string()).collect();
+    let text = || {
+        answers
+            .iter()
+            .map(|answer| table(answer, context.out.color()))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let ids = || {
+        answers
+            .iter()
+            .map(|answer| answer["earliest_feasible_deadline"].to_string())
+            .collect()
+    };
     match &answers[..] {
         [only] => context.out.show(only, text, ids)?,
-        _ => context.out.show(&Calendars { calendar: answers.clone() }, text, ids)?,
+        _ => context.out.show(
+            &Calendars {
+                calendar: answers.clone(),
+            },
+            text,
+            ids,
+        )?,
     }
     Ok(Exit::Well)
 }
@@ -84,9 +134,20 @@ pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> 
 fn table(answer: &Value, color: bool) -> String {
     let numbers = |field: &str| answer[field].as_array().cloned().unwrap_or_default();
     let mut rows = Rows::new(&["TASK", "START", "FINISH"], color);
-    for (task, (start, finish)) in numbers("starts").iter().zip(numbers("finishes")).enumerate() {
-        rows.add([(task + 1).to_string(), start.to_string(), finish.to_string()]);
+    for (task, (start, finish)) in numbers("starts")
+        .iter()
+        .zip(numbers("finishes"))
+        .enumerate()
+    {
+        rows.add([
+            (task + 1).to_string(),
+            start.to_string(),
+            finish.to_string(),
+        ]);
     }
     let earliest = &answer["earliest_feasible_deadline"];
-    format!("{}earliest deadline that could be promised: {earliest}\n", rows.text("no tasks\n"))
+    format!(
+        "{}earliest deadline that could be promised: {earliest}\n",
+        rows.text("no tasks\n")
+    )
 }

@@ -1,5 +1,5 @@
-//! `deskgrid predict accuracy` without a log: how good the master's own predictions of waits were. What is not here: the
-//! predictor.
+//! `deskgrid predict accuracy` without a log: how good the master's own predictions of waits were.
+//! What is not here: the predictor.
 
 use common::view::{AccuracyView, ForetoldView};
 use common::wire::client::{Reply, Request};
@@ -33,23 +33,45 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
     let ids = || answer.predictors.iter().map(WayJson::line).collect();
     let text = || {
         let rows = table(&answer.predictors, context.out.color());
-        format!("{} predictions came, {} are open\n{rows}", answer.judged, answer.open)
+        format!(
+            "{} predictions came, {} are open\n{rows}",
+            answer.judged, answer.open
+        )
     };
     context.out.show(&answer, text, ids)?;
     Ok(Exit::Well)
 }
 
 fn reckon(view: &AccuracyView, scatter: bool) -> Answer {
-    let kinds = [("hosts together", &view.hosts), ("first start", &view.starts)];
-    let predictors = kinds.into_iter().filter_map(|(name, all)| judge(name, all, scatter)).collect();
-    Answer { judged: view.hosts.len() + view.starts.len(), open: view.open, predictors }
+    let kinds = [
+        ("hosts together", &view.hosts),
+        ("first start", &view.starts),
+    ];
+    let predictors = kinds
+        .into_iter()
+        .filter_map(|(name, all)| judge(name, all, scatter))
+        .collect();
+    Answer {
+        judged: view.hosts.len() + view.starts.len(),
+        open: view.open,
+        predictors,
+    }
 }
 
 /// How good these were; nothing of none.
 fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<WayJson> {
-    let pairs = all.iter().map(|one| (one.wait.secs(), one.came.secs())).collect();
-    let held = all.iter().filter(|one| (one.low..=one.high).contains(&one.came)).count();
-    let widths_s = all.iter().map(|one| one.high.secs() - one.low.secs()).collect();
+    let pairs = all
+        .iter()
+        .map(|one| (one.wait.secs(), one.came.secs()))
+        .collect();
+    let held = all
+        .iter()
+        .filter(|one| (one.low..=one.high).contains(&one.came))
+        .count();
+    let widths_s = all
+        .iter()
+        .map(|one| one.high.secs() - one.low.secs())
+        .collect();
     Some(WayJson::of(Way::of(name, pairs, held, widths_s)?, scatter))
 }
 
@@ -70,10 +92,23 @@ mod tests {
             came: Span::from_secs(came),
         };
         let hosts = vec![one(10, 11), one(20, 22), one(40, 44), one(80, 400)];
-        let answer = reckon(&AccuracyView { hosts, starts: Vec::new(), open: 3 }, true);
-        assert_eq!((answer.judged, answer.open, answer.predictors.len()), (4, 3, 1));
+        let answer = reckon(
+            &AccuracyView {
+                hosts,
+                starts: Vec::new(),
+                open: 3,
+            },
+            true,
+        );
+        assert_eq!(
+            (answer.judged, answer.open, answer.predictors.len()),
+            (4, 3, 1)
+        );
         let way = &answer.predictors[0];
-        assert_eq!((way.name, way.median_error_s, way.coverage), ("hosts together", 3.0, 0.75));
+        assert_eq!(
+            (way.name, way.median_error_s, way.coverage),
+            ("hosts together", 3.0, 0.75)
+        );
         assert!(way.correlation > 0.9 && way.slope > 1.0 && (way.median_ratio - 1.1).abs() < 1e-9);
         assert_eq!(way.scatter.as_ref().map(Vec::len), Some(4));
     }

@@ -1,5 +1,6 @@
-//! `deskgrid predict wait` and `deskgrid predict width`: when so many hosts will be free together, and for how many a job should
-//! hold out, in a state of the machine that a file tells or the master knows. What is not here: the predictors.
+//! `deskgrid predict wait` and `deskgrid predict width`: when so many hosts will be free together,
+//! and for how many a job should hold out, in a state of the machine that a file tells or the
+//! master knows. What is not here: the predictors.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -40,7 +41,8 @@ struct State {
     need: Option<u32>,
     /// How many are needed altogether.
     width: Option<u32>,
-    /// The job whose width is asked for: seconds on one host, average parallelism, its variance, and how many wait behind it.
+    /// The job whose width is asked for: seconds on one host, average parallelism, its variance,
+    /// and how many wait behind it.
     #[serde(rename = "L")]
     work_s: Option<f64>,
     #[serde(rename = "A")]
@@ -102,26 +104,48 @@ pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Fai
         Some(file) => of_file(file, args.width)?,
         None => live(context, args.width.unwrap_or(1)).await?,
     };
-    answer.run_s = args.work.and_then(|work| run_s(work.0.as_secs_f64(), args.parallelism, answer.width.max(1)));
-    answer.total_s = answer.used.zip(answer.run_s).map(|(wait_s, run_s)| wait_s + run_s);
-    context.out.show(&answer, || wait_text(&answer), || vec![seconds(answer.used)])?;
+    answer.run_s = args
+        .work
+        .and_then(|work| run_s(work.0.as_secs_f64(), args.parallelism, answer.width.max(1)));
+    answer.total_s = answer
+        .used
+        .zip(answer.run_s)
+        .map(|(wait_s, run_s)| wait_s + run_s);
+    context.out.show(
+        &answer,
+        || wait_text(&answer),
+        || vec![seconds(answer.used)],
+    )?;
     Ok(Exit::Well)
 }
 
 /// How long so much work takes on so many hosts, in seconds.
 fn run_s(work_s: f64, parallelism: Option<Parallelism>, hosts: u32) -> Option<f64> {
-    let Some(Parallelism(parallelism, sigma)) = parallelism else { return Some(work_s / f64::from(hosts)) };
-    Some(Malleable { work_s, speedup: Speedup::new(parallelism, sigma.unwrap_or(1.0))? }.run_s(hosts))
+    let Some(Parallelism(parallelism, sigma)) = parallelism else {
+        return Some(work_s / f64::from(hosts));
+    };
+    Some(
+        Malleable {
+            work_s,
+            speedup: Speedup::new(parallelism, sigma.unwrap_or(1.0))?,
+        }
+        .run_s(hosts),
+    )
 }
 
 fn of_file(file: &Path, width: Option<u32>) -> Result<WaitJson, Failure> {
     let state = State::read(file)?;
     let law = state.law(file)?;
     let machine = state.machine(&law);
-    let wanted = width.or(state.width).or(state.need.map(|need| need.saturating_add(state.free)));
+    let wanted = width
+        .or(state.width)
+        .or(state.need.map(|need| need.saturating_add(state.free)));
     let wanted = wanted.ok_or_else(|| {
         let what = format!("{} does not say how many hosts are needed", file.display());
-        Failure::usage(what, "give --width N, or a field \"need\" (more than are free) or \"width\" (altogether)")
+        Failure::usage(
+            what,
+            "give --width N, or a field \"need\" (more than are free) or \"width\" (altogether)",
+        )
     })?;
     let wait = machine.wait(wanted);
     let edge = |part: f64| machine.quantile_s(wanted, part);
@@ -137,7 +161,12 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<WaitJson, Failure> {
         median_s: wait.median_s,
         mean_s: wait.mean_s,
         used: wait.used_s,
-        interval: IntervalJson { held: HELD, low, median, high },
+        interval: IntervalJson {
+            held: HELD,
+            low,
+            median,
+            high,
+        },
         run_s: None,
         total_s: None,
     })
@@ -160,7 +189,12 @@ async fn live(context: &Context, hosts: u32) -> Result<WaitJson, Failure> {
         median_s: time(view.median),
         mean_s: time(view.mean),
         used: time(view.used),
-        interval: IntervalJson { held: HELD, low: time(view.low), median: time(view.likely), high: time(view.high) },
+        interval: IntervalJson {
+            held: HELD,
+            low: time(view.low),
+            median: time(view.likely),
+            high: time(view.high),
+        },
         run_s: None,
         total_s: None,
     })
@@ -171,8 +205,12 @@ fn seconds(time_s: Option<f64>) -> String {
 }
 
 fn wait_text(answer: &WaitJson) -> String {
-    let said = |time_s: Option<f64>| time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1} s"));
-    let IntervalJson { low, median, high, .. } = answer.interval;
+    let said = |time_s: Option<f64>| {
+        time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1} s"))
+    };
+    let IntervalJson {
+        low, median, high, ..
+    } = answer.interval;
     let mut out = format!(
         "{} hosts ({} of {} are free): in about {}\n\
          {:.0} % between {} and {}, median {}\n\
@@ -190,7 +228,11 @@ fn wait_text(answer: &WaitJson) -> String {
         said(answer.mean_s),
     );
     if let Some(run_s) = answer.run_s {
-        let _ = writeln!(out, "then {run_s:.1} s of work: done in about {}", said(answer.total_s));
+        let _ = writeln!(
+            out,
+            "then {run_s:.1} s of work: done in about {}",
+            said(answer.total_s)
+        );
     }
     out
 }
@@ -215,10 +257,18 @@ pub(super) fn width(context: &Context, args: &WidthArgs) -> Result<Exit, Failure
     };
     let ways = rule.ways(&question, &|least, most| machine.waits_s(least, most));
     let best = rule.best(&question, &ways).copied().ok_or_else(|| {
-        let what = format!("{} tells of no host that is or will be free", args.state.display());
+        let what = format!(
+            "{} tells of no host that is or will be free",
+            args.state.display()
+        );
         Failure::usage(what, "give \"free\" hosts, or \"jobs\" whose hosts will be")
     })?;
-    let way = |way: &Way| WayJson { hosts: way.hosts, wait_s: way.wait_s, run_s: way.run_s, total_s: way.total_s() };
+    let way = |way: &Way| WayJson {
+        hosts: way.hosts,
+        wait_s: way.wait_s,
+        run_s: way.run_s,
+        total_s: way.total_s(),
+    };
     let free = state.free.min(question.most);
     let answer = WidthJson {
         policy: args.policy.clone(),
@@ -228,17 +278,24 @@ pub(super) fn width(context: &Context, args: &WidthArgs) -> Result<Exit, Failure
         total: best.total_s(),
         ways: ways.iter().map(way).collect(),
     };
-    context.out.show(&answer, || width_text(&answer, context.out.color()), || vec![answer.n_star.to_string()])?;
+    context.out.show(
+        &answer,
+        || width_text(&answer, context.out.color()),
+        || vec![answer.n_star.to_string()],
+    )?;
     Ok(Exit::Well)
 }
 
 fn rule(policy: &str) -> Result<Soonest, Failure> {
-    let row =
-        scheduler::policy::parse(policy).map_err(|why| Failure::usage(why.to_string(), "deskgrid policy list"))?;
+    let row = scheduler::policy::parse(policy)
+        .map_err(|why| Failure::usage(why.to_string(), "deskgrid policy list"))?;
     match row.width {
         Width::Soonest(rule) => Ok(rule),
         _ => {
-            let what = format!("{} does not choose among numbers of hosts by prediction", row.name);
+            let what = format!(
+                "{} does not choose among numbers of hosts by prediction",
+                row.name
+            );
             Err(Failure::usage(what, "PRED, BIAS-PAPER or PRICED do"))
         }
     }
@@ -247,9 +304,19 @@ fn rule(policy: &str) -> Result<Soonest, Failure> {
 fn width_text(answer: &WidthJson, color: bool) -> String {
     let mut rows = Rows::new(&["HOSTS", "WAIT", "RUN", "DONE IN", ""], color);
     for way in &answer.ways {
-        let chosen = if way.hosts == answer.n_star { "chosen" } else { "" };
+        let chosen = if way.hosts == answer.n_star {
+            "chosen"
+        } else {
+            ""
+        };
         let said = |time_s: f64| format!("{time_s:.1} s");
-        rows.add([way.hosts.to_string(), said(way.wait_s), said(way.run_s), said(way.total_s), chosen.to_owned()]);
+        rows.add([
+            way.hosts.to_string(),
+            said(way.wait_s),
+            said(way.run_s),
+            said(way.total_s),
+            chosen.to_owned(),
+        ]);
     }
     rows.text("no way to run")
 }
@@ -260,15 +327,35 @@ impl State {
             .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
         let hint = r#"{"jobs": [[AGE_S, HOSTS], ...], "free": N, "need": N}; see deskgrid predict wait --help"#;
         let state: State = serde_json::from_str(&text).map_err(|error| {
-            Failure::usage(format!("{} tells of no state of the machine", file.display()), hint).because(error)
+            Failure::usage(
+                format!("{} tells of no state of the machine", file.display()),
+                hint,
+            )
+            .because(error)
         })?;
-        let hosts = state.jobs.iter().fold(state.free, |sum, job| sum.saturating_add(job.1));
-        let old = state.jobs.iter().position(|(age_s, _)| !(age_s.is_finite() && *age_s >= 0.0));
+        let hosts = state
+            .jobs
+            .iter()
+            .fold(state.free, |sum, job| sum.saturating_add(job.1));
+        let old = state
+            .jobs
+            .iter()
+            .position(|(age_s, _)| !(age_s.is_finite() && *age_s >= 0.0));
         if let Some(at) = old {
-            let what = format!("{}: job {} has run for {} s", file.display(), at + 1, state.jobs[at].0);
+            let what = format!(
+                "{}: job {} has run for {} s",
+                file.display(),
+                at + 1,
+                state.jobs[at].0
+            );
             return Err(Failure::usage(what, "ages are seconds, not negative"));
         }
-        if hosts > HOSTS || state.need.max(state.width).is_some_and(|wanted| wanted > HOSTS) {
+        if hosts > HOSTS
+            || state
+                .need
+                .max(state.width)
+                .is_some_and(|wanted| wanted > HOSTS)
+        {
             let what = format!("{} tells of more than {HOSTS} hosts", file.display());
             return Err(Failure::usage(what, "give fewer"));
         }
@@ -279,20 +366,33 @@ impl State {
         let b0 = self.b0.unwrap_or(LAW.0);
         let b1 = self.b1.unwrap_or(LAW.1);
         UniformLog::new(b0, b1).ok_or_else(|| {
-            let what = format!("{}: b0 = {b0} and b1 = {b1} are no law of lifetimes", file.display());
+            let what = format!(
+                "{}: b0 = {b0} and b1 = {b1} are no law of lifetimes",
+                file.display()
+            );
             Failure::usage(what, "F(t) = b0 + b1 ln t must rise: b1 above 0")
         })
     }
 
     fn machine<'a>(&self, law: &'a UniformLog) -> Machine<'a> {
-        let unit = |(age_s, hosts): &(f64, u32)| Unit { hosts: *hosts, age_s: *age_s, law };
+        let unit = |(age_s, hosts): &(f64, u32)| Unit {
+            hosts: *hosts,
+            age_s: *age_s,
+            law,
+        };
         Machine::new(self.free, self.jobs.iter().map(unit).collect())
     }
 
     fn job(&self, file: &Path) -> Result<Malleable, Failure> {
-        let told = self.work_s.filter(|work_s| work_s.is_finite() && *work_s > 0.0).zip(self.parallelism);
+        let told = self
+            .work_s
+            .filter(|work_s| work_s.is_finite() && *work_s > 0.0)
+            .zip(self.parallelism);
         let job = told.and_then(|(work_s, parallelism)| {
-            Some(Malleable { work_s, speedup: Speedup::new(parallelism, self.sigma.unwrap_or(1.0))? })
+            Some(Malleable {
+                work_s,
+                speedup: Speedup::new(parallelism, self.sigma.unwrap_or(1.0))?,
+            })
         });
         job.ok_or_else(|| {
             let what = format!("{} tells of no job that can run on more or fewer hosts", file.display());

@@ -1,4 +1,5 @@
-//! `deskgrid simulate --scenario`: what becomes of a scripted scenario. What is not here: its forms, and the simulation.
+//! `deskgrid simulate --scenario`: what becomes of a scripted scenario. What is not here: its
+//! forms, and the simulation.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,21 +11,33 @@ use simulator::scenario::{Answer, answer, read};
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 
-/// The answers to a file of several scenarios, by their kind; one alone is answered with its own fields.
+/// The answers to a file of several scenarios, by their kind; one alone is answered with its own
+/// fields.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Answers(BTreeMap<&'static str, Vec<Answer>>);
 
 /// Replays the file's scenarios.
 pub(super) fn run(context: &Context, path: &Path) -> Result<Exit, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::io(format!("cannot read the scenario {}", path.display()), &error))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::io(
+            format!("cannot read the scenario {}", path.display()),
+            &error,
+        )
+    })?;
     let scenarios = read(&text).map_err(|why| {
         let hint = "docs/deadlines.md, docs/batchactive.md and docs/foresight.md show the forms of scenarios";
         Failure::usage(format!("the scenario {} cannot be used", path.display()), hint).because(why)
     })?;
-    let answers: Vec<_> = scenarios.iter().map(|(kind, scenario)| (*kind, answer(scenario))).collect();
-    let text = answers.iter().map(|(_, answer)| words(&answer.0)).collect::<Vec<_>>().join("\n");
+    let answers: Vec<_> = scenarios
+        .iter()
+        .map(|(kind, scenario)| (*kind, answer(scenario)))
+        .collect();
+    let text = answers
+        .iter()
+        .map(|(_, answer)| words(&answer.0))
+        .collect::<Vec<_>>()
+        .join("\n");
     let lines = || text.lines().map(str::to_owned).collect();
     if let [(_, only)] = &answers[..] {
         context.out.show(only, || text.clone(), lines)?;
@@ -34,7 +47,9 @@ pub(super) fn run(context: &Context, path: &Path) -> Result<Exit, Failure> {
     for (kind, answer) in answers {
         by_kind.entry(kind).or_default().push(answer);
     }
-    context.out.show(&Answers(by_kind), || text.clone(), lines)?;
+    context
+        .out
+        .show(&Answers(by_kind), || text.clone(), lines)?;
     Ok(Exit::Well)
 }
 
@@ -45,9 +60,18 @@ fn words(answer: &Value) -> String {
         let fields: Vec<String> = entry.as_array().into_iter().flatten().map(word).collect();
         out.push(fields.join(" "));
     }
-    for (field, value) in answer.as_object().into_iter().flatten().filter(|(field, _)| *field != "trace") {
+    for (field, value) in answer
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != "trace")
+    {
         match value {
-            Value::Object(fields) => out.extend(fields.iter().map(|(name, value)| format!("{name}: {}", word(value)))),
+            Value::Object(fields) => out.extend(
+                fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {}", word(value))),
+            ),
             value => out.push(format!("{field}: {}", word(value))),
         }
     }

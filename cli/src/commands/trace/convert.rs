@@ -42,14 +42,23 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failu
 }
 
 fn write(trace: &Trace, format: Written, out: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(out).map_err(|error| Failure::io(format!("cannot make {}", out.display()), &error))?;
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::io(format!("cannot make {}", out.display()), &error))?;
     let unwritable = |why: TraceError| match why {
-        TraceError::Io { file, source } => Failure::io(format!("cannot write {}", file.display()), &source),
-        why => Failure::usage("the trace cannot be written", "choose another format, or --hosts").because(why),
+        TraceError::Io { file, source } => {
+            Failure::io(format!("cannot write {}", file.display()), &source)
+        }
+        why => Failure::usage(
+            "the trace cannot be written",
+            "choose another format, or --hosts",
+        )
+        .because(why),
     };
     match format {
         Written::Fta => trace.write_fta(out).map_err(unwritable),
-        Written::Avt => trace.write_avt(&out.join("availability.avt")).map_err(unwritable),
+        Written::Avt => trace
+            .write_avt(&out.join("availability.avt"))
+            .map_err(unwritable),
         Written::Simgrid => trace.write_simgrid(out).map_err(unwritable),
         Written::Csv => trace.write(out).map_err(unwritable),
         Written::Parquet => {
@@ -76,9 +85,16 @@ fn tell(context: &Context, trace: &Trace, format: Written, out: &Path) -> Result
         until: at(trace.end_s()),
     };
     let text = || {
-        let Answer { hosts, segments, out, .. } = &answer;
+        let Answer {
+            hosts,
+            segments,
+            out,
+            ..
+        } = &answer;
         format!("{hosts} hosts with {segments} segments are in {out}")
     };
-    context.out.show(&answer, text, || vec![answer.out.clone()])?;
+    context
+        .out
+        .show(&answer, text, || vec![answer.out.clone()])?;
     Ok(Exit::Well)
 }

@@ -1,4 +1,5 @@
-//! `deskgrid trace`: how hosts were available. What is not here: statistics and formats, but for Parquet.
+//! `deskgrid trace`: how hosts were available. What is not here: statistics and formats, but for
+//! Parquet.
 
 mod convert;
 mod parquet;
@@ -34,9 +35,10 @@ fn read(format: Read, path: &Path) -> Result<Trace, Failure> {
             "lines of event_trace have 9 fields between tabulators: event, component, node, platform, name, type \
              (0 or 1), start, stop (seconds since 1970), end reason; order those of a node by time",
         ),
-        Read::Avt => {
-            (Trace::read_avt(path), "each line is: host number-of-intervals up1 down1 ... upn downn, in seconds")
-        }
+        Read::Avt => (
+            Trace::read_avt(path),
+            "each line is: host number-of-intervals up1 down1 ... upn downn, in seconds",
+        ),
         Read::Boinc => (
             Trace::read_boinc(path),
             "each line is: seconds-since-1970 event; the file is time_stats_log in BOINC's data directory",
@@ -63,17 +65,31 @@ fn window(part: &PartArgs) -> Result<(Time, Time), Failure> {
     let since = part.since.map_or(Time(0), |since| since.time(now));
     let until = part.until.map_or(now, |until| until.time(now));
     if since >= until {
-        let what = format!("--since {} is not before --until {}", when::iso(since), when::iso(until));
-        return Err(Failure::usage(what, "give an earlier --since, or a later --until"));
+        let what = format!(
+            "--since {} is not before --until {}",
+            when::iso(since),
+            when::iso(until)
+        );
+        return Err(Failure::usage(
+            what,
+            "give an earlier --since, or a later --until",
+        ));
     }
     Ok((since, until))
 }
 
 /// The part of a trace that is asked for.
 fn part(mut trace: Trace, part: &PartArgs) -> Result<Trace, Failure> {
-    if let Some(name) = part.hosts.iter().find(|name| trace.hosts.iter().all(|host| host.name != **name)) {
+    if let Some(name) = part
+        .hosts
+        .iter()
+        .find(|name| trace.hosts.iter().all(|host| host.name != **name))
+    {
         let hint = "the names of hosts stand in the trace's own files";
-        return Err(Failure::usage(format!("the trace has no host `{name}`"), hint));
+        return Err(Failure::usage(
+            format!("the trace has no host `{name}`"),
+            hint,
+        ));
     }
     if !part.hosts.is_empty() {
         trace.hosts.retain(|host| part.hosts.contains(&host.name));
@@ -83,13 +99,19 @@ fn part(mut trace: Trace, part: &PartArgs) -> Result<Trace, Failure> {
     }
     if trace.origin_s == 0 {
         let hint = "its times count from its own start: leave --since and --until away";
-        return Err(Failure::usage("nobody knows when this trace was recorded", hint));
+        return Err(Failure::usage(
+            "nobody knows when this trace was recorded",
+            hint,
+        ));
     }
     let (since, until) = window(part)?;
     let second = |time: Time| time.secs() - trace.origin_s as f64;
     let cut = trace.between(second(since), second(until));
     if cut.hosts.iter().all(|host| host.segments.is_empty()) {
-        return Err(Failure::usage("the trace has nothing in that time", "give other times"));
+        return Err(Failure::usage(
+            "the trace has nothing in that time",
+            "give other times",
+        ));
     }
     Ok(cut)
 }

@@ -1,4 +1,5 @@
-//! A trace as one Parquet table: a row for each segment. What is not here: a reader, and compression.
+//! A trace as one Parquet table: a row for each segment. What is not here: a reader, and
+//! compression.
 
 use std::fs::File;
 use std::path::Path;
@@ -40,8 +41,8 @@ struct Columns {
     reason: (Vec<ByteArray>, Vec<i16>),
 }
 
-/// Writes the trace. Clock rates are lost, times are rounded to milliseconds, and parts of the processor to the numbers
-/// that 32 bits have.
+/// Writes the trace. Clock rates are lost, times are rounded to milliseconds, and parts of the
+/// processor to the numbers that 32 bits have.
 pub(super) fn write(trace: &Trace, path: &Path) -> Result<(), ParquetError> {
     let mut properties = WriterProperties::builder().set_created_by("deskgrid".to_owned());
     // A dictionary is of no use for times, which are hardly ever the same.
@@ -51,7 +52,8 @@ pub(super) fn write(trace: &Trace, path: &Path) -> Result<(), ParquetError> {
             .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
     }
     let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let mut writer = SerializedFileWriter::new(File::create(path)?, schema, Arc::new(properties.build()))?;
+    let mut writer =
+        SerializedFileWriter::new(File::create(path)?, schema, Arc::new(properties.build()))?;
     let mut rows = Columns::default();
     for host in &trace.hosts {
         let name = ByteArray::from(host.name.as_str());
@@ -80,7 +82,9 @@ impl Columns {
         self.owner.1.push(i16::from(note.owner_active.is_some()));
         self.owner.0.extend(note.owner_active);
         self.reason.1.push(i16::from(note.reason.is_some()));
-        self.reason.0.extend(note.reason.as_deref().map(ByteArray::from));
+        self.reason
+            .0
+            .extend(note.reason.as_deref().map(ByteArray::from));
     }
 
     fn write(&self, mut group: SerializedRowGroupWriter<'_, File>) -> Result<(), ParquetError> {
@@ -115,32 +119,71 @@ mod tests {
 
     #[test]
     fn every_segment_is_a_row_with_all_that_is_known_of_it() {
-        let segment = |start_s, end_s, up, cpu| Segment { start_s, end_s, up, cpu };
-        let mut pc =
-            TracedHost::new("pc", 1_500.0, vec![segment(0.0, 10.5, true, 0.25), segment(10.5, 20.0, true, 0.0)]);
+        let segment = |start_s, end_s, up, cpu| Segment {
+            start_s,
+            end_s,
+            up,
+            cpu,
+        };
+        let mut pc = TracedHost::new(
+            "pc",
+            1_500.0,
+            vec![
+                segment(0.0, 10.5, true, 0.25),
+                segment(10.5, 20.0, true, 0.0),
+            ],
+        );
         pc.notes = vec![
-            Note { owner_active: Some(false), reason: None },
-            Note { owner_active: None, reason: Some("on-battery".into()) },
+            Note {
+                owner_active: Some(false),
+                reason: None,
+            },
+            Note {
+                owner_active: None,
+                reason: Some("on-battery".into()),
+            },
         ];
         let other = TracedHost::new("ä", 1_500.0, vec![segment(1.0, 2.0, false, 0.0)]);
-        let trace = Trace { origin_s: 1_700_000_000, hosts: vec![pc, other] };
+        let trace = Trace {
+            origin_s: 1_700_000_000,
+            hosts: vec![pc, other],
+        };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.parquet");
         write(&trace, &path).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert!(
-            reader.metadata().row_group(0).column(0).dictionary_page_offset().is_some(),
+            reader
+                .metadata()
+                .row_group(0)
+                .column(0)
+                .dictionary_page_offset()
+                .is_some(),
             "hosts are numbers in a dictionary"
         );
-        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        let rows: Vec<_> = reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         let found: Vec<_> = rows
             .iter()
             .map(|row| {
-                let times = (row.get_timestamp_millis(1).unwrap(), row.get_timestamp_millis(2).unwrap());
+                let times = (
+                    row.get_timestamp_millis(1).unwrap(),
+                    row.get_timestamp_millis(2).unwrap(),
+                );
                 let up = row.get_bool(3).unwrap();
                 let cpu = row.get_float(4).unwrap();
                 let reason = row.get_string(6).ok().cloned();
-                (row.get_string(0).unwrap().clone(), times, up, cpu, row.get_bool(5).ok(), reason)
+                (
+                    row.get_string(0).unwrap().clone(),
+                    times,
+                    up,
+                    cpu,
+                    row.get_bool(5).ok(),
+                    reason,
+                )
             })
             .collect();
         let at = |ms: i64| 1_700_000_000_000 + ms;
@@ -148,9 +191,30 @@ mod tests {
         assert_eq!(
             found,
             [
-                ("pc".to_owned(), (at(0), at(10_500)), true, 0.25, Some(false), None),
-                ("pc".to_owned(), (at(10_500), at(20_000)), true, 0.0, None, battery),
-                ("ä".to_owned(), (at(1_000), at(2_000)), false, 0.0, None, None),
+                (
+                    "pc".to_owned(),
+                    (at(0), at(10_500)),
+                    true,
+                    0.25,
+                    Some(false),
+                    None
+                ),
+                (
+                    "pc".to_owned(),
+                    (at(10_500), at(20_000)),
+                    true,
+                    0.0,
+                    None,
+                    battery
+                ),
+                (
+                    "ä".to_owned(),
+                    (at(1_000), at(2_000)),
+                    false,
+                    0.0,
+                    None,
+                    None
+                ),
             ]
         );
     }

@@ -1,4 +1,5 @@
-//! A trace of what the master has recorded. Where a host was known and there is no record, it was down.
+//! A trace of what the master has recorded. Where a host was known and there is no record, it was
+//! down.
 
 use common::Time;
 use common::availability::Stretch;
@@ -18,10 +19,16 @@ use crate::session::Session;
 pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, Failure> {
     let (since, until) = super::window(part)?;
     let session = Session::open(&context.state).await?;
-    let request = Request::Availability { hosts: part.hosts.clone(), since, until };
+    let request = Request::Availability {
+        hosts: part.hosts.clone(),
+        since,
+        until,
+    };
     let mut views: Vec<AvailabilityView> = Vec::new();
     for reply in session.client().ask(&request).await? {
-        let Reply::Availability(view) = reply else { return Err(unexpected(Some(&reply)).into()) };
+        let Reply::Availability(view) = reply else {
+            return Err(unexpected(Some(&reply)).into());
+        };
         match views.last_mut() {
             Some(last) if last.host == view.host => last.stretches.extend(view.stretches),
             _ => views.push(view),
@@ -37,26 +44,47 @@ pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, F
 
 /// The trace of what the master says of each host; none where it says nothing.
 fn made(views: &[AvailabilityView], (since, until): (Time, Time)) -> Option<Trace> {
-    let begin = |view: &AvailabilityView| view.known_since.map(|known| known.max(since)).filter(|from| *from < until);
-    let recorded: Vec<(&AvailabilityView, Time)> = views.iter().filter_map(|view| Some((view, begin(view)?))).collect();
+    let begin = |view: &AvailabilityView| {
+        view.known_since
+            .map(|known| known.max(since))
+            .filter(|from| *from < until)
+    };
+    let recorded: Vec<(&AvailabilityView, Time)> = views
+        .iter()
+        .filter_map(|view| Some((view, begin(view)?)))
+        .collect();
     let first = recorded.iter().map(|(_, from)| *from).min()?;
     let origin_s = i64::try_from(first.0 / 1_000_000).unwrap_or(0);
-    let hosts = recorded.into_iter().map(|(view, from)| host(view, (from, until), origin_s));
+    let hosts = recorded
+        .into_iter()
+        .map(|(view, from)| host(view, (from, until), origin_s));
     let hosts: Vec<TracedHost> = hosts.filter(|host| !host.segments.is_empty()).collect();
     (!hosts.is_empty()).then_some(Trace { origin_s, hosts })
 }
 
 fn host(view: &AvailabilityView, (from, until): (Time, Time), origin_s: i64) -> TracedHost {
-    let mut host = TracedHost::new(view.host.clone(), view.speed.factor() * REFERENCE_MHZ, Vec::new());
+    let mut host = TracedHost::new(
+        view.host.clone(),
+        view.speed.factor() * REFERENCE_MHZ,
+        Vec::new(),
+    );
     let second = |time: Time| (time.0 as i64 - origin_s * 1_000_000) as f64 / 1e6;
     let mut add = |start: Time, end: Time, known: Option<&Stretch>| {
         if start >= end {
             return;
         }
         let cpu = known.map_or(0.0, |stretch| decimal(stretch.cpu));
-        host.segments.push(Segment { start_s: second(start), end_s: second(end), up: known.is_some(), cpu });
+        host.segments.push(Segment {
+            start_s: second(start),
+            end_s: second(end),
+            up: known.is_some(),
+            cpu,
+        });
         let reason = known.and_then(|stretch| stretch.reason.as_deref().map(Into::into));
-        host.notes.push(Note { owner_active: known.and_then(|stretch| stretch.owner_active), reason });
+        host.notes.push(Note {
+            owner_active: known.and_then(|stretch| stretch.owner_active),
+            reason,
+        });
     };
     let mut at = from;
     for stretch in &view.stretches {
@@ -71,7 +99,8 @@ fn host(view: &AvailabilityView, (from, until): (Time, Time), origin_s: i64) -> 
     host
 }
 
-/// The number whose digits a part of the processor prints with, so that nothing is made up behind them.
+/// The number whose digits a part of the processor prints with, so that nothing is made up behind
+/// them.
 fn decimal(cpu: f32) -> f64 {
     cpu.to_string().parse().unwrap_or_else(|_| f64::from(cpu))
 }
@@ -88,35 +117,81 @@ mod tests {
 
     fn view(connected: bool, stretches: Vec<Stretch>) -> AvailabilityView {
         let known_since = stretches.first().map(|first| first.start);
-        AvailabilityView { host: "pc".into(), speed: Speed::new(2.0).unwrap(), known_since, connected, stretches }
+        AvailabilityView {
+            host: "pc".into(),
+            speed: Speed::new(2.0).unwrap(),
+            known_since,
+            connected,
+            stretches,
+        }
     }
 
     #[test]
     fn where_nothing_is_recorded_the_host_was_down() {
-        let paused = Stretch::of(at(60), at(70), OwnerState::Present(YieldReason::PausedByOwner), 1.0);
+        let paused = Stretch::of(
+            at(60),
+            at(70),
+            OwnerState::Present(YieldReason::PausedByOwner),
+            1.0,
+        );
         let stretches = vec![Stretch::of(at(0), at(50), OwnerState::Away, 0.3), paused];
         let trace = made(&[view(false, stretches.clone())], (Time(0), at(100))).unwrap();
         let host = &trace.hosts[0];
-        let found: Vec<_> = host.segments.iter().map(|s| (s.start_s, s.end_s, s.up, s.cpu)).collect();
+        let found: Vec<_> = host
+            .segments
+            .iter()
+            .map(|s| (s.start_s, s.end_s, s.up, s.cpu))
+            .collect();
         let down = |from, to| (from, to, false, 0.0);
-        assert_eq!(found, [(0.0, 50.0, true, 0.3), down(50.0, 60.0), (60.0, 70.0, true, 0.0), down(70.0, 100.0)]);
+        assert_eq!(
+            found,
+            [
+                (0.0, 50.0, true, 0.3),
+                down(50.0, 60.0),
+                (60.0, 70.0, true, 0.0),
+                down(70.0, 100.0)
+            ]
+        );
         assert_eq!((trace.origin_s, host.clock_mhz), (1_700_000_000, 3_000.0));
         assert_eq!(host.notes[2].reason.as_deref(), Some("paused-by-owner"));
         let connected = made(&[view(true, stretches)], (Time(0), at(100))).unwrap();
-        assert_eq!(connected.hosts[0].segments.last().map(|s| s.end_s), Some(70.0), "the rest is on its way");
+        assert_eq!(
+            connected.hosts[0].segments.last().map(|s| s.end_s),
+            Some(70.0),
+            "the rest is on its way"
+        );
     }
 
     #[test]
     fn what_was_not_known_yet_is_not_down() {
-        let late = view(false, vec![Stretch::of(at(40), at(50), OwnerState::Away, 1.0)]);
-        let trace =
-            made(&[view(false, vec![Stretch::of(at(0), at(50), OwnerState::Away, 1.0)]), late], (Time(0), at(50)));
+        let late = view(
+            false,
+            vec![Stretch::of(at(40), at(50), OwnerState::Away, 1.0)],
+        );
+        let trace = made(
+            &[
+                view(
+                    false,
+                    vec![Stretch::of(at(0), at(50), OwnerState::Away, 1.0)],
+                ),
+                late,
+            ],
+            (Time(0), at(50)),
+        );
         assert_eq!(trace.unwrap().hosts[1].segments[0].start_s, 40.0);
         assert_eq!(made(&[view(false, Vec::new())], (Time(0), at(50))), None);
         // Recorded before what is asked for, and gone since.
         let mut gone = view(false, Vec::new());
         gone.known_since = Some(at(0));
         let trace = made(&[gone], (at(10), at(50))).unwrap();
-        assert_eq!(trace.hosts[0].segments, [Segment { start_s: 0.0, end_s: 40.0, up: false, cpu: 0.0 }]);
+        assert_eq!(
+            trace.hosts[0].segments,
+            [Segment {
+                start_s: 0.0,
+                end_s: 40.0,
+                up: false,
+                cpu: 0.0
+            }]
+        );
     }
 }

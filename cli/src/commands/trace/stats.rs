@@ -35,27 +35,41 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
     };
     let stats = stats_of(&trace);
     if let Some(dir) = &args.svg {
-        std::fs::create_dir_all(dir).map_err(|error| Failure::io(format!("cannot make {}", dir.display()), &error))?;
+        std::fs::create_dir_all(dir)
+            .map_err(|error| Failure::io(format!("cannot make {}", dir.display()), &error))?;
         for figure in figures(&trace, &stats) {
             write(&dir.join(format!("{}.svg", figure.name)), &draw(&figure))?;
         }
     }
-    let answer = Answer { stats: &stats, calibration: table.as_ref() };
+    let answer = Answer {
+        stats: &stats,
+        calibration: table.as_ref(),
+    };
     let text = || text(&stats, table.as_ref(), context.out.color());
-    context.out.show(&answer, text, || vec![stats.hosts.to_string()])?;
+    context
+        .out
+        .show(&answer, text, || vec![stats.hosts.to_string()])?;
     Ok(Exit::Well)
 }
 
 fn generated(args: &StatsArgs) -> Result<(Trace, Option<Calibration>), Failure> {
     let unknown = |what: &str, name: &str, names: &[&str]| {
-        Failure::usage(format!("there is no {what} `{name}`"), format!("one of {}", names.join(", ")))
+        Failure::usage(
+            format!("there is no {what} `{name}`"),
+            format!("one of {}", names.join(", ")),
+        )
     };
     let platform = args.platform.as_deref().unwrap_or("sdsc");
     let model = args.model.as_deref().unwrap_or("default");
-    let hosts = Platform::named(platform).ok_or_else(|| unknown("platform", platform, &Platform::NAMES))?;
-    let model = Model::named(model).ok_or_else(|| unknown("availability model", model, &Model::NAMES))?;
+    let hosts =
+        Platform::named(platform).ok_or_else(|| unknown("platform", platform, &Platform::NAMES))?;
+    let model =
+        Model::named(model).ok_or_else(|| unknown("availability model", model, &Model::NAMES))?;
     let trace = model.trace(args.seed, FIRST_DAY, hosts.clocks_mhz(args.seed, HOSTS));
-    Ok((trace, Some(calibration(&model, args.seed, CALIBRATION_DAYS))))
+    Ok((
+        trace,
+        Some(calibration(&model, args.seed, CALIBRATION_DAYS)),
+    ))
 }
 
 /// A time in seconds as people say it.
@@ -73,13 +87,24 @@ fn share(part: Option<f64>) -> String {
 }
 
 fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
-    let stretch =
-        |what: &Durations| format!("{} times, mean {}, median {}", what.count, span(what.mean_s), span(what.median_s));
+    let stretch = |what: &Durations| {
+        format!(
+            "{} times, mean {}, median {}",
+            what.count,
+            span(what.mean_s),
+            span(what.median_s)
+        )
+    };
     let failures = stats.failure_by_task_s.iter();
-    let failures: Vec<String> =
-        failures.map(|(task_s, part)| format!("{} of {}", share(*part), span(f64::from(*task_s)))).collect();
-    let power = stats.power_mean.map(|power| format!("{power:.1} hosts of speed 1"));
-    let varies = stats.power_cv.map(|part| format!("{:.1} % from five minutes to five minutes", 100.0 * part));
+    let failures: Vec<String> = failures
+        .map(|(task_s, part)| format!("{} of {}", share(*part), span(f64::from(*task_s))))
+        .collect();
+    let power = stats
+        .power_mean
+        .map(|power| format!("{power:.1} hosts of speed 1"));
+    let varies = stats
+        .power_cv
+        .map(|part| format!("{:.1} % from five minutes to five minutes", 100.0 * part));
     let mut out = facts(&[
         ("hosts", Some(stats.hosts.to_string())),
         ("segments", Some(stats.segments.to_string())),
@@ -94,11 +119,23 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
     out += &format!("\n{}", hours(stats, color));
     if let Some(table) = table {
         let mut rows = Rows::new(&["STATISTIC", "PAPER", "REFERENCE", "THIS MODEL"], color);
-        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let number = |value: Option<f64>| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"))
+        };
         for row in &table.rows {
-            rows.add([row.name.to_owned(), number(row.paper), number(Some(row.reference)), number(row.ours)]);
+            rows.add([
+                row.name.to_owned(),
+                number(row.paper),
+                number(Some(row.reference)),
+                number(row.ours),
+            ]);
         }
-        out += &format!("\nThe model {} over {} days, beside the paper:\n{}", table.model, table.days, rows.text(""));
+        out += &format!(
+            "\nThe model {} over {} days, beside the paper:\n{}",
+            table.model,
+            table.days,
+            rows.text("")
+        );
     }
     out
 }
@@ -117,10 +154,28 @@ fn laws(what: &Durations) -> Option<String> {
 }
 
 fn hours(stats: &Stats, color: bool) -> String {
-    let mut rows = Rows::new(&["HOUR", "UP", "PROCESSOR", "OWNERS ACTIVE", "POWER", "VARIES BY"], color);
+    let mut rows = Rows::new(
+        &[
+            "HOUR",
+            "UP",
+            "PROCESSOR",
+            "OWNERS ACTIVE",
+            "POWER",
+            "VARIES BY",
+        ],
+        color,
+    );
     for hour in &stats.by_hour {
-        let power = hour.power.map_or_else(|| "-".to_owned(), |power| format!("{power:.1}"));
-        let parts = [share(hour.available), share(hour.cpu), share(hour.owner_active), power, share(hour.power_cv)];
+        let power = hour
+            .power
+            .map_or_else(|| "-".to_owned(), |power| format!("{power:.1}"));
+        let parts = [
+            share(hour.available),
+            share(hour.cpu),
+            share(hour.owner_active),
+            power,
+            share(hour.power_cv),
+        ];
         rows.add([format!("{:02}", hour.hour)].into_iter().chain(parts));
     }
     rows.text("")

@@ -46,7 +46,10 @@ pub(crate) struct Retried {
 impl Retried {
     /// Of these tasks, of a job with this promise.
     pub(crate) fn new(changed: &[(JobId, u64)], promise: Option<&PromiseStatus>) -> Self {
-        Retried { changed: changed.into(), promise: promise.map(Standing::from) }
+        Retried {
+            changed: changed.into(),
+            promise: promise.map(Standing::from),
+        }
     }
 }
 
@@ -70,7 +73,10 @@ pub(crate) struct Limits {
 impl Limits {
     /// None, for this reason.
     pub(crate) fn none(why: &str) -> Self {
-        Limits::from(&LimitsView { why: Some(why.to_owned()), ..LimitsView::default() })
+        Limits::from(&LimitsView {
+            why: Some(why.to_owned()),
+            ..LimitsView::default()
+        })
     }
 }
 
@@ -79,7 +85,11 @@ impl From<&LimitsView> for Limits {
         Limits {
             runs: view.runs,
             killed: view.killed,
-            algorithm: if view.zeta > 0.0 { "ATOptimal" } else { "TOptimal" },
+            algorithm: if view.zeta > 0.0 {
+                "ATOptimal"
+            } else {
+                "TOptimal"
+            },
             zeta: view.zeta,
             sequence_s: view.limits.iter().map(|limit| limit.secs()).collect(),
             done: view.done.clone(),
@@ -102,8 +112,20 @@ pub(crate) struct Quality {
 }
 
 impl From<QualityView> for Quality {
-    fn from(QualityView { tasks, ratio: (ratio, ratio_low, ratio_high), qoe }: QualityView) -> Self {
-        Quality { tasks, ratio, ratio_low, ratio_high, qoe }
+    fn from(
+        QualityView {
+            tasks,
+            ratio: (ratio, ratio_low, ratio_high),
+            qoe,
+        }: QualityView,
+    ) -> Self {
+        Quality {
+            tasks,
+            ratio,
+            ratio_low,
+            ratio_high,
+            qoe,
+        }
     }
 }
 

@@ -48,7 +48,11 @@ impl From<&WidthView> for Width {
             sigma: scaling.sigma,
             runs: scaling.runs,
         };
-        let way = |way: &WayView| Way { hosts: way.hosts, start: iso(way.start), finish: way.finish.map(iso) };
+        let way = |way: &WayView| Way {
+            hosts: way.hosts,
+            start: iso(way.start),
+            finish: way.finish.map(iso),
+        };
         Width {
             least: view.least,
             most: view.most,

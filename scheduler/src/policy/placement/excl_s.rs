@@ -1,6 +1,7 @@
-//! EXCL-S (Kondo et al. 2004, section 5.1): PRI-CR without the hosts whose clock rate lies more than so many standard
-//! deviations below the mean "over all hosts". Reading: all hosts that are known, present or not.
-//! Where no host that could take work is fast enough, the fastest of them is: a job must not wait for ever.
+//! EXCL-S (Kondo et al. 2004, section 5.1): PRI-CR without the hosts whose clock rate lies more
+//! than so many standard deviations below the mean "over all hosts". Reading: all hosts that are
+//! known, present or not. Where no host that could take work is fast enough, the fastest of them
+//! is: a job must not wait for ever.
 
 use common::{HostId, Speed};
 
@@ -25,7 +26,10 @@ impl ExclS {
     pub(super) fn fast(self, scene: &Scene<'_>) -> impl Iterator<Item = HostId> {
         let threshold = self.threshold(scene);
         let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
-        scene.ready_by_speed().take_while(fast).map(|(_, host)| host)
+        scene
+            .ready_by_speed()
+            .take_while(fast)
+            .map(|(_, host)| host)
     }
 
     pub(super) fn propose(self, scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {

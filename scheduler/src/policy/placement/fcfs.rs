@@ -1,4 +1,5 @@
-//! FCFS (Kondo et al. 2004, section 2.1): hosts in the order in which they became ready. Knows nothing of their speed.
+//! FCFS (Kondo et al. 2004, section 2.1): hosts in the order in which they became ready. Knows
+//! nothing of their speed.
 
 use common::HostId;
 

@@ -1,4 +1,5 @@
-//! On which ready host does the next task start, or on none yet? One file per answer; this one has what they share.
+//! On which ready host does the next task start, or on none yet? One file per answer; this one has
+//! what they share.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -50,7 +51,8 @@ pub enum Placement {
 /// The hosts with a free slot, in every order that an answer asks for.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyHosts {
-    /// The only one, where it became so alone: while tasks wait, each host that has room is taken at once.
+    /// The only one, where it became so alone: while tasks wait, each host that has room is taken
+    /// at once.
     alone: Option<(HostId, Time, Speed)>,
     by_since: BTreeMap<(Time, HostId), Speed>,
     /// How many hosts have ever become ready.
@@ -101,8 +103,11 @@ impl ReadyHosts {
     /// The fastest first; of equals the one ready for longest.
     pub(crate) fn by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + '_ {
         let alone = self.alone.iter().map(|(host, _, speed)| (*speed, *host));
-        let of = |((since, host), speed): (&(Time, HostId), &Speed)| (Reverse(*speed), *since, *host);
-        let by_speed = self.by_speed.get_or_init(|| self.by_since.iter().map(of).collect());
+        let of =
+            |((since, host), speed): (&(Time, HostId), &Speed)| (Reverse(*speed), *since, *host);
+        let by_speed = self
+            .by_speed
+            .get_or_init(|| self.by_since.iter().map(of).collect());
         alone.chain(by_speed.iter().map(|(speed, _, host)| (speed.0, *host)))
     }
 }
@@ -155,17 +160,26 @@ impl<'a> Scene<'a> {
     /// The ready hosts that do for the job, the one ready for longest first.
     pub(crate) fn ready_by_since(&self) -> impl Iterator<Item = HostId> + use<'a> {
         let scene = *self;
-        self.hosts.index.ready.by_since().filter(move |id| scene.does(*id))
+        self.hosts
+            .index
+            .ready
+            .by_since()
+            .filter(move |id| scene.does(*id))
     }
 
     /// The same, the fastest first.
     pub(crate) fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + use<'a> {
         let scene = *self;
-        self.hosts.index.ready.by_speed().filter(move |(_, id)| scene.does(*id))
+        self.hosts
+            .index
+            .ready
+            .by_speed()
+            .filter(move |(_, id)| scene.does(*id))
     }
 
-    /// Whether another attempt of the task may go to this host: none of its live ones is there, and where results are
-    /// compared none is on a host of the same owner, and none of its results is from one.
+    /// Whether another attempt of the task may go to this host: none of its live ones is there, and
+    /// where results are compared none is on a host of the same owner, and none of its results is
+    /// from one.
     pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
         if self.job.shuns(index, host, self.hosts) {
             return false;
@@ -176,7 +190,10 @@ impl<'a> Scene<'a> {
         let party = |id: HostId| self.hosts.table.get(&id).map_or(id, |host| host.party);
         let mine = party(host);
         self.job.records.get(&index).is_none_or(|record| {
-            let results = record.question.iter().flat_map(|question| question.ballot.votes());
+            let results = record
+                .question
+                .iter()
+                .flat_map(|question| question.ballot.votes());
             record.live.iter().all(|copy| party(copy.host) != mine)
                 && results.into_iter().all(|vote| vote.party != mine)
         })
@@ -204,7 +221,12 @@ impl Placement {
     }
 
     /// The host to take next, if `fit` has nothing against it; none where the job had better wait.
-    pub(crate) fn propose(self, scene: &Scene<'_>, plan: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    pub(crate) fn propose(
+        self,
+        scene: &Scene<'_>,
+        plan: &Plan,
+        fit: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
         match self {
             Placement::Fcfs => fcfs::propose(scene, fit),
             Placement::PriCr | Placement::Lookahead | Placement::Windows | Placement::Calendar => {
@@ -228,7 +250,8 @@ impl Placement {
         }
     }
 
-    /// The free slots in the order in which it takes them, where that is worth finding out for all of them at once.
+    /// The free slots in the order in which it takes them, where that is worth finding out for all
+    /// of them at once.
     pub(crate) fn order(self, scene: &Scene<'_>) -> Option<Vec<HostId>> {
         (self == Placement::PriHistory).then(|| pri_history::order(scene))
     }
@@ -250,17 +273,23 @@ impl Placement {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Placement::Fcfs => "the host that has been ready for longest",
-            Placement::PriCr => "the fastest ready host; of equals the one that has been ready for longest",
+            Placement::PriCr => {
+                "the fastest ready host; of equals the one that has been ready for longest"
+            }
             Placement::Windows => {
                 "the fastest ready host; there the waiting task that should make the most of the time for which the host was \
                  recorded to stay idle"
             }
-            Placement::PriCrWait(_) => "none until enough hosts are ready or the wait is over, then the fastest",
+            Placement::PriCrWait(_) => {
+                "none until enough hosts are ready or the wait is over, then the fastest"
+            }
             Placement::PriHistory => {
                 "first hosts whose availability intervals used to hold a whole task, then the others, by the work that \
                  they did per second"
             }
-            Placement::ExclS(_) => "the fastest ready host, never one that is too slow among all hosts",
+            Placement::ExclS(_) => {
+                "the fastest ready host, never one that is too slow among all hosts"
+            }
             Placement::Lookahead => {
                 "the host expected to be done soonest, failures and suspensions counted; none where a busy host will \
                  be done sooner"

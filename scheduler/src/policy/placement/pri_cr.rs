@@ -1,9 +1,13 @@
-//! PRI-CR (Kondo et al. 2004, section 4): "hosts in the server's ready queue are prioritized by their clock rates".
+//! PRI-CR (Kondo et al. 2004, section 4): "hosts in the server's ready queue are prioritized by
+//! their clock rates".
 
 use common::HostId;
 
 use super::Scene;
 
 pub(super) fn propose(scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-    scene.ready_by_speed().map(|(_, host)| host).find(|host| fit(*host))
+    scene
+        .ready_by_speed()
+        .map(|(_, host)| host)
+        .find(|host| fit(*host))
 }

@@ -1,6 +1,6 @@
-//! PRI-CR-WAIT (Kondo et al. 2004, section 4): PRI-CR that first collects a pool of ready hosts. The paper waits for ten
-//! minutes, or until there are ten ready hosts for each task. Reading: it waits once, from the job's submission; the
-//! tasks are those that wait.
+//! PRI-CR-WAIT (Kondo et al. 2004, section 4): PRI-CR that first collects a pool of ready hosts.
+//! The paper waits for ten minutes, or until there are ten ready hosts for each task. Reading: it
+//! waits once, from the job's submission; the tasks are those that wait.
 
 use common::Span;
 
@@ -27,6 +27,7 @@ impl PriCrWait {
     pub(super) fn objection(self, scene: &Scene<'_>, plan: &Plan) -> Option<String> {
         let left = (plan.entered + self.wait).since(scene.now);
         let enough = (self.ratio * scene.waiting() as f64).ceil();
-        (!plan.waited).then(|| format!("collects ready hosts for {left} more, or until {enough} are ready"))
+        (!plan.waited)
+            .then(|| format!("collects ready hosts for {left} more, or until {enough} are ready"))
     }
 }

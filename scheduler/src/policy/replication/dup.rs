@@ -1,10 +1,12 @@
-//! EXCL-PRED-DUP (Kondo et al. 2004, section 6): "replicates each task when the number of ready hosts is greater than
-//! the number of tasks to schedule". Duplicates go after all waiting tasks, those of tasks on the slowest hosts first.
+//! EXCL-PRED-DUP (Kondo et al. 2004, section 6): "replicates each task when the number of ready
+//! hosts is greater than the number of tasks to schedule". Duplicates go after all waiting tasks,
+//! those of tasks on the slowest hosts first.
 //!
-//! Readings: the ready hosts are those that EXCL-PRED does not exclude. Only tasks that start from then on are copied,
-//! once each; the paper finds "little improvement" since many tasks "began execution before the point at which there are
-//! more ready hosts than tasks". Parameter `copies` has the other reading, in which running tasks are copied too.
-//! Parameter `copies_max` gives a job so many copies and no more, as EXCL-PRED-DUP* of the paper's Figure 11 has them.
+//! Readings: the ready hosts are those that EXCL-PRED does not exclude. Only tasks that start from
+//! then on are copied, once each; the paper finds "little improvement" since many tasks "began
+//! execution before the point at which there are more ready hosts than tasks". Parameter `copies`
+//! has the other reading, in which running tasks are copied too. Parameter `copies_max` gives a job
+//! so many copies and no more, as EXCL-PRED-DUP* of the paper's Figure 11 has them.
 
 use super::Requeue;
 

@@ -1,11 +1,12 @@
 //! Copies by expected makespan reduction, deskgrid's own rule.
 //!
-//! For each task that is not settled, G(x) is the probability that it is not done x seconds from now: the product over
-//! its live attempts of not being done (see [`crate::laws`]), times the probability that no later copy has saved it. The
-//! job is done by x with P(x), the product of 1 - G over its tasks. A copy on an idle host with law F brings the expected
-//! end forward by the integral of P / (1 - G) G F. The best task for each idle host, best host first, is copied as long
-//! as that gain is worth the price, which [`crate::experience::Prices`] learns so that the copies stay within their
-//! budget.
+//! For each task that is not settled, G(x) is the probability that it is not done x seconds from
+//! now: the product over its live attempts of not being done (see [`crate::laws`]), times the
+//! probability that no later copy has saved it. The job is done by x with P(x), the product of 1 -
+//! G over its tasks. A copy on an idle host with law F brings the expected end forward by the
+//! integral of P / (1 - G) G F. The best task for each idle host, best host first, is copied as
+//! long as that gain is worth the price, which [`crate::experience::Prices`] learns so that the
+//! copies stay within their budget.
 
 use crate::experience::Curves;
 use crate::laws::Law;
@@ -21,9 +22,14 @@ pub struct Gain {
 const WITH_STATE: f64 = 0.95;
 
 impl Gain {
-    /// Copies per task that jobs may start on average: those whose tasks keep their state, or the others.
+    /// Copies per task that jobs may start on average: those whose tasks keep their state, or the
+    /// others.
     pub(crate) fn budget(self, keeps: bool) -> f64 {
-        if keeps { WITH_STATE * self.copies_max } else { self.copies_max }
+        if keeps {
+            WITH_STATE * self.copies_max
+        } else {
+            self.copies_max
+        }
     }
 }
 
@@ -71,7 +77,8 @@ pub(crate) struct Gains<'a> {
     step_s: f64,
     /// The points of time.
     at_s: Row,
-    /// How likely a suspension lasts for a time, in steps: by place and, in rows, by the parts of a step beyond it.
+    /// How likely a suspension lasts for a time, in steps: by place and, in rows, by the parts of a
+    /// step beyond it.
     lasting: Vec<[f64; REACH]>,
     /// By how much the hope for a task that has been missed falls from one point to the next.
     fall: f64,
@@ -85,16 +92,27 @@ pub(crate) struct Gains<'a> {
 impl<'a> Gains<'a> {
     /// A search among so many tasks.
     pub(crate) fn new(tasks: usize, search: Search<'a>) -> Self {
-        let end_s = search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
+        let end_s =
+            search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
         let step_s = (end_s - search.begin_s) / POINTS as f64;
         let at_s = std::array::from_fn(|point| search.begin_s + (point as f64 + 0.5) * step_s);
         let open = Vec::with_capacity(tasks);
         let odds = Vec::with_capacity(tasks);
         let fall = (-2.0 * step_s / (search.task_s + search.best_s)).exp();
         let alive = |steps: f64| search.curves.resumption.alive(steps * step_s);
-        let row = |part| std::array::from_fn(|place| alive(place as f64 + part as f64 / PARTS as f64));
+        let row =
+            |part| std::array::from_fn(|place| alive(place as f64 + part as f64 / PARTS as f64));
         let lasting = (0..=PARTS).map(row).collect();
-        Self { search, step_s, at_s, lasting, fall, open, odds, done: [1.0; POINTS] }
+        Self {
+            search,
+            step_s,
+            at_s,
+            lasting,
+            fall,
+            open,
+            odds,
+            done: [1.0; POINTS],
+        }
     }
 
     /// How many points of time there are up to this one.
@@ -123,9 +141,12 @@ impl<'a> Gains<'a> {
 
     /// Takes from each probability that this attempt is done by then.
     fn multiply(&self, row: &mut Row, law: &Law) {
-        let first =
-            ((law.end_s - self.search.begin_s) / self.step_s - 0.5).ceil().clamp(0.0, POINTS as f64) as u32 as usize;
-        let Some(first_s) = self.at_s.get(first) else { return };
+        let first = ((law.end_s - self.search.begin_s) / self.step_s - 0.5)
+            .ceil()
+            .clamp(0.0, POINTS as f64) as u32 as usize;
+        let Some(first_s) = self.at_s.get(first) else {
+            return;
+        };
         let age = (first_s - law.end_s).max(0.0) / self.step_s;
         let place = age.min(REACH as f64) as u32;
         let later = &mut row[first..];
@@ -145,14 +166,25 @@ impl<'a> Gains<'a> {
         }
     }
 
-    /// The probabilities that no later copy of a task has saved it: certain until one could have, then falling until
-    /// the task would have been missed, and vanishing beyond.
+    /// The probabilities that no later copy of a task has saved it: certain until one could have,
+    /// then falling until the task would have been missed, and vanishing beyond.
     fn unsaved(&self, first_s: f64, left: f64) -> Row {
         const LEFT: f64 = 0.5;
-        let Search { task_s, start_s, best_s, notice_s, .. } = self.search;
+        let Search {
+            task_s,
+            start_s,
+            best_s,
+            notice_s,
+            ..
+        } = self.search;
         let could_s = notice_s + start_s + left * (best_s - start_s);
         // With its state kept, a task that is missed at its end has little left to do.
-        let missed_s = first_s + if self.search.keeps { notice_s + start_s } else { could_s };
+        let missed_s = first_s
+            + if self.search.keeps {
+                notice_s + start_s
+            } else {
+                could_s
+            };
         let could = self.upto(could_s);
         let missed = self.upto(missed_s).max(could);
         let slope = (1.0 - LEFT) / (missed_s - could_s).max(1.0);
@@ -170,9 +202,13 @@ impl<'a> Gains<'a> {
         row
     }
 
-    /// The task whose copy on a host gains the most, with the seconds that it gains. `law` is that of a copy with so much
-    /// of its task left to do; `fit` says which tasks the host may take.
-    pub(crate) fn best(&self, law: impl Fn(f64) -> Law, fit: impl Fn(u32) -> bool) -> Option<(usize, f64)> {
+    /// The task whose copy on a host gains the most, with the seconds that it gains. `law` is that
+    /// of a copy with so much of its task left to do; `fit` says which tasks the host may take.
+    pub(crate) fn best(
+        &self,
+        law: impl Fn(f64) -> Law,
+        fit: impl Fn(u32) -> bool,
+    ) -> Option<(usize, f64)> {
         let fresh = self.weights(&law(1.0));
         let mut best: Option<(usize, f64)> = None;
         for (at, (open, odds)) in self.open.iter().zip(&self.odds).enumerate() {
@@ -233,11 +269,26 @@ mod tests {
     /// Hosts that never fail and whose owners hardly ever come.
     fn calm() -> Curves {
         let never = LifeTable::prior(1e-9, 1.0);
-        Experience { failure: never, suspension: never, ..Experience::default() }.common().curves()
+        Experience {
+            failure: never,
+            suspension: never,
+            ..Experience::default()
+        }
+        .common()
+        .curves()
     }
 
     fn law(left_s: f64, suspended: bool, curves: &Curves) -> Law {
-        Law::of(left_s, Place { up_s: 3_600.0, owner_s: 3_600.0, suspended, temper: Temper::COMMON }, curves)
+        Law::of(
+            left_s,
+            Place {
+                up_s: 3_600.0,
+                owner_s: 3_600.0,
+                suspended,
+                temper: Temper::COMMON,
+            },
+            curves,
+        )
     }
 
     fn search(curves: &Curves, last_s: f64) -> Gains<'_> {
@@ -247,11 +298,30 @@ mod tests {
         let best_s = 100.0;
         let notice_s = 5.0;
         let keeps = false;
-        Gains::new(3, Search { curves, begin_s, last_s, task_s, start_s, best_s, notice_s, keeps })
+        Gains::new(
+            3,
+            Search {
+                curves,
+                begin_s,
+                last_s,
+                task_s,
+                start_s,
+                best_s,
+                notice_s,
+                keeps,
+            },
+        )
     }
 
     fn open(gains: &mut Gains<'_>, task: u32, law: Law) {
-        gains.open(Open { task, left: 1.0, room: true }, std::iter::once(law));
+        gains.open(
+            Open {
+                task,
+                left: 1.0,
+                room: true,
+            },
+            std::iter::once(law),
+        );
     }
 
     #[test]
@@ -264,7 +334,8 @@ mod tests {
         let copy = law(100.0, false, &curves);
         let (at, gain_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
         assert_eq!(gains.task(at).0, 2);
-        // At most the 900 s that it is done sooner; less by what a later copy could have saved as well.
+        // At most the 900 s that it is done sooner; less by what a later copy could have saved as
+        // well.
         assert!((400.0..=910.0).contains(&gain_s), "{gain_s}");
         gains.add(at, &copy, true);
         let (_, next_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
@@ -276,7 +347,9 @@ mod tests {
         let curves = calm();
         let mut gains = search(&curves, 50.0);
         open(&mut gains, 1, law(50.0, false, &curves));
-        let (_, gain_s) = gains.best(|_| law(100.0, false, &curves), |_| true).expect("there is a task");
+        let (_, gain_s) = gains
+            .best(|_| law(100.0, false, &curves), |_| true)
+            .expect("there is a task");
         assert!(gain_s < 1.0, "{gain_s}");
     }
 
@@ -286,19 +359,37 @@ mod tests {
         let gain = |suspended| {
             let mut gains = search(&curves, 150.0);
             open(&mut gains, 1, law(150.0, suspended, &curves));
-            gains.best(|_| law(100.0, false, &curves), |_| true).expect("there is a task").1
+            gains
+                .best(|_| law(100.0, false, &curves), |_| true)
+                .expect("there is a task")
+                .1
         };
-        assert!(gain(true) > gain(false) + 10.0, "{} {}", gain(true), gain(false));
+        assert!(
+            gain(true) > gain(false) + 10.0,
+            "{} {}",
+            gain(true),
+            gain(false)
+        );
     }
 
     #[test]
     fn tasks_without_room_or_fit_are_left_alone() {
         let curves = calm();
         let mut gains = search(&curves, 500.0);
-        gains.open(Open { task: 1, left: 1.0, room: false }, std::iter::once(law(500.0, false, &curves)));
+        gains.open(
+            Open {
+                task: 1,
+                left: 1.0,
+                room: false,
+            },
+            std::iter::once(law(500.0, false, &curves)),
+        );
         open(&mut gains, 2, law(400.0, false, &curves));
         let copy = |_| law(100.0, false, &curves);
-        assert_eq!(gains.best(copy, |_| true).map(|(at, _)| gains.task(at).0), Some(2));
+        assert_eq!(
+            gains.best(copy, |_| true).map(|(at, _)| gains.task(at).0),
+            Some(2)
+        );
         assert_eq!(gains.best(copy, |task| task != 2), None);
     }
 }

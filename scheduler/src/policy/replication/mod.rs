@@ -1,5 +1,5 @@
-//! Which running task deserves another copy, now? One file per answer; this one has what they share. Copies go only to
-//! slots that no waiting task could use.
+//! Which running task deserves another copy, now? One file per answer; this one has what they
+//! share. Copies go only to slots that no waiting task could use.
 
 use common::{Speed, Time};
 
@@ -30,7 +30,8 @@ pub enum Replication {
     Gain(Gain),
 }
 
-/// a failed task "must be restarted from scratch on another host" and does not say what holds while a duplicate runs.
+/// a failed task "must be restarted from scratch on another host" and does not say what holds while
+/// a duplicate runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
     /// Each one.
@@ -53,7 +54,10 @@ impl Requeue {
 
 impl Replication {
     /// Why a task should be copied whose live attempts are held up like this, each of them.
-    pub(crate) fn rescue(self, hold_ups: impl Iterator<Item = Option<CopyReason>>) -> Option<CopyReason> {
+    pub(crate) fn rescue(
+        self,
+        hold_ups: impl Iterator<Item = Option<CopyReason>>,
+    ) -> Option<CopyReason> {
         match self {
             Replication::Rescue | Replication::Gain(_) => rescue::propose(hold_ups),
             _ => None,
@@ -101,7 +105,9 @@ impl Replication {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Replication::None => "none",
-            Replication::Rescue => "a task whose attempts are all on suspended or silent hosts, by slots left over",
+            Replication::Rescue => {
+                "a task whose attempts are all on suspended or silent hosts, by slots left over"
+            }
             Replication::Dup(_) => {
                 "each task that starts while more hosts are ready than tasks wait, those on slow hosts first"
             }
@@ -115,7 +121,8 @@ impl Replication {
     }
 }
 
-/// How urgent the copies that are wanted are, smaller first: lost primaries, then those of slow hosts.
+/// How urgent the copies that are wanted are, smaller first: lost primaries, then those of slow
+/// hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Urgency {
     pub(crate) class: Class,
@@ -124,8 +131,12 @@ pub(crate) struct Urgency {
 }
 
 impl Urgency {
-    /// The first one of those in addition to attempts of which nothing is heard: all of them are alike.
-    pub(crate) const LEAST_UNHEARD: Self = Self { class: Class::Unheard, speed: Speed::REFERENCE };
+    /// The first one of those in addition to attempts of which nothing is heard: all of them are
+    /// alike.
+    pub(crate) const LEAST_UNHEARD: Self = Self {
+        class: Class::Unheard,
+        speed: Speed::REFERENCE,
+    };
 }
 
 /// What a copy is for.

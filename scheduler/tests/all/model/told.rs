@@ -9,7 +9,10 @@ use super::Model;
 impl Model {
     /// Whether users may run only so many tasks, and hosts idle for that.
     pub(super) fn bounded(&self) -> bool {
-        self.settings.sharing.as_ref().is_some_and(|sharing| sharing.most_running_each.is_some())
+        self.settings
+            .sharing
+            .as_ref()
+            .is_some_and(|sharing| sharing.most_running_each.is_some())
     }
 }
 
@@ -26,7 +29,11 @@ pub(super) fn eager(policy: &str) -> bool {
 /// Whose place somebody else took.
 pub(super) fn preempted(effect: &Effect) -> Option<AttemptId> {
     match effect {
-        Effect::Stop { attempt, why: EndReason::Preempted { .. }, .. } => Some(*attempt),
+        Effect::Stop {
+            attempt,
+            why: EndReason::Preempted { .. },
+            ..
+        } => Some(*attempt),
         _ => None,
     }
 }

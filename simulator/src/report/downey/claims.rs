@@ -1,5 +1,5 @@
-//! What the paper says, what an independent simulation of the same model found, and what we find: verdicts are computed from the
-//! numbers, not typed. What is not here: explanations.
+//! What the paper says, what an independent simulation of the same model found, and what we find:
+//! verdicts are computed from the numbers, not typed. What is not here: explanations.
 
 use super::found::{Found, Spread};
 use super::trial::SELF_FITTED;
@@ -9,7 +9,8 @@ pub(super) struct Claim {
     pub(super) claim: String,
     /// As the paper has it.
     pub(super) paper: &'static str,
-    /// Of an independent simulation of the same model: mean over five draws, and standard deviation where it is known.
+    /// Of an independent simulation of the same model: mean over five draws, and standard deviation
+    /// where it is known.
     pub(super) reference: Option<Reference>,
     pub(super) ours: Spread,
     /// How its numbers are written.
@@ -52,8 +53,9 @@ impl Unit {
 }
 
 impl Claim {
-    /// Whether ours is as near to the reference as draws are to each other: within two standard deviations, the larger of its
-    /// and ours, and no nearer than the last digit that it is given with.
+    /// Whether ours is as near to the reference as draws are to each other: within two standard
+    /// deviations, the larger of its and ours, and no nearer than the last digit that it is given
+    /// with.
     pub(super) fn near(&self) -> Option<bool> {
         let (mean, sd) = self.reference?;
         let digit = match self.unit {
@@ -74,13 +76,30 @@ impl Claim {
     }
 }
 
-/// Rebels, minutes saved per job and rebels who lose: what the paper has, and the reference. All but the minutes in percent.
+/// Rebels, minutes saved per job and rebels who lose: what the paper has, and the reference. All
+/// but the minutes in percent.
 type Row = (&'static str, [&'static str; 3], [Reference; 3]);
 const TABLE_1: [Row; 4] = [
-    ("OPT", ["14 %", "13.8", "0 %"], [(14.0, Some(0.4)), (14.1, Some(0.7)), (0.0, None)]),
-    ("PRED", ["8 %", "12.8", "8 %"], [(8.2, Some(0.4)), (13.2, Some(0.6)), (7.5, None)]),
-    ("BIAS", ["10 %", "13.5", "8 %"], [(10.6, Some(0.4)), (13.9, Some(0.7)), (8.2, None)]),
-    ("HEUR", ["37 %", "12.8", "68 %"], [(36.0, Some(0.9)), (13.2, Some(0.6)), (72.0, None)]),
+    (
+        "OPT",
+        ["14 %", "13.8", "0 %"],
+        [(14.0, Some(0.4)), (14.1, Some(0.7)), (0.0, None)],
+    ),
+    (
+        "PRED",
+        ["8 %", "12.8", "8 %"],
+        [(8.2, Some(0.4)), (13.2, Some(0.6)), (7.5, None)],
+    ),
+    (
+        "BIAS",
+        ["10 %", "13.5", "8 %"],
+        [(10.6, Some(0.4)), (13.9, Some(0.7)), (8.2, None)],
+    ),
+    (
+        "HEUR",
+        ["37 %", "12.8", "68 %"],
+        [(36.0, Some(0.9)), (13.2, Some(0.6)), (72.0, None)],
+    ),
 ];
 
 /// Changes of turnaround and utilisation against AVG, in percent.
@@ -88,8 +107,16 @@ const TABLE_2: [(&str, [&str; 2], [Reference; 2]); 6] = [
     ("OPT", ["+9 %", "+0.1 %"], [(9.1, Some(1.2)), (1.7, None)]),
     ("PRED", ["-3 %", "+2.4 %"], [(-3.1, Some(0.7)), (3.5, None)]),
     ("BIAS", ["+5 %", "+1.0 %"], [(6.9, Some(1.1)), (1.9, None)]),
-    ("BIAS, lock-in", ["+4.5 %", ""], [(6.0, Some(1.0)), (2.0, None)]),
-    ("BIAS, lock-in, risk 20 %", ["-0.3 %", ""], [(-1.0, Some(0.8)), (3.2, None)]),
+    (
+        "BIAS, lock-in",
+        ["+4.5 %", ""],
+        [(6.0, Some(1.0)), (2.0, None)],
+    ),
+    (
+        "BIAS, lock-in, risk 20 %",
+        ["-0.3 %", ""],
+        [(-1.0, Some(0.8)), (3.2, None)],
+    ),
     ("HEUR", ["+37 %", "-5 %"], [(37.0, Some(5.2)), (-3.9, None)]),
 ];
 
@@ -104,7 +131,13 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
 
 fn first(found: &Found) -> Vec<Claim> {
     let avg = found.followed("AVG").map(|avg| avg.turnaround_s);
-    let claim = |claim: &str, paper, reference, ours, unit| Claim { claim: claim.into(), paper, reference, ours, unit };
+    let claim = |claim: &str, paper, reference, ours, unit| Claim {
+        claim: claim.into(),
+        paper,
+        reference,
+        ours,
+        unit,
+    };
     let mut all = vec![
         claim(
             "jobs with all processors that they can use, under AVG",
@@ -113,15 +146,45 @@ fn first(found: &Found) -> Vec<Claim> {
             found.spoiled,
             Unit::Percent,
         ),
-        claim("median run time under AVG", "180 s", Some((179.0, None)), found.median_s, Unit::Seconds),
-        claim("mean run time under AVG", "4680 s", Some((4317.0, None)), found.mean_s, Unit::Seconds),
+        claim(
+            "median run time under AVG",
+            "180 s",
+            Some((179.0, None)),
+            found.median_s,
+            Unit::Seconds,
+        ),
+        claim(
+            "mean run time under AVG",
+            "4680 s",
+            Some((4317.0, None)),
+            found.mean_s,
+            Unit::Seconds,
+        ),
     ];
-    all.extend(
-        avg.map(|ours| claim("mean turnaround under AVG", "4795 s", Some((4499.0, Some(126.0))), ours, Unit::Seconds)),
-    );
+    all.extend(avg.map(|ours| {
+        claim(
+            "mean turnaround under AVG",
+            "4795 s",
+            Some((4499.0, Some(126.0))),
+            ours,
+            Unit::Seconds,
+        )
+    }));
     if let Some(opt) = found.asked("OPT") {
-        all.push(claim("median saving of who should hold out", "900 s", None, opt.median_s, Unit::Seconds));
-        all.push(claim("mean saving of who should hold out", "5760 s", None, opt.mean_s, Unit::Seconds));
+        all.push(claim(
+            "median saving of who should hold out",
+            "900 s",
+            None,
+            opt.median_s,
+            Unit::Seconds,
+        ));
+        all.push(claim(
+            "mean saving of who should hold out",
+            "5760 s",
+            None,
+            opt.mean_s,
+            Unit::Seconds,
+        ));
     }
     all
 }
@@ -133,7 +196,9 @@ fn percent((mean, sd): Reference) -> Option<Reference> {
 fn asked(found: &Found) -> Vec<Claim> {
     let mut all = Vec::new();
     for (label, papers, references) in TABLE_1 {
-        let Some(line) = found.asked(label) else { continue };
+        let Some(line) = found.asked(label) else {
+            continue;
+        };
         let claim = |what: &str, at: usize, reference, ours, unit| Claim {
             claim: format!("Table 1, {label}: {what}"),
             paper: papers[at],
@@ -142,9 +207,27 @@ fn asked(found: &Found) -> Vec<Claim> {
             unit,
         };
         all.extend([
-            claim("jobs that hold out", 0, percent(references[0]), line.rebels, Unit::Percent),
-            claim("minutes saved per job", 1, Some(references[1]), line.minutes, Unit::Plain),
-            claim("of them lose", 2, percent(references[2]), line.lose, Unit::Percent),
+            claim(
+                "jobs that hold out",
+                0,
+                percent(references[0]),
+                line.rebels,
+                Unit::Percent,
+            ),
+            claim(
+                "minutes saved per job",
+                1,
+                Some(references[1]),
+                line.minutes,
+                Unit::Plain,
+            ),
+            claim(
+                "of them lose",
+                2,
+                percent(references[2]),
+                line.lose,
+                Unit::Percent,
+            ),
         ]);
     }
     all
@@ -153,7 +236,9 @@ fn asked(found: &Found) -> Vec<Claim> {
 fn followed(found: &Found) -> Vec<Claim> {
     let mut all = Vec::new();
     for (label, papers, references) in TABLE_2 {
-        let Some(line) = found.followed(label) else { continue };
+        let Some(line) = found.followed(label) else {
+            continue;
+        };
         let claim = |what: &str, at: usize, ours| Claim {
             claim: format!("Table 2, {label}: {what} against AVG"),
             paper: papers[at],
@@ -161,7 +246,10 @@ fn followed(found: &Found) -> Vec<Claim> {
             ours,
             unit: Unit::Change,
         };
-        all.extend([claim("turnaround", 0, line.slower), claim("utilisation", 1, line.utilised)]);
+        all.extend([
+            claim("turnaround", 0, line.slower),
+            claim("utilisation", 1, line.utilised),
+        ]);
     }
     all
 }
@@ -169,21 +257,46 @@ fn followed(found: &Found) -> Vec<Claim> {
 fn scatter(found: &Found) -> Vec<Claim> {
     let mut all = Vec::new();
     let rows = [
-        ("PRED", "Figure 5a", ["0.6", "1.7", "0.48"], [Some((0.76, None)), Some((0.05, None)), Some((0.49, None))]),
+        (
+            "PRED",
+            "Figure 5a",
+            ["0.6", "1.7", "0.48"],
+            [Some((0.76, None)), Some((0.05, None)), Some((0.49, None))],
+        ),
         // The paper corrects by the fit of its own predictions.
-        (SELF_FITTED, "Figure 5b", ["1.01", "-0.01", "0.59"], [Some((0.93, None)), None, Some((0.54, None))]),
-        ("BIAS", "Figure 5b, by the paper's line", ["", "", ""], [None, None, None]),
+        (
+            SELF_FITTED,
+            "Figure 5b",
+            ["1.01", "-0.01", "0.59"],
+            [Some((0.93, None)), None, Some((0.54, None))],
+        ),
+        (
+            "BIAS",
+            "Figure 5b, by the paper's line",
+            ["", "", ""],
+            [None, None, None],
+        ),
     ];
     for (label, figure, papers, references) in rows {
-        let Some([slope, intercept, correlation]) = found.followed(label).and_then(|line| line.trend) else { continue };
-        let ours = [("slope", slope), ("intercept", intercept), ("correlation", correlation)];
-        all.extend(ours.into_iter().zip(papers).zip(references).map(|(((what, ours), paper), reference)| Claim {
-            claim: format!("{figure}: {what}"),
-            paper,
-            reference,
-            ours,
-            unit: Unit::Plain,
-        }));
+        let Some([slope, intercept, correlation]) =
+            found.followed(label).and_then(|line| line.trend)
+        else {
+            continue;
+        };
+        let ours = [
+            ("slope", slope),
+            ("intercept", intercept),
+            ("correlation", correlation),
+        ];
+        all.extend(ours.into_iter().zip(papers).zip(references).map(
+            |(((what, ours), paper), reference)| Claim {
+                claim: format!("{figure}: {what}"),
+                paper,
+                reference,
+                ours,
+                unit: Unit::Plain,
+            },
+        ));
     }
     all
 }

@@ -1,11 +1,14 @@
-//! Every draw of the workload under every rule: the numbers behind the report. What is not here: how they read.
+//! Every draw of the workload under every rule: the numbers behind the report. What is not here:
+//! how they read.
 
 use std::fmt::Write;
 
 use scheduler::malleable::Accuracy;
 
 use super::Study;
-use super::trial::{ASKED, Baseline, Contender, FOLLOWED, Seen, System, baseline, system, workload};
+use super::trial::{
+    ASKED, Baseline, Contender, FOLLOWED, Seen, System, baseline, system, workload,
+};
 use crate::batch::{Foretold, Told};
 use crate::experiment::in_parallel;
 use crate::report::figure::number;
@@ -24,7 +27,15 @@ impl Spread {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let below = (count - 1.0).max(1.0);
-        Spread { mean, sd: (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / below).sqrt() }
+        Spread {
+            mean,
+            sd: (values
+                .iter()
+                .map(|value| (value - mean).powi(2))
+                .sum::<f64>()
+                / below)
+                .sqrt(),
+        }
     }
 }
 
@@ -55,7 +66,8 @@ pub(super) struct Followed {
     pub(super) utilised: Spread,
     /// Utilisation itself.
     pub(super) utilisation: Spread,
-    /// How good the predictions were by which jobs held out: slope, intercept and correlation on logarithmic scales.
+    /// How good the predictions were by which jobs held out: slope, intercept and correlation on
+    /// logarithmic scales.
     pub(super) trend: Option<[Spread; 3]>,
     /// Slope and intercept that were learned.
     pub(super) learned: [Spread; 2],
@@ -66,11 +78,13 @@ pub(super) struct Found {
     pub(super) asked: Vec<Asked>,
     pub(super) followed: Vec<Followed>,
     pub(super) jobs: usize,
-    /// Under AVG: the part of jobs that had all they could use, and run times in seconds, median and mean.
+    /// Under AVG: the part of jobs that had all they could use, and run times in seconds, median
+    /// and mean.
     pub(super) spoiled: Spread,
     pub(super) median_s: Spread,
     pub(super) mean_s: Spread,
-    /// The first draw under AVG, for figures, and the predictions of PRED and self-fitted BIAS there.
+    /// The first draw under AVG, for figures, and the predictions of PRED and self-fitted BIAS
+    /// there.
     pub(super) seen: Seen,
     pub(super) scatter: [Vec<Told>; 2],
     pub(super) real: Option<Foretold>,
@@ -88,11 +102,24 @@ enum Done {
 
 impl Found {
     pub(super) fn new(study: &Study, real: Option<Foretold>, say: &mut dyn FnMut(&str)) -> Self {
-        say(&format!("{} rules; draws of {} days each: {}", FOLLOWED.len(), study.days, study.runs));
-        let seeds: Vec<u64> = (0..u64::from(study.runs.max(1))).map(|run| study.seed.wrapping_add(run)).collect();
-        let days: Vec<_> = seeds.iter().map(|seed| workload(*seed, study.days)).collect();
-        let mut work: Vec<(usize, Option<&Contender>)> = (0..seeds.len()).map(|seed| (seed, None)).collect();
-        work.extend((0..seeds.len()).flat_map(|seed| FOLLOWED.iter().map(move |rule| (seed, Some(rule)))));
+        say(&format!(
+            "{} rules; draws of {} days each: {}",
+            FOLLOWED.len(),
+            study.days,
+            study.runs
+        ));
+        let seeds: Vec<u64> = (0..u64::from(study.runs.max(1)))
+            .map(|run| study.seed.wrapping_add(run))
+            .collect();
+        let days: Vec<_> = seeds
+            .iter()
+            .map(|seed| workload(*seed, study.days))
+            .collect();
+        let mut work: Vec<(usize, Option<&Contender>)> =
+            (0..seeds.len()).map(|seed| (seed, None)).collect();
+        work.extend(
+            (0..seeds.len()).flat_map(|seed| FOLLOWED.iter().map(move |rule| (seed, Some(rule)))),
+        );
         let done = in_parallel(study.threads, &work, |(seed, rule)| match rule {
             None => Done::Baseline(baseline(&days[*seed])),
             Some(rule) => Done::System(system(&days[*seed], rule)),
@@ -108,10 +135,18 @@ impl Found {
         Self::of(&seeds, baselines, &systems, real)
     }
 
-    fn of(seeds: &[u64], mut baselines: Vec<Baseline>, systems: &[System], real: Option<Foretold>) -> Self {
+    fn of(
+        seeds: &[u64],
+        mut baselines: Vec<Baseline>,
+        systems: &[System],
+        real: Option<Foretold>,
+    ) -> Self {
         let by_draw: Vec<&[System]> = systems.chunks(FOLLOWED.len()).collect();
         let rows = seeds.iter().zip(&by_draw).flat_map(|(seed, systems)| {
-            FOLLOWED.iter().zip(*systems).map(|(rule, s)| (*seed, rule.label, s.turnaround_s, s.utilisation))
+            FOLLOWED
+                .iter()
+                .zip(*systems)
+                .map(|(rule, s)| (*seed, rule.label, s.turnaround_s, s.utilisation))
         });
         let runs_s = |seen: &Seen| {
             let mut all: Vec<f64> = seen.jobs.iter().map(|job| job.1).collect();
@@ -121,14 +156,23 @@ impl Found {
         let spoiled = |one: &Baseline| one.seen.spoiled as f64 / one.seen.jobs.len() as f64;
         Found {
             asked: (0..ASKED.len()).map(|at| asked(at, &baselines)).collect(),
-            followed: (0..FOLLOWED.len()).map(|at| followed(at, &by_draw)).collect(),
+            followed: (0..FOLLOWED.len())
+                .map(|at| followed(at, &by_draw))
+                .collect(),
             jobs: systems.first().map_or(0, |one| one.jobs),
             spoiled: Spread::of(baselines.iter().map(spoiled)),
             median_s: Spread::of(baselines.iter().map(|one| median(&runs_s(&one.seen)))),
             mean_s: Spread::of(baselines.iter().map(|one| mean(&runs_s(&one.seen)))),
-            scatter: SCATTERED.map(|at| by_draw.first().map_or(Vec::new(), |systems| systems[at].told.clone())),
+            scatter: SCATTERED.map(|at| {
+                by_draw
+                    .first()
+                    .map_or(Vec::new(), |systems| systems[at].told.clone())
+            }),
             rows: rows.collect(),
-            seen: baselines.first_mut().map(|one| std::mem::take(&mut one.seen)).unwrap_or_default(),
+            seen: baselines
+                .first_mut()
+                .map(|one| std::mem::take(&mut one.seen))
+                .unwrap_or_default(),
             real,
         }
     }
@@ -148,7 +192,12 @@ impl Found {
         let mut out = String::from("seed,rule,turnaround_s,utilisation\n");
         for (seed, label, turnaround_s, utilisation) in &self.rows {
             let label = crate::report::figure::field(label);
-            let _ = writeln!(out, "{seed},{label},{},{}", number(*turnaround_s), number(*utilisation));
+            let _ = writeln!(
+                out,
+                "{seed},{label},{},{}",
+                number(*turnaround_s),
+                number(*utilisation)
+            );
         }
         out
     }
@@ -167,7 +216,8 @@ fn asked(at: usize, baselines: &[Baseline]) -> Asked {
         rebels: over(&|savings_s, jobs| savings_s.len() as f64 / jobs),
         minutes: over(&|savings_s, jobs| savings_s.iter().sum::<f64>() / 60.0 / jobs),
         lose: over(&|savings_s, _| {
-            savings_s.partition_point(|saving_s| *saving_s < 0.0) as f64 / (savings_s.len() as f64).max(1.0)
+            savings_s.partition_point(|saving_s| *saving_s < 0.0) as f64
+                / (savings_s.len() as f64).max(1.0)
         }),
         median_s: over(&|savings_s, _| median(savings_s)),
         mean_s: over(&|savings_s, _| mean(savings_s)),
@@ -175,9 +225,13 @@ fn asked(at: usize, baselines: &[Baseline]) -> Asked {
 }
 
 fn followed(at: usize, by_draw: &[&[System]]) -> Followed {
-    let over =
-        |of: &dyn Fn(&System, &System) -> f64| Spread::of(by_draw.iter().map(|systems| of(&systems[at], &systems[0])));
-    let trends: Vec<Accuracy> = by_draw.iter().filter_map(|systems| accuracy(&systems[at].told)).collect();
+    let over = |of: &dyn Fn(&System, &System) -> f64| {
+        Spread::of(by_draw.iter().map(|systems| of(&systems[at], &systems[0])))
+    };
+    let trends: Vec<Accuracy> = by_draw
+        .iter()
+        .filter_map(|systems| accuracy(&systems[at].told))
+        .collect();
     let trend = |of: fn(&Accuracy) -> f64| Spread::of(trends.iter().map(of));
     Followed {
         label: FOLLOWED[at].label,
@@ -186,14 +240,22 @@ fn followed(at: usize, by_draw: &[&[System]]) -> Followed {
         slower: over(&|own, avg| own.turnaround_s / avg.turnaround_s - 1.0),
         utilised: over(&|own, avg| own.utilisation / avg.utilisation - 1.0),
         utilisation: over(&|own, _| own.utilisation),
-        trend: (!trends.is_empty())
-            .then(|| [trend(|one| one.slope), trend(|one| one.intercept), trend(|one| one.correlation)]),
+        trend: (!trends.is_empty()).then(|| {
+            [
+                trend(|one| one.slope),
+                trend(|one| one.intercept),
+                trend(|one| one.correlation),
+            ]
+        }),
         learned: [over(&|own, _| own.line.1), over(&|own, _| own.line.0)],
     }
 }
 
 fn accuracy(told: &[Told]) -> Option<Accuracy> {
-    let pairs: Vec<(f64, f64)> = told.iter().map(|one| (one.expected_s, one.came_s)).collect();
+    let pairs: Vec<(f64, f64)> = told
+        .iter()
+        .map(|one| (one.expected_s, one.came_s))
+        .collect();
     Accuracy::of(&pairs)
 }
 
@@ -202,7 +264,9 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 fn median(sorted: &[f64]) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0.0;
+    };
     (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0
 }
 
@@ -213,7 +277,10 @@ mod tests {
 
     #[test]
     fn the_rules_whose_predictions_are_drawn_are_where_they_are_looked_for() {
-        assert_eq!(SCATTERED.map(|at| FOLLOWED[at].label), [PRED.label, SELF_FITTED]);
+        assert_eq!(
+            SCATTERED.map(|at| FOLLOWED[at].label),
+            [PRED.label, SELF_FITTED]
+        );
     }
 
     #[test]

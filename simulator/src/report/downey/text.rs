@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in it is computed. What is not
-//! here: measuring.
+//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
+//! it is computed. What is not here: measuring.
 
 use std::fmt::Write;
 
@@ -18,14 +18,26 @@ const READINGS: [(&str, &str); 9] = [
         "the law behind the predictions",
         "uniform-log from e^2 to e^14 s, as long as the tail of the measured allocated times of Figure 3: with the law of the work (to e^12) PRED is too optimistic and loses its gain",
     ),
-    ("equations 5, 6 and 9", "what they call the cdf is the probability that a job still runs"),
+    (
+        "equations 5, 6 and 9",
+        "what they call the cdf is the probability that a job still runs",
+    ),
     (
         "when jobs are prompted",
         "with each arrival, when the predicted time has passed (at least 1 s later), and with each end",
     ),
-    ("who decides", "the head of the queue, as soon as any processor is free; nobody passes it"),
-    ("average parallelism", "uniform-log from 1 to 128, rounded up to a whole number"),
-    ("what a rebel without lock-in takes", "once as many processors are free as it held out for, all that it can use"),
+    (
+        "who decides",
+        "the head of the queue, as soon as any processor is free; nobody passes it",
+    ),
+    (
+        "average parallelism",
+        "uniform-log from 1 to 128, rounded up to a whole number",
+    ),
+    (
+        "what a rebel without lock-in takes",
+        "once as many processors are free as it held out for, all that it can use",
+    ),
     (
         "who saves what in Table 1",
         "all run under AVG; at each decision the head alone holds out, while arrivals prompt it",
@@ -53,13 +65,25 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     readings(&mut out);
     pictures(&mut out, figures);
     let quick = if study.quick { " --quick" } else { "" };
-    let log = study.log.as_ref().map_or_else(String::new, |log| format!(" --log {}", log.display()));
-    again(&mut out, &format!("downey{quick} --seed {} --runs {}{log}", study.seed, study.runs));
+    let log = study
+        .log
+        .as_ref()
+        .map_or_else(String::new, |log| format!(" --log {}", log.display()));
+    again(
+        &mut out,
+        &format!(
+            "downey{quick} --seed {} --runs {}{log}",
+            study.seed, study.runs
+        ),
+    );
     out
 }
 
 fn head(out: &mut String, study: &Study, found: &Found) {
-    line(out, "# Using queue time predictions for processor allocation: Downey (1997) again\n");
+    line(
+        out,
+        "# Using queue time predictions for processor allocation: Downey (1997) again\n",
+    );
     let all = claims(found);
     let judged: Vec<bool> = all.iter().filter_map(super::claims::Claim::near).collect();
     let near = judged.iter().filter(|near| **near).count();
@@ -107,15 +131,37 @@ fn claimed(out: &mut String, found: &Found) {
             });
             format!("{}{sd}", claim.unit.write(mean))
         });
-        row(out, [claim.claim.as_str(), claim.paper, &reference, &claim.unit.spread(claim.ours), claim.verdict()]);
+        row(
+            out,
+            [
+                claim.claim.as_str(),
+                claim.paper,
+                &reference,
+                &claim.unit.spread(claim.ours),
+                claim.verdict(),
+            ],
+        );
     }
     line(out, "");
 }
 
 fn asked(out: &mut String, found: &Found) {
     line(out, "## Table 1: what holding out would bring to each\n");
-    line(out, "All jobs run under AVG; the rule is asked what one job would have had by itself.\n");
-    heading(out, &["rule", "hold out", "minutes saved per job", "of them lose", "median saving", "mean saving"]);
+    line(
+        out,
+        "All jobs run under AVG; the rule is asked what one job would have had by itself.\n",
+    );
+    heading(
+        out,
+        &[
+            "rule",
+            "hold out",
+            "minutes saved per job",
+            "of them lose",
+            "median saving",
+            "mean saving",
+        ],
+    );
     for one in &found.asked {
         let fields = [
             one.label.to_owned(),
@@ -132,11 +178,29 @@ fn asked(out: &mut String, found: &Found) {
 
 fn followed(out: &mut String, found: &Found) {
     line(out, "## Table 2: what it does to all\n");
-    heading(out, &["rule", "row of the catalogue", "turnaround", "against AVG", "utilisation", "against AVG"]);
+    heading(
+        out,
+        &[
+            "rule",
+            "row of the catalogue",
+            "turnaround",
+            "against AVG",
+            "utilisation",
+            "against AVG",
+        ],
+    );
     for one in &found.followed {
         let fields = [
             one.label.to_owned(),
-            format!("`{}`{}", one.policy, if one.label == "OPT" { " and the truth" } else { "" }),
+            format!(
+                "`{}`{}",
+                one.policy,
+                if one.label == "OPT" {
+                    " and the truth"
+                } else {
+                    ""
+                }
+            ),
             Unit::Seconds.spread(one.turnaround_s),
             Unit::Change.spread(one.slower),
             Unit::Percent.spread(one.utilisation),
@@ -155,10 +219,22 @@ fn ours(out: &mut String, found: &Found) {
          costs what it costs all behind it. Here a second of waiting costs 1 + g q, with q jobs behind. Whoever does not want \
          to wait for others asks for `price=0`, which is PRED.\n",
     );
-    heading(out, &["g", "turnaround against AVG", "utilisation against AVG"]);
+    heading(
+        out,
+        &["g", "turnaround against AVG", "utilisation against AVG"],
+    );
     for (price, label) in PRICES {
-        let Some(one) = found.followed(label) else { continue };
-        row(out, [price.to_string(), Unit::Change.spread(one.slower), Unit::Change.spread(one.utilised)]);
+        let Some(one) = found.followed(label) else {
+            continue;
+        };
+        row(
+            out,
+            [
+                price.to_string(),
+                Unit::Change.spread(one.slower),
+                Unit::Change.spread(one.utilised),
+            ],
+        );
     }
     if let Some(one) = found.followed(OURS.label) {
         let faster = one.slower.mean <= -0.08;
@@ -180,13 +256,37 @@ fn predictions(out: &mut String, found: &Found) {
         "Of predictions by which jobs held out: the line of ln actual over ln predicted, their correlation, and the line by \
          which self-fitted rules corrected in the end. A perfect predictor has slope 1 and intercept 0.\n",
     );
-    heading(out, &["rule", "slope", "intercept", "correlation", "learned slope", "learned intercept"]);
-    for one in found.followed.iter().filter(|one| !matches!(one.label, "OPT" | "HEUR")) {
+    heading(
+        out,
+        &[
+            "rule",
+            "slope",
+            "intercept",
+            "correlation",
+            "learned slope",
+            "learned intercept",
+        ],
+    );
+    for one in found
+        .followed
+        .iter()
+        .filter(|one| !matches!(one.label, "OPT" | "HEUR"))
+    {
         let Some(trend) = one.trend else { continue };
         let [slope, intercept, correlation] = trend.map(|spread| Unit::Plain.spread(spread));
         let learned = one.learned.map(|spread| Unit::Plain.spread(spread));
         let [learned_slope, learned_intercept] = &learned;
-        row(out, [one.label, &slope, &intercept, &correlation, learned_slope, learned_intercept]);
+        row(
+            out,
+            [
+                one.label,
+                &slope,
+                &intercept,
+                &correlation,
+                learned_slope,
+                learned_intercept,
+            ],
+        );
     }
     line(out, "");
 }
@@ -194,7 +294,10 @@ fn predictions(out: &mut String, found: &Found) {
 fn real(out: &mut String, real: Option<&Foretold>) {
     line(out, "## A real log\n");
     let Some(real) = real else {
-        line(out, "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n");
+        line(
+            out,
+            "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n",
+        );
         return;
     };
     let _ = writeln!(

@@ -1,5 +1,5 @@
-//! The paper's workload, the rules that are compared on it, and what is measured of each. What is not here: the machine
-//! (`batch`), the rules (`scheduler::policy::width`), and how results read.
+//! The paper's workload, the rules that are compared on it, and what is measured of each. What is
+//! not here: the machine (`batch`), the rules (`scheduler::policy::width`), and how results read.
 
 use scheduler::malleable::{Bias, Malleable, Speedup, UniformLog};
 use scheduler::policy::width::{Soonest, Width};
@@ -7,12 +7,14 @@ use scheduler::policy::width::{Soonest, Width};
 use crate::availability::stream::Stream;
 use crate::batch::{Arrival, Elastic, Kept, Ruled, Told, Waits};
 
-/// The paper's machine, and the part of it that the work of a day's first half would take if all speedups were linear.
+/// The paper's machine, and the part of it that the work of a day's first half would take if all
+/// speedups were linear.
 pub(super) const PROCESSORS: u32 = 128;
 pub(super) const LOAD: f64 = 0.75;
 /// Jobs arrive in the first half of a day.
 const DAYTIME_S: f64 = 43_200.0;
-/// Natural logarithms of the ends of the work, in seconds, and of the largest average parallelism; the largest sigma.
+/// Natural logarithms of the ends of the work, in seconds, and of the largest average parallelism;
+/// the largest sigma.
 pub(super) const LN_WORK: (f64, f64) = (2.0, 12.0);
 const SIGMA_MOST: f64 = 2.0;
 
@@ -37,7 +39,10 @@ pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
             let parallelism = (f64::from(PROCESSORS).ln() * stream.unit()).exp().ceil();
             let sigma = stream.between(0.0, SIGMA_MOST);
             let speedup = Speedup::new(parallelism, sigma);
-            jobs.extend(speedup.map(|speedup| Arrival { submit_s, job: Malleable { work_s, speedup } }));
+            jobs.extend(speedup.map(|speedup| Arrival {
+                submit_s,
+                job: Malleable { work_s, speedup },
+            }));
         }
     };
     (0..days).map(day).collect()
@@ -54,11 +59,19 @@ pub(super) struct Contender {
 }
 
 const fn row(label: &'static str, policy: &'static str) -> Contender {
-    Contender { label, policy, knows: false }
+    Contender {
+        label,
+        policy,
+        knows: false,
+    }
 }
 
 pub(super) const AVG: Contender = row("AVG", "AVG");
-pub(super) const OPT: Contender = Contender { label: "OPT", policy: "PRED", knows: true };
+pub(super) const OPT: Contender = Contender {
+    label: "OPT",
+    policy: "PRED",
+    knows: true,
+};
 pub(super) const PRED: Contender = row("PRED", "PRED");
 pub(super) const BIAS: Contender = row("BIAS", "BIAS-PAPER");
 /// Corrected by the fit of its own predictions.
@@ -91,7 +104,14 @@ impl Contender {
     fn ruled<'a>(&self, law: &'a UniformLog) -> Ruled<'a> {
         let row = scheduler::policy::parse(self.policy);
         let width = row.map_or(Width::Soonest(Soonest::PLAIN), |row| row.width);
-        Ruled { width, waits: if self.knows { Waits::Known } else { Waits::Predicted(law) } }
+        Ruled {
+            width,
+            waits: if self.knows {
+                Waits::Known
+            } else {
+                Waits::Predicted(law)
+            },
+        }
     }
 }
 
@@ -136,12 +156,17 @@ pub(super) struct Baseline {
 /// AVG, and what the others would do under it.
 pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
     let law = UniformLog::PATIENT;
-    let mut found = Baseline { what_ifs: vec![WhatIf::default(); ASKED.len()], ..Baseline::default() };
+    let mut found = Baseline {
+        what_ifs: vec![WhatIf::default(); ASKED.len()],
+        ..Baseline::default()
+    };
     let none = Bias::default();
     for arrivals in days {
         let what_ifs = &mut found.what_ifs;
         let mut deciding = |world: &Elastic<'_>| {
-            let Some((job, now_s)) = world.head() else { return };
+            let Some((job, now_s)) = world.head() else {
+                return;
+            };
             let job = &arrivals[job].job;
             if world.free() >= job.most().min(PROCESSORS) {
                 return;
@@ -150,15 +175,26 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
             for (contender, what_if) in ASKED.iter().zip(what_ifs.iter_mut()) {
                 let stay = world.what_if(&contender.ruled(&law), &none);
                 let held = stay.filter(|stay| stay.from_s > now_s);
-                what_if.savings_s.extend(held.map(|stay| docile_s - (stay.to_s - now_s)));
+                what_if
+                    .savings_s
+                    .extend(held.map(|stay| docile_s - (stay.to_s - now_s)));
             }
         };
-        let kept =
-            Elastic::new(arrivals, PROCESSORS).run(&AVG.ruled(&law), &mut Bias::default(), &mut deciding, &mut |_| ());
+        let kept = Elastic::new(arrivals, PROCESSORS).run(
+            &AVG.ruled(&law),
+            &mut Bias::default(),
+            &mut deciding,
+            &mut |_| (),
+        );
         for stay in kept {
             let job = &arrivals[stay.job].job;
             found.seen.spoiled += usize::from(stay.offered >= job.most().min(PROCESSORS));
-            found.seen.jobs.push((stay.hosts, stay.to_s - stay.from_s, job.work_s, job.speedup.parallelism()));
+            found.seen.jobs.push((
+                stay.hosts,
+                stay.to_s - stay.from_s,
+                job.work_s,
+                job.speedup.parallelism(),
+            ));
         }
     }
     found
@@ -175,18 +211,36 @@ pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
     let mut useful_s = 0.0;
     let mut whole_s = 0.0;
     for arrivals in days {
-        let kept = Elastic::new(arrivals, PROCESSORS).run(&ruled, &mut bias, &mut |_| (), &mut |one| told.push(one));
+        let kept =
+            Elastic::new(arrivals, PROCESSORS)
+                .run(&ruled, &mut bias, &mut |_| (), &mut |one| told.push(one));
         // Until the day is over, or the last job has begun.
-        let until_s = kept.iter().map(|stay| stay.from_s).fold(DAYTIME_S, f64::max);
+        let until_s = kept
+            .iter()
+            .map(|stay| stay.from_s)
+            .fold(DAYTIME_S, f64::max);
         whole_s += f64::from(PROCESSORS) * until_s;
-        for Kept { job, from_s, to_s, hosts, .. } in kept {
+        for Kept {
+            job,
+            from_s,
+            to_s,
+            hosts,
+            ..
+        } in kept
+        {
             turnaround_s += to_s - arrivals[job].submit_s;
             useful_s += arrivals[job].job.speedup.on(hosts) * (to_s.min(until_s) - from_s);
             jobs += 1;
         }
     }
     let turnaround_s = turnaround_s / jobs as f64;
-    System { jobs, turnaround_s, utilisation: useful_s / whole_s, told, line: bias.line() }
+    System {
+        jobs,
+        turnaround_s,
+        utilisation: useful_s / whole_s,
+        told,
+        line: bias.line(),
+    }
 }
 
 #[cfg(test)]
@@ -211,19 +265,34 @@ mod tests {
     fn every_row_exists_and_jobs_are_done_under_each() {
         let days = workload(3, 1);
         for contender in FOLLOWED {
-            assert!(scheduler::policy::parse(contender.policy).is_ok(), "{}", contender.policy);
+            assert!(
+                scheduler::policy::parse(contender.policy).is_ok(),
+                "{}",
+                contender.policy
+            );
             let found = system(&days, &contender);
             assert_eq!(found.jobs, days[0].len(), "{}", contender.label);
-            assert!((0.2..1.0).contains(&found.utilisation), "{}: {found:?}", contender.label);
+            assert!(
+                (0.2..1.0).contains(&found.utilisation),
+                "{}: {found:?}",
+                contender.label
+            );
         }
     }
 
     #[test]
     fn nobody_who_knows_the_future_loses_by_holding_out() {
         let found = baseline(&workload(4, 6));
-        assert!(found.what_ifs[0].savings_s.len() > 50 && found.what_ifs[0].savings_s.iter().all(|s| *s > 0.0));
+        assert!(
+            found.what_ifs[0].savings_s.len() > 50
+                && found.what_ifs[0].savings_s.iter().all(|s| *s > 0.0)
+        );
         // Patience often does not pay.
-        let lost = found.what_ifs[3].savings_s.iter().filter(|s| **s < 0.0).count();
+        let lost = found.what_ifs[3]
+            .savings_s
+            .iter()
+            .filter(|s| **s < 0.0)
+            .count();
         assert!(lost * 2 > found.what_ifs[3].savings_s.len());
         assert!(found.seen.spoiled * 2 > found.seen.jobs.len());
     }

@@ -1,4 +1,5 @@
-//! Owners' absences as windows, with limits and without, on a simulated desktop grid: the numbers, and how they read.
+//! Owners' absences as windows, with limits and without, on a simulated desktop grid: the numbers,
+//! and how they read.
 
 use scheduler::reservation::{BadLaw, Law};
 
@@ -20,11 +21,19 @@ const LAWS: [(&str, &str, f64); 3] = [
 ];
 
 const fn way(policy: &'static str, told: bool) -> Way<'static> {
-    Way { policy, deadline: false, told }
+    Way {
+        policy,
+        deadline: false,
+        told,
+    }
 }
 
 const fn promised(policy: &'static str, told: bool) -> Way<'static> {
-    Way { policy, deadline: true, told }
+    Way {
+        policy,
+        deadline: true,
+        told,
+    }
 }
 
 /// Owners who come unasked. The first way is what the others are compared with.
@@ -78,8 +87,19 @@ pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
                 let hosts = HOSTS;
                 let tasks = TASKS;
                 let seed = study.seed;
-                let case = Case { owners, hosts, tasks, law: &law, unit_s, known: KNOWN, seed, run: run_number };
-                ways.iter().map(|way| run(&case, *way)).collect::<Vec<Came>>()
+                let case = Case {
+                    owners,
+                    hosts,
+                    tasks,
+                    law: &law,
+                    unit_s,
+                    known: KNOWN,
+                    seed,
+                    run: run_number,
+                };
+                ways.iter()
+                    .map(|way| run(&case, *way))
+                    .collect::<Vec<Came>>()
             });
             found.push((owners, name, lines(ways, &came)));
         }
@@ -89,10 +109,15 @@ pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
 
 fn lines(ways: &[Way<'static>], came: &[Vec<Came>]) -> Vec<Line> {
     let one = |(at, way): (usize, &Way<'static>)| {
-        let of = |number: fn(&Came) -> f64| came.iter().map(|run| number(&run[at])).sum::<f64>() / came.len() as f64;
+        let of = |number: fn(&Came) -> f64| {
+            came.iter().map(|run| number(&run[at])).sum::<f64>() / came.len() as f64
+        };
         Line {
             way: *way,
-            makespan: Mean::of(came.iter().map(|run| run[at].makespan_s / run[0].makespan_s)),
+            makespan: Mean::of(
+                came.iter()
+                    .map(|run| run[at].makespan_s / run[0].makespan_s),
+            ),
             wasted: Mean::of(came.iter().map(|run| run[at].wasted_s / run[at].ran_s)),
             killed: of(|came| f64::from(came.killed)) / f64::from(TASKS),
             given_back: of(|came| f64::from(came.given_back)) / f64::from(TASKS),
@@ -114,15 +139,45 @@ pub(super) fn section(out: &mut String, found: &Absent) {
          promise have a deadline of three weeks. Makespans by that of the first row, run by run.\n",
     );
     for owners in [Owners::Habits, Owners::Hours] {
-        line(out, if owners == Owners::Habits { "By habit:\n" } else { "\nBy hours that owners set:\n" });
-        heading(out, &["law", "policy", "told", "makespan", "in vain", "killed, by task", "given back, by task"]);
+        line(
+            out,
+            if owners == Owners::Habits {
+                "By habit:\n"
+            } else {
+                "\nBy hours that owners set:\n"
+            },
+        );
+        heading(
+            out,
+            &[
+                "law",
+                "policy",
+                "told",
+                "makespan",
+                "in vain",
+                "killed, by task",
+                "given back, by task",
+            ],
+        );
         for (_, law, lines) in found.iter().filter(|(of, ..)| *of == owners) {
-            for Line { way, makespan, wasted, killed, given_back } in lines {
+            for Line {
+                way,
+                makespan,
+                wasted,
+                killed,
+                given_back,
+            } in lines
+            {
                 let told = if way.told { "yes" } else { "no" };
                 let makespan = format!("{:.3} ± {:.3}", makespan.value, makespan.half);
                 let wasted = format!("{:.1} % ± {:.1}", 100.0 * wasted.value, 100.0 * wasted.half);
                 let counts = (format!("{killed:.2}"), format!("{given_back:.2}"));
-                row(out, [*law, way.policy, told, &makespan, &wasted, &counts.0, &counts.1]);
+                row(
+                    out,
+                    [
+                        *law, way.policy, told, &makespan, &wasted, &counts.0, &counts.1,
+                    ],
+                );
             }
         }
     }

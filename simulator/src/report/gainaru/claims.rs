@@ -1,5 +1,5 @@
-//! What the paper claims, what we find, and whether the one bears out the other: computed from the results, not typed. What is
-//! not here: explanations.
+//! What the paper claims, what we find, and whether the one bears out the other: computed from the
+//! results, not typed. What is not here: explanations.
 
 use super::scenarios::{Cell, Found, LAWS};
 
@@ -20,11 +20,19 @@ fn verdict(whole: bool, part: bool) -> &'static str {
 }
 
 fn percents(values: &[f64]) -> String {
-    values.iter().map(|value| format!("{:+.0} %", 100.0 * value)).collect::<Vec<_>>().join(", ")
+    values
+        .iter()
+        .map(|value| format!("{:+.0} %", 100.0 * value))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn times(values: &[f64]) -> String {
-    values.iter().map(|value| format!("x{value:.2}")).collect::<Vec<_>>().join(", ")
+    values
+        .iter()
+        .map(|value| format!("x{value:.2}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Every claim, in the paper's order.
@@ -40,15 +48,24 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
 }
 
 /// Table 1's numbers as printed; the paper cuts digits off.
-const TABLE: [&[f64]; 5] =
-    [&[20.0], &[10.8, 13.4, 15.4, 17.1, 18.7, 20.0], &[10.86, 13.91, 18.69, 20.0], &[13.04, 20.0], &[17.39, 20.0]];
+const TABLE: [&[f64]; 5] = [
+    &[20.0],
+    &[10.8, 13.4, 15.4, 17.1, 18.7, 20.0],
+    &[10.86, 13.91, 18.69, 20.0],
+    &[13.04, 20.0],
+    &[17.39, 20.0],
+];
 
 fn table(found: &Found) -> Claim {
     let same = |(known, (_, sequence)): (&&[f64], &(&str, scheduler::reservation::Sequence))| {
         let close = |(known, limit): (&f64, &f64)| (-1e-9..0.01).contains(&(limit - known));
         known.len() == sequence.limits.len() && known.iter().zip(&sequence.limits).all(close)
     };
-    let right = TABLE.iter().zip(&found.table).filter(|pair| same(*pair)).count();
+    let right = TABLE
+        .iter()
+        .zip(&found.table)
+        .filter(|pair| same(*pair))
+        .count();
     Claim {
         claim: "Table 1: the sequences for the truncated normal law",
         paper: "five sequences",
@@ -57,10 +74,12 @@ fn table(found: &Found) -> Claim {
     }
 }
 
-/// TOptimal against the better of HPC and Neuroscience: by how much utilisation is higher, and responses are shorter.
+/// TOptimal against the better of HPC and Neuroscience: by how much utilisation is higher, and
+/// responses are shorter.
 fn gain(found: &Found, law: &str, widths: &str) -> (f64, f64) {
     let of = |who| found.cell(law, widths, who);
-    let (Some(hpc), Some(neuro), Some(ours)) = (of("HPC"), of("Neuroscience"), of("TOptimal")) else {
+    let (Some(hpc), Some(neuro), Some(ours)) = (of("HPC"), of("Neuroscience"), of("TOptimal"))
+    else {
         return (f64::NAN, f64::NAN);
     };
     (
@@ -72,7 +91,10 @@ fn gain(found: &Found, law: &str, widths: &str) -> (f64, f64) {
 fn gains(found: &Found) -> [Claim; 4] {
     let light = ["TruncN[6,16]", "Beta[0,1]"];
     let heavy = ["Exp[0,16]", "Pareto[1,20]"];
-    let of = |laws: [&str; 2]| laws.map(|law| ["Full", "Beta"].map(|widths| gain(found, law, widths))).concat();
+    let of = |laws: [&str; 2]| {
+        laws.map(|law| ["Full", "Beta"].map(|widths| gain(found, law, widths)))
+            .concat()
+    };
     let light = of(light);
     let heavy = of(heavy);
     let more: Vec<f64> = light.iter().map(|gain| gain.0 - 1.0).collect();
@@ -111,7 +133,12 @@ fn gains(found: &Found) -> [Claim; 4] {
 
 fn widths(found: &Found) -> Claim {
     let better = |(_, _, cells): &&(&str, &str, Vec<Cell>)| {
-        let of = |who: &str| cells.iter().find(|cell| cell.who == who).map_or(f64::NAN, |cell| cell.utilisation.value);
+        let of = |who: &str| {
+            cells
+                .iter()
+                .find(|cell| cell.who == who)
+                .map_or(f64::NAN, |cell| cell.utilisation.value)
+        };
         of("TOptimal") > of("HPC")
     };
     let paper = found.first.iter().filter(|(law, ..)| *law != LAWS[0].0);
@@ -126,10 +153,19 @@ fn widths(found: &Found) -> Claim {
 }
 
 fn histories(found: &Found) -> [Claim; 2] {
-    let best = found.histories.iter().max_by(|a, b| a.1.utilisation.value.total_cmp(&b.1.utilisation.value));
+    let best = found
+        .histories
+        .iter()
+        .max_by(|a, b| a.1.utilisation.value.total_cmp(&b.1.utilisation.value));
     let runs = best.map_or(0, |(runs, _)| *runs);
-    let hpc = found.history_peers.iter().find(|cell| cell.who == "HPC").map_or(f64::NAN, |cell| cell.utilisation.value);
-    let off = |at: Option<&(u32, Cell)>| at.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0);
+    let hpc = found
+        .history_peers
+        .iter()
+        .find(|cell| cell.who == "HPC")
+        .map_or(f64::NAN, |cell| cell.utilisation.value);
+    let off = |at: Option<&(u32, Cell)>| {
+        at.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0)
+    };
     let best_off = best.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0);
     let last = off(found.histories.last());
     [
@@ -142,21 +178,39 @@ fn histories(found: &Found) -> [Claim; 2] {
         Claim {
             claim: "with a longer history it comes near HPC",
             paper: "yes",
-            ours: format!("from {} over HPC to {}", percents(&[best_off]), percents(&[last])),
+            ours: format!(
+                "from {} over HPC to {}",
+                percents(&[best_off]),
+                percents(&[last])
+            ),
             verdict: verdict(last.abs() < 0.5 * best_off, last < best_off),
         },
     ]
 }
 
 fn backfilling(found: &Found) -> [Claim; 3] {
-    let at =
-        |cells: &[Cell], who: &str| cells.iter().find(|cell| cell.who == who).map_or(f64::NAN, |c| c.utilisation.value);
-    let ratio =
-        |a: &str, b: &str| -> Vec<f64> { found.second.iter().map(|(_, cells)| at(cells, a) / at(cells, b)).collect() };
+    let at = |cells: &[Cell], who: &str| {
+        cells
+            .iter()
+            .find(|cell| cell.who == who)
+            .map_or(f64::NAN, |c| c.utilisation.value)
+    };
+    let ratio = |a: &str, b: &str| -> Vec<f64> {
+        found
+            .second
+            .iter()
+            .map(|(_, cells)| at(cells, a) / at(cells, b))
+            .collect()
+    };
     let hpc = ratio("HPC, speculative", "HPC, classic");
     let ours = ratio("TOptimal, speculative", "TOptimal, classic");
     let crossing = ratio("HPC, speculative", "TOptimal, classic");
-    let from = found.second.iter().zip(&crossing).find(|(_, ratio)| **ratio >= 1.0).map(|((percent, _), _)| *percent);
+    let from = found
+        .second
+        .iter()
+        .zip(&crossing)
+        .find(|(_, ratio)| **ratio >= 1.0)
+        .map(|((percent, _), _)| *percent);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let hpc = mean(&hpc) - 1.0;
     let ours = mean(&ours) - 1.0;
@@ -177,14 +231,20 @@ fn backfilling(found: &Found) -> [Claim; 3] {
             claim: "from half small jobs on HPC with speculative backfilling needs no sequences",
             paper: "from 50 %",
             ours: from.map_or_else(|| "never".to_owned(), |percent| format!("from {percent} %")),
-            verdict: verdict(from.is_some_and(|from| (30..=60).contains(&from)), from.is_some()),
+            verdict: verdict(
+                from.is_some_and(|from| (30..=60).contains(&from)),
+                from.is_some(),
+            ),
         },
     ]
 }
 
 fn streams(found: &Found) -> [Claim; 3] {
     let of = |cells: &[Cell], who: &str, what: fn(&Cell) -> f64| {
-        cells.iter().find(|cell| cell.who == who).map_or(f64::NAN, what)
+        cells
+            .iter()
+            .find(|cell| cell.who == who)
+            .map_or(f64::NAN, what)
     };
     let best = |(_, cells): &&(f64, Vec<Cell>)| {
         let used = |who| of(cells, who, |cell| cell.utilisation.value);
@@ -199,15 +259,28 @@ fn streams(found: &Found) -> [Claim; 3] {
     let good = found.third.iter().filter(best).count();
     let over = found.third.iter().filter(over_hpc).count();
     let large = |who: &str| -> Vec<f64> {
-        found.third.iter().map(|(_, cells)| of(cells, who, |cell| cell.large.value)).collect()
+        found
+            .third
+            .iter()
+            .map(|(_, cells)| of(cells, who, |cell| cell.large.value))
+            .collect()
     };
     let topt = large("TOptimal");
     let atopt = large("ATOptimal");
     let hpc = large("HPC");
-    let between = (0..all).filter(|at| topt[*at] <= atopt[*at] + 0.5 && atopt[*at] <= hpc[*at] + 0.5).count();
-    let rising = atopt.windows(2).filter(|pair| pair[1] + 0.5 >= pair[0]).count();
-    let ends =
-        |values: &[f64]| (values.first().copied().unwrap_or(f64::NAN), values.last().copied().unwrap_or(f64::NAN));
+    let between = (0..all)
+        .filter(|at| topt[*at] <= atopt[*at] + 0.5 && atopt[*at] <= hpc[*at] + 0.5)
+        .count();
+    let rising = atopt
+        .windows(2)
+        .filter(|pair| pair[1] + 0.5 >= pair[0])
+        .count();
+    let ends = |values: &[f64]| {
+        (
+            values.first().copied().unwrap_or(f64::NAN),
+            values.last().copied().unwrap_or(f64::NAN),
+        )
+    };
     [
         Claim {
             claim: "with small work ATOptimal's utilisation is always highest (Figure 6)",
@@ -239,9 +312,10 @@ fn streams(found: &Found) -> [Claim; 3] {
 fn intrepid(found: &Found) -> [Claim; 3] {
     let of = |who: &str| found.fourth.iter().find(|cell| cell.who == who);
     let against = |who: &str, than: &str| match (of(who), of(than)) {
-        (Some(a), Some(b)) => {
-            (a.utilisation.value / b.utilisation.value - 1.0, 1.0 - a.response.value / b.response.value)
-        }
+        (Some(a), Some(b)) => (
+            a.utilisation.value / b.utilisation.value - 1.0,
+            1.0 - a.response.value / b.response.value,
+        ),
         _ => (f64::NAN, f64::NAN),
     };
     let plain = against("ATOptimal, classic", "HPC, classic");
@@ -249,7 +323,11 @@ fn intrepid(found: &Found) -> [Claim; 3] {
     let ours = against("ATOptimal, speculative", "ATOptimal, classic");
     let whole = against("ATOptimal, speculative", "HPC, classic");
     let told = |(used, response): (f64, f64)| {
-        format!("utilisation {}, response {}", percents(&[used]), percents(&[-response]))
+        format!(
+            "utilisation {}, response {}",
+            percents(&[used]),
+            percents(&[-response])
+        )
     };
     let near = |(used, response): (f64, f64), low: f64, high: f64| {
         (low..=high).contains(&used) && (low..=high).contains(&response)

@@ -1,5 +1,5 @@
-//! The paper's four scenarios, what a few runs teach, and where limits pay: the numbers behind the report. What is not here:
-//! how they read.
+//! The paper's four scenarios, what a few runs teach, and where limits pay: the numbers behind the
+//! report. What is not here: how they read.
 
 use scheduler::reservation::{
     BadLaw, Family, Grid, Law, RunTimes, Sequence, adaptive_time_optimal, cost_under, time_optimal,
@@ -9,7 +9,9 @@ use super::absent::{self, Absent};
 use super::{Real, Study};
 use crate::availability::stream::Stream;
 use crate::batch::{Backfill, Job, conservative, filled, rounds};
-use crate::experiment::requests::{ADAPTIVE_POINTS, Asking, Draw, Kind, Mean, TIME_POINTS, Widths, each_run, learned};
+use crate::experiment::requests::{
+    ADAPTIVE_POINTS, Asking, Draw, Kind, Mean, TIME_POINTS, Widths, each_run, learned,
+};
 
 /// The laws of the paper's section 5.2, and Table 1's.
 pub(super) const LAWS: [(&str, &str); 5] = [
@@ -27,8 +29,12 @@ const INTREPID: u32 = 40_960;
 const WEEKS_H: f64 = 336.0;
 /// The rate of small work on Intrepid, by node (Table 2).
 const INTREPID_RATE: f64 = 0.21;
-const WIDTHS: [(&str, Widths); 4] =
-    [("Full", Widths::Full), ("Half", Widths::Half), ("TruncN", Widths::Normal), ("Beta", Widths::Beta)];
+const WIDTHS: [(&str, Widths); 4] = [
+    ("Full", Widths::Full),
+    ("Half", Widths::Half),
+    ("TruncN", Widths::Normal),
+    ("Beta", Widths::Beta),
+];
 /// How many past runs Neuroscience looks at in Figure 4.
 const HISTORIES: [u32; 8] = [1, 2, 5, 10, 20, 50, 100, 500];
 /// From how many runs sequences are learned.
@@ -73,7 +79,11 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn new(study: &Study, real: Option<Real>, say: &mut dyn FnMut(&str)) -> Result<Self, BadLaw> {
+    pub(super) fn new(
+        study: &Study,
+        real: Option<Real>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Self, BadLaw> {
         say("Table 1");
         let table = table()?;
         say("scenario 1: sequences at submission");
@@ -109,7 +119,10 @@ impl Found {
 
     /// A cell of scenario 1.
     pub(super) fn cell(&self, law: &str, widths: &str, who: &str) -> Option<&Cell> {
-        let (.., cells) = self.first.iter().find(|(l, w, _)| *l == law && *w == widths)?;
+        let (.., cells) = self
+            .first
+            .iter()
+            .find(|(l, w, _)| *l == law && *w == widths)?;
         cells.iter().find(|cell| cell.who == who)
     }
 }
@@ -135,12 +148,22 @@ type Measures = (f64, f64, f64);
 
 fn cell(who: &'static str, measured: &[Measures]) -> Cell {
     let mean = |of: fn(&Measures) -> f64| Mean::of(measured.iter().map(of));
-    Cell { who, utilisation: mean(|m| m.0), response: mean(|m| m.1), large: mean(|m| m.2) }
+    Cell {
+        who,
+        utilisation: mean(|m| m.0),
+        response: mean(|m| m.1),
+        large: mean(|m| m.2),
+    }
 }
 
 /// Each way to ask, in rounds without backfilling.
 fn plain(study: &Study, kinds: &[Kind], asks: &[(&'static str, Asking)]) -> Vec<Cell> {
-    let draw = Draw { kinds, processors: PROCESSORS, within: 0.0, seed: study.seed };
+    let draw = Draw {
+        kinds,
+        processors: PROCESSORS,
+        within: 0.0,
+        seed: study.seed,
+    };
     let one = |(who, asking): &(&'static str, Asking)| {
         let measured = each_run(study.threads, study.runs, |run| {
             let jobs = draw.jobs(*asking, run);
@@ -166,7 +189,11 @@ fn first(study: &Study) -> Result<First, BadLaw> {
     for (name, text) in LAWS {
         for (widths_name, widths) in WIDTHS {
             let kinds = [Kind::new(law(text)?, widths, 100)];
-            all.push((name, widths_name, plain(study, &kinds, &[HPC, NEURO, TOPT, OURS])));
+            all.push((
+                name,
+                widths_name,
+                plain(study, &kinds, &[HPC, NEURO, TOPT, OURS]),
+            ));
         }
     }
     Ok(all)
@@ -176,8 +203,16 @@ type Histories = (Vec<(u32, Cell)>, Vec<Cell>);
 
 fn histories(study: &Study) -> Result<Histories, BadLaw> {
     let kinds = [Kind::new(law(LAWS[1].1)?, Widths::Beta, 100)];
-    let one = |runs| (runs, plain(study, &kinds, &[("Neuroscience", Asking::Recent(runs))]).swap_remove(0));
-    Ok((HISTORIES.into_iter().map(one).collect(), plain(study, &kinds, &[HPC, TOPT])))
+    let one = |runs| {
+        (
+            runs,
+            plain(study, &kinds, &[("Neuroscience", Asking::Recent(runs))]).swap_remove(0),
+        )
+    };
+    Ok((
+        HISTORIES.into_iter().map(one).collect(),
+        plain(study, &kinds, &[HPC, TOPT]),
+    ))
 }
 
 /// Ways to ask and to fill gaps, of scenarios 2 and 4.
@@ -189,7 +224,11 @@ fn filling(study: &Study, draw: &Draw<'_>, ways: &[Way]) -> Vec<Cell> {
             let jobs = draw.jobs(*asking, run);
             let outcome = rounds(&jobs, draw.processors, *backfill);
             let response = outcome.response(&jobs);
-            (outcome.utilisation(&jobs, draw.processors), response, response)
+            (
+                outcome.utilisation(&jobs, draw.processors),
+                response,
+                response,
+            )
         });
         cell(who, &measured)
     };
@@ -201,15 +240,31 @@ fn second(study: &Study) -> Result<Vec<(u32, Vec<Cell>)>, BadLaw> {
         ("HPC, classic", Asking::Longest, Backfill::Fitting),
         ("HPC, speculative", Asking::Longest, Backfill::Speculative),
         ("TOptimal, classic", Asking::TimeOptimal, Backfill::Fitting),
-        ("TOptimal, speculative", Asking::TimeOptimal, Backfill::Speculative),
+        (
+            "TOptimal, speculative",
+            Asking::TimeOptimal,
+            Backfill::Speculative,
+        ),
     ];
-    let steps: &[u32] = if study.quick { &[0, 25, 50, 75, 100] } else { &[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100] };
+    let steps: &[u32] = if study.quick {
+        &[0, 25, 50, 75, 100]
+    } else {
+        &[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+    };
     let large = law("truncnorm:1,8,4,2")?;
     let short = law("truncnorm:0,4,1,1")?;
     let one = |percent: &u32| {
         let small = 2 * *percent as usize;
-        let kinds = [Kind::new(large, Widths::Beta, 200 - small), Kind::new(short, Widths::Beta, small)];
-        let draw = Draw { kinds: &kinds, processors: PROCESSORS, within: 0.0, seed: study.seed };
+        let kinds = [
+            Kind::new(large, Widths::Beta, 200 - small),
+            Kind::new(short, Widths::Beta, small),
+        ];
+        let draw = Draw {
+            kinds: &kinds,
+            processors: PROCESSORS,
+            within: 0.0,
+            seed: study.seed,
+        };
         (*percent, filling(study, &draw, &ways))
     };
     Ok(steps.iter().map(one).collect())
@@ -220,7 +275,12 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
     // Small jobs have one processor and take a hundredth of a large one's time.
     let small = large.mean() / 100.0;
     let kinds = [Kind::new(large, Widths::Beta, 100)];
-    let draw = Draw { kinds: &kinds, processors: PROCESSORS, within: 0.0, seed: study.seed };
+    let draw = Draw {
+        kinds: &kinds,
+        processors: PROCESSORS,
+        within: 0.0,
+        seed: study.seed,
+    };
     let one = |tenths: u32| {
         let zeta = f64::from(tenths) / 10.0;
         let rate = zeta * f64::from(PROCESSORS);
@@ -229,16 +289,28 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
                 let jobs = draw.jobs(asking, run);
                 let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
                 let stream = filled(&outcome, PROCESSORS, rate);
-                let work: f64 = jobs.iter().map(|job| f64::from(job.processors) * job.run).sum();
+                let work: f64 = jobs
+                    .iter()
+                    .map(|job| f64::from(job.processors) * job.run)
+                    .sum();
                 let large = outcome.response(&jobs);
                 let many = stream.work / small;
                 let few = jobs.len() as f64;
                 let all = (large * few + (stream.wait + small) * many) / (few + many);
-                ((work + stream.work) / (f64::from(PROCESSORS) * stream.end), all, large)
+                (
+                    (work + stream.work) / (f64::from(PROCESSORS) * stream.end),
+                    all,
+                    large,
+                )
             });
             cell(who, &measured)
         };
-        (zeta, [HPC, TOPT, ("ATOptimal", Asking::Adaptive(zeta))].map(of).to_vec())
+        (
+            zeta,
+            [HPC, TOPT, ("ATOptimal", Asking::Adaptive(zeta))]
+                .map(of)
+                .to_vec(),
+        )
     };
     Ok((1..=9).map(one).collect())
 }
@@ -246,18 +318,33 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
 /// The paper's Table 3: three applications, in hours.
 fn applications() -> Result<[Kind; 3], BadLaw> {
     let minutes = |minutes: f64| minutes / 60.0;
-    let fsl = Family::TruncatedNormal { mean: minutes(20.0), sd: minutes(8.0) };
+    let fsl = Family::TruncatedNormal {
+        mean: minutes(20.0),
+        sd: minutes(8.0),
+    };
     Ok([
         Kind::new(law("truncnorm:11,31,20,8")?, Widths::Beta, 10),
         Kind::new(law("truncnorm:1.5,3,1.7,0.5")?, Widths::Beta, 90),
-        Kind::new(Law::new(fsl, minutes(10.0), minutes(35.0))?, Widths::Beta, 300),
+        Kind::new(
+            Law::new(fsl, minutes(10.0), minutes(35.0))?,
+            Widths::Beta,
+            300,
+        ),
     ])
 }
 
 fn fourth(study: &Study) -> Result<[Vec<Cell>; 3], BadLaw> {
     let kinds = applications()?;
-    let draw = Draw { kinds: &kinds, processors: INTREPID, within: 0.0, seed: study.seed };
-    let spread = Draw { within: WEEKS_H, ..draw.clone() };
+    let draw = Draw {
+        kinds: &kinds,
+        processors: INTREPID,
+        within: 0.0,
+        seed: study.seed,
+    };
+    let spread = Draw {
+        within: WEEKS_H,
+        ..draw.clone()
+    };
     let adaptive = Asking::Adaptive(INTREPID_RATE);
     let ways = [
         ("HPC, classic", Asking::Longest, Backfill::Fitting),
@@ -267,18 +354,31 @@ fn fourth(study: &Study) -> Result<[Vec<Cell>; 3], BadLaw> {
     ];
     let moved = |(who, asking): (&'static str, Asking)| moving_up(study, &draw, who, asking);
     let moved = [HPC, ("ATOptimal", adaptive)].map(moved).to_vec();
-    Ok([filling(study, &draw, &ways), filling(study, &spread, &ways), moved])
+    Ok([
+        filling(study, &draw, &ways),
+        filling(study, &spread, &ways),
+        moved,
+    ])
 }
 
-/// Where all requests move up when a job ends early: conservative backfilling, the largest requests first.
+/// Where all requests move up when a job ends early: conservative backfilling, the largest requests
+/// first.
 fn moving_up(study: &Study, draw: &Draw<'_>, who: &'static str, asking: Asking) -> Cell {
     let measured = each_run(study.threads, study.runs, |run| {
         let mut jobs = draw.jobs(asking, run);
         let size = |job: &Job| f64::from(job.processors) * job.limit(0);
-        jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit).then(size(b).total_cmp(&size(a))));
+        jobs.sort_by(|a, b| {
+            a.submit
+                .total_cmp(&b.submit)
+                .then(size(b).total_cmp(&size(a)))
+        });
         let outcome = conservative(&jobs, draw.processors);
         let response = outcome.response(&jobs);
-        (outcome.utilisation(&jobs, draw.processors), response, response)
+        (
+            outcome.utilisation(&jobs, draw.processors),
+            response,
+            response,
+        )
     });
     cell(who, &measured)
 }
@@ -286,8 +386,18 @@ fn moving_up(study: &Study, draw: &Draw<'_>, who: &'static str, asking: Asking) 
 fn moving(study: &Study) -> Result<Vec<(&'static str, Vec<Cell>)>, BadLaw> {
     let one = |(name, text): (&'static str, &str)| {
         let kinds = [Kind::new(law(text)?, Widths::Beta, 100)];
-        let draw = Draw { kinds: &kinds, processors: PROCESSORS, within: 0.0, seed: study.seed };
-        Ok((name, [HPC, TOPT].map(|(who, asking)| moving_up(study, &draw, who, asking)).to_vec()))
+        let draw = Draw {
+            kinds: &kinds,
+            processors: PROCESSORS,
+            within: 0.0,
+            seed: study.seed,
+        };
+        Ok((
+            name,
+            [HPC, TOPT]
+                .map(|(who, asking)| moving_up(study, &draw, who, asking))
+                .to_vec(),
+        ))
     };
     LAWS.into_iter().map(one).collect()
 }

@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in it is computed. What is not
-//! here: measuring.
+//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
+//! it is computed. What is not here: measuring.
 
 use std::fmt::Write;
 
@@ -12,13 +12,22 @@ use crate::report::markdown::{again, heading, line, pictures, row};
 
 /// How the paper was read where it leaves something open.
 const READINGS: [(&str, &str); 9] = [
-    ("grids of the sequences", "200 points for TOptimal, 46 for ATOptimal: with them Table 1 comes out as printed"),
+    (
+        "grids of the sequences",
+        "200 points for TOptimal, 46 for ATOptimal: with them Table 1 comes out as printed",
+    ),
     (
         "how much a job costs that fits its request",
         "the whole request: a round's calendar is not moved up when a job ends early",
     ),
-    ("when the next round begins", "when every job of this one has ended"),
-    ("what Neuroscience asks for after a kill", "the law's upper end"),
+    (
+        "when the next round begins",
+        "when every job of this one has ended",
+    ),
+    (
+        "what Neuroscience asks for after a kill",
+        "the law's upper end",
+    ),
     (
         "how wide a gap is, and how long",
         "all free processors, until the next request of anybody begins, the candidate's own included, or the round ends",
@@ -35,7 +44,10 @@ const READINGS: [(&str, &str); 9] = [
         "Intrepid's jobs",
         "nodes by Beta(2, 2) over all 40,960: then FSL's jobs are 0.22 of all work, and all jobs are work for two weeks; submitted together, since else the time of their submission decides utilisation; ATOptimal takes the rate for 0.21",
     ),
-    ("who arrives during a round", "may be put into gaps, and is planned with the next round otherwise"),
+    (
+        "who arrives during a round",
+        "may be put into gaps, and is planned with the next round otherwise",
+    ),
 ];
 
 /// The whole report.
@@ -53,8 +65,17 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     readings(&mut out);
     pictures(&mut out, figures);
     let quick = if study.quick { " --quick" } else { "" };
-    let log = study.log.as_ref().map_or_else(String::new, |log| format!(" --log {}", log.display()));
-    again(&mut out, &format!("gainaru{quick} --seed {} --runs {}{log}", study.seed, study.runs));
+    let log = study
+        .log
+        .as_ref()
+        .map_or_else(String::new, |log| format!(" --log {}", log.display()));
+    again(
+        &mut out,
+        &format!(
+            "gainaru{quick} --seed {} --runs {}{log}",
+            study.seed, study.runs
+        ),
+    );
     out
 }
 
@@ -67,7 +88,10 @@ fn hours(mean: Mean) -> String {
 }
 
 fn head(out: &mut String, study: &Study, found: &Found) {
-    line(out, "# Speculative scheduling for stochastic jobs: Gainaru, Pallez, Sun and Raghavan (ICPP 2019) again\n");
+    line(
+        out,
+        "# Speculative scheduling for stochastic jobs: Gainaru, Pallez, Sun and Raghavan (ICPP 2019) again\n",
+    );
     let all = claims(found);
     let count = |word: &str| all.iter().filter(|claim| claim.verdict == word).count();
     let _ = writeln!(
@@ -95,7 +119,10 @@ fn claimed(out: &mut String, found: &Found) {
     for claim in claims(found) {
         row(out, [claim.claim, claim.paper, &claim.ours, claim.verdict]);
     }
-    line(out, "\nVerdicts are computed from the numbers beside them.\n");
+    line(
+        out,
+        "\nVerdicts are computed from the numbers beside them.\n",
+    );
 }
 
 fn ours(out: &mut String, found: &Found) {
@@ -105,23 +132,56 @@ fn ours(out: &mut String, found: &Found) {
         "Nobody knows a law. Neuroscience asks for the longest of 10 past runs; ours asks for the sequence that is cheapest \
          for what 10 past runs teach. Processors by Beta.\n",
     );
-    heading(out, &["law", "utilisation, by that of Neuroscience", "response, by that of Neuroscience"]);
+    heading(
+        out,
+        &[
+            "law",
+            "utilisation, by that of Neuroscience",
+            "response, by that of Neuroscience",
+        ],
+    );
     for (law, _) in LAWS {
         let of = |who| found.cell(law, "Beta", who);
-        let (Some(neuro), Some(ours)) = (of("Neuroscience"), of("Learned")) else { continue };
+        let (Some(neuro), Some(ours)) = (of("Neuroscience"), of("Learned")) else {
+            continue;
+        };
         let used = ours.utilisation.value / neuro.utilisation.value;
         let response = ours.response.value / neuro.response.value;
-        row(out, [law.to_owned(), format!("x{used:.2}"), format!("x{response:.2}")]);
+        row(
+            out,
+            [
+                law.to_owned(),
+                format!("x{used:.2}"),
+                format!("x{response:.2}"),
+            ],
+        );
     }
     line(out, "");
 }
 
 fn table(out: &mut String, found: &Found) {
-    line(out, "## Table 1\n\nTruncated normal law from 0 to 20 hours, mean 8, standard deviation 2.\n");
-    heading(out, &["algorithm", "requests, in hours", "expected cost, in hours"]);
+    line(
+        out,
+        "## Table 1\n\nTruncated normal law from 0 to 20 hours, mean 8, standard deviation 2.\n",
+    );
+    heading(
+        out,
+        &["algorithm", "requests, in hours", "expected cost, in hours"],
+    );
     for (name, sequence) in &found.table {
-        let limits: Vec<String> = sequence.limits.iter().map(|limit| format!("{limit:.4}")).collect();
-        row(out, [(*name).to_owned(), limits.join(", "), format!("{:.4}", sequence.cost)]);
+        let limits: Vec<String> = sequence
+            .limits
+            .iter()
+            .map(|limit| format!("{limit:.4}"))
+            .collect();
+        row(
+            out,
+            [
+                (*name).to_owned(),
+                limits.join(", "),
+                format!("{:.4}", sequence.cost),
+            ],
+        );
     }
     line(out, "");
 }
@@ -132,20 +192,66 @@ fn first(out: &mut String, found: &Found) {
         "## Scenario 1: sequences at submission\n\n100 jobs on 100 processors, submitted together. `Learned` is ours: TOptimal \
          for what 10 past runs teach, as many as Neuroscience looks at, drawn anew for each job.\n",
     );
-    heading(out, &["law", "processors", "who asks", "utilisation", "response"]);
+    heading(
+        out,
+        &["law", "processors", "who asks", "utilisation", "response"],
+    );
     for (law, widths, cells) in &found.first {
         for cell in cells {
-            row(out, [*law, *widths, cell.who, &share(cell.utilisation), &hours(cell.response)]);
+            row(
+                out,
+                [
+                    *law,
+                    *widths,
+                    cell.who,
+                    &share(cell.utilisation),
+                    &hours(cell.response),
+                ],
+            );
         }
     }
-    line(out, "\n## Scenario 2: speculative backfilling\n\n200 jobs; utilisation, and response in hours.\n");
-    by_step(out, "small jobs", found.second.iter().map(|(percent, cells)| (format!("{percent} %"), cells)), both);
-    line(out, "## Scenario 3: a stream of small work\n\nUtilisation, and response of large jobs in hours.\n");
+    line(
+        out,
+        "\n## Scenario 2: speculative backfilling\n\n200 jobs; utilisation, and response in hours.\n",
+    );
+    by_step(
+        out,
+        "small jobs",
+        found
+            .second
+            .iter()
+            .map(|(percent, cells)| (format!("{percent} %"), cells)),
+        both,
+    );
+    line(
+        out,
+        "## Scenario 3: a stream of small work\n\nUtilisation, and response of large jobs in hours.\n",
+    );
     let large = |cell: &Cell| format!("{}; {}", share(cell.utilisation), hours(cell.large));
-    by_step(out, "rate", found.third.iter().map(|(rate, cells)| (format!("{rate:.1}"), cells)), large);
-    line(out, "## Scenario 4: two weeks on Intrepid\n\nUtilisation, and response in hours.\n");
-    let ways = [("together", &found.fourth), ("over two weeks", &found.spread)];
-    by_step(out, "submitted", ways.into_iter().map(|(when, cells)| (when.to_owned(), cells)), both);
+    by_step(
+        out,
+        "rate",
+        found
+            .third
+            .iter()
+            .map(|(rate, cells)| (format!("{rate:.1}"), cells)),
+        large,
+    );
+    line(
+        out,
+        "## Scenario 4: two weeks on Intrepid\n\nUtilisation, and response in hours.\n",
+    );
+    let ways = [
+        ("together", &found.fourth),
+        ("over two weeks", &found.spread),
+    ];
+    by_step(
+        out,
+        "submitted",
+        ways.into_iter()
+            .map(|(when, cells)| (when.to_owned(), cells)),
+        both,
+    );
 }
 
 fn both(cell: &Cell) -> String {
@@ -176,17 +282,44 @@ fn pays(out: &mut String, found: &Found) {
          requests move up when a job ends early (conservative backfilling), as on a desktop grid, where a host is given \
          back the moment its task ends. Utilisation.\n",
     );
-    heading(out, &["law", "reserved: HPC", "reserved: TOptimal", "given back: HPC", "given back: TOptimal"]);
+    heading(
+        out,
+        &[
+            "law",
+            "reserved: HPC",
+            "reserved: TOptimal",
+            "given back: HPC",
+            "given back: TOptimal",
+        ],
+    );
     for (law, cells) in &found.moving {
-        let reserved = |who| found.cell(law, "Beta", who).map_or_else(String::new, |cell| share(cell.utilisation));
+        let reserved = |who| {
+            found
+                .cell(law, "Beta", who)
+                .map_or_else(String::new, |cell| share(cell.utilisation))
+        };
         let moved = |who| {
             let cell = cells.iter().find(|cell| cell.who == who);
             cell.map_or_else(String::new, |cell| share(cell.utilisation))
         };
-        row(out, [(*law).to_owned(), reserved("HPC"), reserved("TOptimal"), moved("HPC"), moved("TOptimal")]);
+        row(
+            out,
+            [
+                (*law).to_owned(),
+                reserved("HPC"),
+                reserved("TOptimal"),
+                moved("HPC"),
+                moved("TOptimal"),
+            ],
+        );
     }
     line(out, "\nThe jobs of scenario 4 where requests move up:\n");
-    by_step(out, "calendar", std::iter::once(("moved up".to_owned(), &found.moving_fourth)), both);
+    by_step(
+        out,
+        "calendar",
+        std::iter::once(("moved up".to_owned(), &found.moving_fourth)),
+        both,
+    );
     line(
         out,
         "So deskgrid gives limits to tasks only where what they do not need of a reservation is lost; elsewhere a task has \
@@ -202,7 +335,12 @@ fn lessons(out: &mut String, found: &Found) {
          between runs; where runs are alike some room beyond the longest; limits double after the last).\n",
     );
     let names: Vec<String> = LESSONS.iter().map(|runs| format!("{runs} runs")).collect();
-    heading(out, &std::iter::once("law".to_owned()).chain(names).collect::<Vec<_>>());
+    heading(
+        out,
+        &std::iter::once("law".to_owned())
+            .chain(names)
+            .collect::<Vec<_>>(),
+    );
     for (law, lessons) in &found.lessons {
         let parts = lessons.iter().map(|(_, mean)| share(*mean));
         row(out, std::iter::once((*law).to_owned()).chain(parts));
@@ -213,7 +351,10 @@ fn lessons(out: &mut String, found: &Found) {
 fn real(out: &mut String, real: Option<&Real>) {
     line(out, "## A real log\n");
     let Some(real) = real else {
-        line(out, "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n");
+        line(
+            out,
+            "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n",
+        );
         return;
     };
     let _ = writeln!(
@@ -221,11 +362,31 @@ fn real(out: &mut String, real: Option<&Real>) {
         "{} jobs on {} processors, with users' estimates as requests and runs that end at them.\n",
         real.jobs, real.processors
     );
-    heading(out, &["backfilling", "average flow time, s", "average slowdown, bounded at 10 s"]);
-    for (name, (flow, slowdown)) in [("FCFS, EASY", real.easy), ("conservative", real.conservative)] {
-        row(out, [name.to_owned(), format!("{flow:.0}"), format!("{slowdown:.1}")]);
+    heading(
+        out,
+        &[
+            "backfilling",
+            "average flow time, s",
+            "average slowdown, bounded at 10 s",
+        ],
+    );
+    for (name, (flow, slowdown)) in [
+        ("FCFS, EASY", real.easy),
+        ("conservative", real.conservative),
+    ] {
+        row(
+            out,
+            [
+                name.to_owned(),
+                format!("{flow:.0}"),
+                format!("{slowdown:.1}"),
+            ],
+        );
     }
-    line(out, "\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n");
+    line(
+        out,
+        "\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n",
+    );
 }
 
 fn readings(out: &mut String) {

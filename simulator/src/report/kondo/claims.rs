@@ -1,5 +1,5 @@
-//! What the paper claims, what we find, and whether the one bears out the other: computed from the results, not typed.
-//! What is not here: explanations.
+//! What the paper claims, what we find, and whether the one bears out the other: computed from the
+//! results, not typed. What is not here: explanations.
 
 use super::reference::{PLATFORMS, TIMEOUT};
 use super::table::Table;
@@ -49,7 +49,11 @@ fn percent(part: f64) -> String {
 }
 
 fn list(values: &[f64]) -> String {
-    values.iter().map(|value| percent(*value)).collect::<Vec<_>>().join(", ")
+    values
+        .iter()
+        .map(|value| percent(*value))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Gains for 100, 200 and 400 tasks.
@@ -68,14 +72,26 @@ pub(super) fn claims(table: &Table, equal: &[Reading]) -> Vec<Claim> {
 }
 
 fn prioritisation(table: &Table) -> Vec<Claim> {
-    let geo =
-        |platform: &str, label: &str| table.geo(table.site(platform), label).map_or(f64::NAN, |figure| figure.value);
+    let geo = |platform: &str, label: &str| {
+        table
+            .geo(table.site(platform), label)
+            .map_or(f64::NAN, |figure| figure.value)
+    };
     let fcfs = geo("sdsc", "FCFS");
     let gimps = table.cells(table.site("gimps"), "FCFS");
-    let long = gimps.iter().filter(|cell| table.jobs[cell.job].work_s > 300.0);
-    let beyond = long.clone().filter(|cell| cell.makespan_s > 8.0 * 3_600.0).count();
+    let long = gimps
+        .iter()
+        .filter(|cell| table.jobs[cell.job].work_s > 300.0);
+    let beyond = long
+        .clone()
+        .filter(|cell| cell.makespan_s > 8.0 * 3_600.0)
+        .count();
     let first = table.ratio("sdsc", "PRI-CR", 100, 5.0).unwrap_or(f64::NAN);
-    let firsts = PLATFORMS.map(|platform| table.ratio(platform, "PRI-CR", 100, 5.0).unwrap_or(f64::NAN));
+    let firsts = PLATFORMS.map(|platform| {
+        table
+            .ratio(platform, "PRI-CR", 100, 5.0)
+            .unwrap_or(f64::NAN)
+    });
     let waits = better(table, "PRI-CR-WAIT", "PRI-CR");
     let history = geo("sdsc", "PRI-HISTORY") / geo("sdsc", "PRI-CR") - 1.0;
     vec![
@@ -92,13 +108,22 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
         Claim {
             claim: "PRI-CR is far from the optimum for 100 tasks of 5 minutes",
             paper: "more than 4 times",
-            ours: format!("{:.2}, {:.2}, {:.2}, {:.2} (by platform)", firsts[0], firsts[1], firsts[2], firsts[3]),
-            verdict: Verdict::of(first > 4.0, firsts.iter().any(|ratio| *ratio > 4.0) || first > 3.0),
+            ours: format!(
+                "{:.2}, {:.2}, {:.2}, {:.2} (by platform)",
+                firsts[0], firsts[1], firsts[2], firsts[3]
+            ),
+            verdict: Verdict::of(
+                first > 4.0,
+                firsts.iter().any(|ratio| *ratio > 4.0) || first > 3.0,
+            ),
         },
         Claim {
             claim: "PRI-CR-WAIT is never better than PRI-CR",
             paper: "never",
-            ours: format!("better by more than 2 % in {} of {} cells", waits.0, waits.1),
+            ours: format!(
+                "better by more than 2 % in {} of {} cells",
+                waits.0, waits.1
+            ),
             verdict: Verdict::of(waits.0 == 0, waits.0 * 10 <= waits.1),
         },
         Claim {
@@ -112,8 +137,15 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
 
 /// In how many cells a contender is better than another by more than nothing, and of how many.
 fn better(table: &Table, label: &str, than: &str) -> (usize, usize) {
-    let pairs: Vec<_> = table.cells(None, label).into_iter().zip(table.cells(None, than)).collect();
-    let wins = pairs.iter().filter(|(a, b)| a.ratio.value < b.ratio.value * (1.0 - EVEN)).count();
+    let pairs: Vec<_> = table
+        .cells(None, label)
+        .into_iter()
+        .zip(table.cells(None, than))
+        .collect();
+    let wins = pairs
+        .iter()
+        .filter(|(a, b)| a.ratio.value < b.ratio.value * (1.0 - EVEN))
+        .count();
     (wins, pairs.len())
 }
 
@@ -159,12 +191,18 @@ fn prediction(table: &Table) -> Vec<Claim> {
     claims.push(Claim {
         claim: "EXCL-PRED does like EXCL-S.5 on SDSC, worse with 200 tasks of 15 minutes",
         paper: "equal; worse at 200 x 15",
-        ours: format!("{} for 100 / 200 / 400 tasks; makespans at 200 x 15 {}", list(&against), percent(bad)),
+        ours: format!(
+            "{} for 100 / 200 / 400 tasks; makespans at 200 x 15 {}",
+            list(&against),
+            percent(bad)
+        ),
         verdict: Verdict::of(alike == 3 && bad > EVEN, alike > 0 && bad > EVEN),
     });
     let four = |platform: &str| {
         let site = table.site(platform).unwrap_or_default();
-        table.gain(site, "EXCL-PRED", "EXCL-S.5", 400).unwrap_or(f64::NAN)
+        table
+            .gain(site, "EXCL-PRED", "EXCL-S.5", 400)
+            .unwrap_or(f64::NAN)
     };
     let lri = four("lri-wisc");
     let homogeneous = four("homogeneous");
@@ -180,18 +218,27 @@ fn prediction(table: &Table) -> Vec<Claim> {
     claims.push(Claim {
         claim: "The predicted makespan is near the optimum on SDSC",
         paper: "7 % off on average, 10 % at most",
-        ours: format!("{:.0} % on average over the sizes, {:.0} % at most", 100.0 * mean, 100.0 * most),
+        ours: format!(
+            "{:.0} % on average over the sizes, {:.0} % at most",
+            100.0 * mean,
+            100.0 * most
+        ),
         verdict: Verdict::of(most <= 0.1, mean <= 0.15),
     });
     claims
 }
 
-/// Mean error of the paper's predictor against the optimum on a site, as a part of the optimum, by job.
+/// Mean error of the paper's predictor against the optimum on a site, as a part of the optimum, by
+/// job.
 pub(super) fn errors(table: &Table, site: usize) -> Vec<(usize, f64)> {
     let of = |job: usize| {
-        let rows = table.rows.iter().filter(|row| (row.site, row.job, row.contender) == (site, job, 0));
-        let errors: Vec<f64> =
-            rows.filter_map(|row| Some((row.predicted_s? - row.optimal_s?).abs() / row.optimal_s?)).collect();
+        let rows = table
+            .rows
+            .iter()
+            .filter(|row| (row.site, row.job, row.contender) == (site, job, 0));
+        let errors: Vec<f64> = rows
+            .filter_map(|row| Some((row.predicted_s? - row.optimal_s?).abs() / row.optimal_s?))
+            .collect();
         (!errors.is_empty()).then(|| (job, errors.iter().sum::<f64>() / errors.len() as f64))
     };
     (0..table.jobs.len()).filter_map(of).collect()
@@ -202,7 +249,11 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
     let timeouts = gains(table, "sdsc", TIMEOUT, "EXCL-S.5");
     let cell = |label: &str| table.ratio("sdsc", label, 200, 35.0).unwrap_or(f64::NAN);
     let even = 1.0 - cell(TIMEOUT) / cell("EXCL-S.5");
-    let worst = PLATFORMS.map(|platform| table.summary(table.site(platform), TIMEOUT).map_or(f64::NAN, |s| s.worst));
+    let worst = PLATFORMS.map(|platform| {
+        table
+            .summary(table.site(platform), TIMEOUT)
+            .map_or(f64::NAN, |s| s.worst)
+    });
     let within = worst.iter().filter(|worst| **worst <= 1.7).count();
     let summary = |label: &str| table.summary(table.site("sdsc"), label);
     let waste = summary(TIMEOUT).map_or(f64::NAN, |summary| summary.max_replicas);
@@ -221,7 +272,11 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
         Claim {
             claim: "EXCL-PRED-TO is better than EXCL-S.5, but not with 200 tasks of 35 minutes",
             paper: "13 %; 0 % at 200 x 35",
-            ours: format!("{} for 100 / 200 / 400 tasks; {} at 200 x 35", list(&timeouts), percent(even)),
+            ours: format!(
+                "{} for 100 / 200 / 400 tasks; {} at 200 x 35",
+                list(&timeouts),
+                percent(even)
+            ),
             verdict: Verdict::of(
                 timeouts.iter().all(|gain| *gain > EVEN) && even.abs() <= 0.05,
                 timeouts.iter().all(|gain| *gain > EVEN),
@@ -245,7 +300,10 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
         Claim {
             claim: "EXCL-PRED-TO is far better than EXCL-PRED-DUP with as many copies (DUP*)",
             paper: "far",
-            ours: format!("SDSC-like: DUP* {dup:.2}, TO {to:.2} times the optimum: {} less", percent(1.0 - to / dup)),
+            ours: format!(
+                "SDSC-like: DUP* {dup:.2}, TO {to:.2} times the optimum: {} less",
+                percent(1.0 - to / dup)
+            ),
             verdict: Verdict::of(to < 0.9 * dup, to < dup),
         },
     ]

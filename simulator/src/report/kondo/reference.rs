@@ -1,5 +1,6 @@
-//! What ours is compared with: figures of an independent measurement of the same model, the readings taken where the
-//! paper leaves something open, and the names of what is compared. What is not here: anything measured by us.
+//! What ours is compared with: figures of an independent measurement of the same model, the
+//! readings taken where the paper leaves something open, and the names of what is compared. What is
+//! not here: anything measured by us.
 
 /// The paper's four platforms.
 pub(super) const PLATFORMS: [&str; 4] = ["sdsc", "gimps", "lri-wisc", "homogeneous"];
@@ -36,7 +37,8 @@ pub(super) const CONTENDERS: [(&str, &str, bool); 16] = [
     (OURS_KEPT, OURS, true),
 ];
 
-/// Geometric means over the nine sizes of jobs that an independent simulation of the same model gave, by platform.
+/// Geometric means over the nine sizes of jobs that an independent simulation of the same model
+/// gave, by platform.
 pub(super) const REFERENCE: [(&str, [f64; 4]); 8] = [
     ("FCFS", [3.250, 9.386, 2.130, 2.647]),
     ("PRI-CR", [2.600, 5.556, 1.872, 2.632]),
@@ -63,7 +65,10 @@ pub(super) const READINGS: [(&str, &str); 17] = [
         "Recomputed \"after every N tasks\"",
         "After as many completions as hosts were ready then; the exclusion is armed again",
     ),
-    ("Whether excluded hosts are judged with the 40 s", "With them"),
+    (
+        "Whether excluded hosts are judged with the 40 s",
+        "With them",
+    ),
     (
         "The timeout of a task that starts after the predicted end, and of copies",
         "A task's time on a mean host after its start; copies have a timeout as well",
@@ -76,9 +81,18 @@ pub(super) const READINGS: [(&str, &str); 17] = [
         "Which tasks EXCL-PRED-DUP copies",
         "Those that start once more hosts are ready than tasks wait (`copies=started`)",
     ),
-    ("Where copies go", "By the clock of the first copy's host, slowest first; to the fastest ready host"),
-    ("Whether other copies are stopped when one is done", "Yes; their hosts learn of it with their next heartbeat"),
-    ("PRI-HISTORY's rank within a queue, whose unit is a time", "Work per second"),
+    (
+        "Where copies go",
+        "By the clock of the first copy's host, slowest first; to the fastest ready host",
+    ),
+    (
+        "Whether other copies are stopped when one is done",
+        "Yes; their hosts learn of it with their next heartbeat",
+    ),
+    (
+        "PRI-HISTORY's rank within a queue, whose unit is a time",
+        "Work per second",
+    ),
     (
         "\"Percent of replicated tasks\"",
         "Attempts started while another one of the task was live, by tasks; processor waste is told beside it",
@@ -91,7 +105,10 @@ pub(super) const READINGS: [(&str, &str); 17] = [
         "Which hosts are ready",
         "Those that are up, with at least 1 % of their processor for tasks; FCFS's first order is random",
     ),
-    ("The 40 s that starting a task costs", "Wall time while the host is up; in the optimum as well"),
+    (
+        "The 40 s that starting a task costs",
+        "Wall time while the host is up; in the optimum as well",
+    ),
     (
         "Jobs that last beyond 17:00",
         "Go on under the same conditions; what is not done when the trace ends counts as unfinished, with the time until then",
@@ -100,5 +117,8 @@ pub(super) const READINGS: [(&str, &str); 17] = [
         "LRI-WISC has 132 hosts in the text",
         "220 hosts in the same proportions, since all platforms use the same traces",
     ),
-    ("The ratio to the optimum", "Mean makespan by mean optimal makespan"),
+    (
+        "The ratio to the optimum",
+        "Mean makespan by mean optimal makespan",
+    ),
 ];

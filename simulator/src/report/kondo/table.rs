@@ -18,9 +18,17 @@ impl Table {
     pub(super) fn new(grid: &Grid<'_>, rows: Vec<Row>) -> Self {
         let (readings, summaries) = summarize(grid, &rows);
         Table {
-            sites: grid.sites.iter().map(|site| (site.platform.clone(), site.model.clone())).collect(),
+            sites: grid
+                .sites
+                .iter()
+                .map(|site| (site.platform.clone(), site.model.clone()))
+                .collect(),
             jobs: grid.jobs.clone(),
-            labels: grid.contenders.iter().map(|who| who.label.clone()).collect(),
+            labels: grid
+                .contenders
+                .iter()
+                .map(|who| who.label.clone())
+                .collect(),
             rows,
             readings,
             summaries,
@@ -38,20 +46,26 @@ impl Table {
     /// One cell.
     pub(super) fn reading(&self, site: usize, label: &str, job: usize) -> Option<&Reading> {
         let contender = self.contender(label)?;
-        self.readings.iter().find(|cell| (cell.site, cell.contender, cell.job) == (site, contender, job))
+        self.readings
+            .iter()
+            .find(|cell| (cell.site, cell.contender, cell.job) == (site, contender, job))
     }
 
     /// A contender's cells on one site (or on all), by job.
     pub(super) fn cells(&self, site: Option<usize>, label: &str) -> Vec<&Reading> {
         let contender = self.contender(label);
-        let fits = |cell: &&Reading| Some(cell.contender) == contender && site.is_none_or(|site| site == cell.site);
+        let fits = |cell: &&Reading| {
+            Some(cell.contender) == contender && site.is_none_or(|site| site == cell.site)
+        };
         self.readings.iter().filter(fits).collect()
     }
 
     /// A contender over all jobs of one site (or of all).
     pub(super) fn summary(&self, site: Option<usize>, label: &str) -> Option<&Summary> {
         let contender = self.contender(label)?;
-        self.summaries.iter().find(|summary| (summary.site, summary.contender) == (site, contender))
+        self.summaries
+            .iter()
+            .find(|summary| (summary.site, summary.contender) == (site, contender))
     }
 
     /// The geometric mean over all jobs, with its confidence.
@@ -62,21 +76,35 @@ impl Table {
     /// The geometric mean over the jobs of so many tasks.
     pub(super) fn geo_of_tasks(&self, site: usize, label: &str, tasks: u32) -> Option<f64> {
         let cells = self.cells(Some(site), label);
-        geometric_mean(cells.iter().filter(|cell| self.jobs[cell.job].tasks == tasks).map(|cell| cell.ratio.value))
+        geometric_mean(
+            cells
+                .iter()
+                .filter(|cell| self.jobs[cell.job].tasks == tasks)
+                .map(|cell| cell.ratio.value),
+        )
     }
 
-    /// By how much `label` is faster than `than` for jobs of so many tasks, as a part of the latter's time.
+    /// By how much `label` is faster than `than` for jobs of so many tasks, as a part of the
+    /// latter's time.
     pub(super) fn gain(&self, site: usize, label: &str, than: &str, tasks: u32) -> Option<f64> {
         Some(1.0 - self.geo_of_tasks(site, label, tasks)? / self.geo_of_tasks(site, than, tasks)?)
     }
 
     /// The job of this size.
     pub(super) fn job(&self, tasks: u32, minutes: f64) -> Option<usize> {
-        self.jobs.iter().position(|job| (job.tasks, job.work_s) == (tasks, minutes * 60.0))
+        self.jobs
+            .iter()
+            .position(|job| (job.tasks, job.work_s) == (tasks, minutes * 60.0))
     }
 
     /// A cell's ratio.
-    pub(super) fn ratio(&self, platform: &str, label: &str, tasks: u32, minutes: f64) -> Option<f64> {
+    pub(super) fn ratio(
+        &self,
+        platform: &str,
+        label: &str,
+        tasks: u32,
+        minutes: f64,
+    ) -> Option<f64> {
         let site = self.site(platform)?;
         let job = self.job(tasks, minutes)?;
         self.reading(site, label, job).map(|cell| cell.ratio.value)

@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in it is computed. What is
-//! not here: measuring.
+//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
+//! it is computed. What is not here: measuring.
 
 use std::fmt::Write;
 
@@ -49,10 +49,21 @@ fn percent(part: f64) -> String {
 fn head(out: &mut String, found: &Findings) {
     let main = &found.main;
     let study = &found.study;
-    line(out, "# Rapid turnaround on desktop grids: Kondo, Chien and Casanova (SC 2004) again\n");
-    let geo = |label: &str| main.geo(None, label).map_or(f64::NAN, |number| number.value);
-    let worst = |label: &str| main.summary(None, label).map_or(f64::NAN, |summary| summary.worst);
-    let most = main.summary(None, OURS).map_or(f64::NAN, |summary| summary.max_replicas);
+    line(
+        out,
+        "# Rapid turnaround on desktop grids: Kondo, Chien and Casanova (SC 2004) again\n",
+    );
+    let geo = |label: &str| {
+        main.geo(None, label)
+            .map_or(f64::NAN, |number| number.value)
+    };
+    let worst = |label: &str| {
+        main.summary(None, label)
+            .map_or(f64::NAN, |summary| summary.worst)
+    };
+    let most = main
+        .summary(None, OURS)
+        .map_or(f64::NAN, |summary| summary.max_replicas);
     let _ = writeln!(
         out,
         "**In short.** Over {} cells (platform and size of job), makespans by the least possible ones, geometric means: \
@@ -81,8 +92,11 @@ fn head(out: &mut String, found: &Findings) {
          platform and other clocks.\n"
     );
     let days: std::collections::BTreeSet<u32> = main.rows.iter().map(|row| row.day).collect();
-    let starts: std::collections::BTreeSet<(u32, u64)> =
-        main.rows.iter().map(|row| (row.day, row.start_s.to_bits())).collect();
+    let starts: std::collections::BTreeSet<(u32, u64)> = main
+        .rows
+        .iter()
+        .map(|row| (row.day, row.start_s.to_bits()))
+        .collect();
     let _ = writeln!(
         out,
         "Each cell has {} starts at random times between 09:00 and 15:00, over {} days; every policy has the same ones. \
@@ -106,16 +120,28 @@ fn geos(out: &mut String, main: &Table) {
     );
     let mut fields = words(["heuristic"]);
     fields.extend(PLATFORMS.map(str::to_owned));
-    fields.extend(words(["all", "worst cell", "copies: mean / most", "CPU waste", "unfinished"]));
+    fields.extend(words([
+        "all",
+        "worst cell",
+        "copies: mean / most",
+        "CPU waste",
+        "unfinished",
+    ]));
     heading(out, &fields);
     for (label, ..) in CONTENDERS {
-        let Some(all) = main.summary(None, label) else { continue };
+        let Some(all) = main.summary(None, label) else {
+            continue;
+        };
         let mut fields = vec![label.to_owned()];
         fields.extend(PLATFORMS.map(|platform| ratio(main.geo(main.site(platform), label))));
         fields.extend([
             ratio(Some(all.geo)),
             format!("{:.2}", all.worst),
-            format!("{} / {}", percent(all.mean_replicas), percent(all.max_replicas)),
+            format!(
+                "{} / {}",
+                percent(all.mean_replicas),
+                percent(all.max_replicas)
+            ),
             percent(all.cpu_waste),
             all.unfinished.to_string(),
         ]);
@@ -133,9 +159,20 @@ fn claimed(out: &mut String, main: &Table, equal: &[Reading]) {
     line(out, "## What the paper claims, and what we find\n");
     heading(out, &words(["claim", "paper", "here", "verdict"]));
     for claim in claims(main, equal) {
-        row(out, [claim.claim.into(), claim.paper.into(), claim.ours, claim.verdict.word().into()]);
+        row(
+            out,
+            [
+                claim.claim.into(),
+                claim.paper.into(),
+                claim.ours,
+                claim.verdict.word().into(),
+            ],
+        );
     }
-    line(out, "\nVerdicts are computed from the numbers beside them: a difference counts from 2 % on.\n");
+    line(
+        out,
+        "\nVerdicts are computed from the numbers beside them: a difference counts from 2 % on.\n",
+    );
 }
 
 fn reference(out: &mut String, main: &Table) {
@@ -152,13 +189,28 @@ fn reference(out: &mut String, main: &Table) {
     for (label, values) in REFERENCE {
         let mut fields = vec![label.to_owned()];
         for (platform, theirs) in PLATFORMS.iter().zip(values) {
-            let Some(ours) = main.geo(main.site(platform), label) else { continue };
+            let Some(ours) = main.geo(main.site(platform), label) else {
+                continue;
+            };
             let off = ours.value / theirs - 1.0;
-            fields.push(format!("{theirs:.3} / {:.3} ({:+.1} %)", ours.value, 100.0 * off));
-            let covered = ours.ci.is_some_and(|ci| (ci.low..=ci.high).contains(&theirs));
+            fields.push(format!(
+                "{theirs:.3} / {:.3} ({:+.1} %)",
+                ours.value,
+                100.0 * off
+            ));
+            let covered = ours
+                .ci
+                .is_some_and(|ci| (ci.low..=ci.high).contains(&theirs));
             if off.abs() > NEAR {
-                let why = if covered { "; our interval holds the reference" } else { "" };
-                far.push(format!("{label} on {platform} ({:+.1} %{why})", 100.0 * off));
+                let why = if covered {
+                    "; our interval holds the reference"
+                } else {
+                    ""
+                };
+                far.push(format!(
+                    "{label} on {platform} ({:+.1} %{why})",
+                    100.0 * off
+                ));
             }
         }
         row(out, fields);
@@ -187,24 +239,38 @@ fn readings(out: &mut String) {
 
 /// The cells of one platform: ratios, then copies and waste.
 fn cells(out: &mut String, main: &Table, platform: &str) {
-    let Some(site) = main.site(platform) else { return };
+    let Some(site) = main.site(platform) else {
+        return;
+    };
     let _ = writeln!(out, "## {platform}: every size of job\n");
-    line(out, "Tasks x minutes on a 1.5 GHz host. Mean makespan by mean optimum, with intervals of 95 %.\n");
+    line(
+        out,
+        "Tasks x minutes on a 1.5 GHz host. Mean makespan by mean optimum, with intervals of 95 %.\n",
+    );
     let table = |out: &mut String, of: &dyn Fn(&Reading) -> String| {
         let mut fields = words(["heuristic"]);
         fields.extend(main.jobs.iter().map(|job| size(*job)));
         heading(out, &fields);
         for (label, ..) in CONTENDERS {
-            let cells = (0..main.jobs.len()).map(|job| main.reading(site, label, job).map(of).unwrap_or_default());
+            let cells = (0..main.jobs.len())
+                .map(|job| main.reading(site, label, job).map(of).unwrap_or_default());
             row(out, [label.to_owned()].into_iter().chain(cells));
         }
         line(out, "");
     };
     table(out, &|cell| ratio(Some(cell.ratio)));
     line(out, "Mean makespans in minutes, and of the optimum.\n");
-    table(out, &|cell| format!("{:.1} / {:.1}", cell.makespan_s / 60.0, cell.optimal_s / 60.0));
+    table(out, &|cell| {
+        format!(
+            "{:.1} / {:.1}",
+            cell.makespan_s / 60.0,
+            cell.optimal_s / 60.0
+        )
+    });
     line(out, "Copies by tasks / CPU waste.\n");
-    table(out, &|cell| format!("{} / {}", percent(cell.replicas), percent(cell.cpu_waste)));
+    table(out, &|cell| {
+        format!("{} / {}", percent(cell.replicas), percent(cell.cpu_waste))
+    });
 }
 
 fn predictor(out: &mut String, main: &Table) {
@@ -219,18 +285,34 @@ fn predictor(out: &mut String, main: &Table) {
     fields.extend(main.jobs.iter().map(|job| size(*job)));
     heading(out, &fields);
     for platform in PLATFORMS {
-        let Some(site) = main.site(platform) else { continue };
+        let Some(site) = main.site(platform) else {
+            continue;
+        };
         let found = errors(main, site);
-        let of = |job: usize| found.iter().find(|(at, _)| *at == job).map_or_else(String::new, |(_, e)| percent(*e));
-        row(out, [platform.to_owned()].into_iter().chain((0..main.jobs.len()).map(of)));
+        let of = |job: usize| {
+            found
+                .iter()
+                .find(|(at, _)| *at == job)
+                .map_or_else(String::new, |(_, e)| percent(*e))
+        };
+        row(
+            out,
+            [platform.to_owned()]
+                .into_iter()
+                .chain((0..main.jobs.len()).map(of)),
+        );
     }
     line(out, "");
 }
 
-/// What the paper says of makespans of EXCL-PRED-TO with 400 tasks, in minutes: mean, and the ends of 95 % of the runs
-/// (section 6; its sizes are given as 5, 15 and 60 minutes, which can only mean 35).
-const SPREADS: [(f64, [f64; 3]); 3] =
-    [(5.0, [30.0, 24.0, 36.0]), (15.0, [81.0, 70.0, 92.0]), (35.0, [182.0, 161.0, 205.0])];
+/// What the paper says of makespans of EXCL-PRED-TO with 400 tasks, in minutes: mean, and the ends
+/// of 95 % of the runs (section 6; its sizes are given as 5, 15 and 60 minutes, which can only mean
+/// 35).
+const SPREADS: [(f64, [f64; 3]); 3] = [
+    (5.0, [30.0, 24.0, 36.0]),
+    (15.0, [81.0, 70.0, 92.0]),
+    (35.0, [182.0, 161.0, 205.0]),
+];
 
 fn spreads(out: &mut String, main: &Table) {
     line(out, "## How far makespans spread\n");
@@ -240,16 +322,38 @@ fn spreads(out: &mut String, main: &Table) {
     );
     heading(out, &words(["minutes of a task", "paper", "here"]));
     for (minutes, [mean, low, high]) in SPREADS {
-        let place = (main.site("sdsc"), main.job(400, minutes), main.contender(TIMEOUT));
+        let place = (
+            main.site("sdsc"),
+            main.job(400, minutes),
+            main.contender(TIMEOUT),
+        );
         let fits = |row: &&Row| (Some(row.site), Some(row.job), Some(row.contender)) == place;
-        let mut found: Vec<f64> = main.rows.iter().filter(fits).filter_map(|row| row.makespan_s).collect();
+        let mut found: Vec<f64> = main
+            .rows
+            .iter()
+            .filter(fits)
+            .filter_map(|row| row.makespan_s)
+            .collect();
         found.sort_by(f64::total_cmp);
-        let at = |part: f64| found.get((part * found.len().saturating_sub(1) as f64).round() as usize).copied();
-        let ours = at(0.025).zip(at(0.975)).map_or_else(String::new, |(low, high)| {
-            let mean = found.iter().sum::<f64>() / found.len() as f64;
-            format!("{:.0} [{:.0}, {:.0}]", mean / 60.0, low / 60.0, high / 60.0)
-        });
-        row(out, [format!("{minutes:.0}"), format!("{mean:.0} [{low:.0}, {high:.0}]"), ours]);
+        let at = |part: f64| {
+            found
+                .get((part * found.len().saturating_sub(1) as f64).round() as usize)
+                .copied()
+        };
+        let ours = at(0.025)
+            .zip(at(0.975))
+            .map_or_else(String::new, |(low, high)| {
+                let mean = found.iter().sum::<f64>() / found.len() as f64;
+                format!("{:.0} [{:.0}, {:.0}]", mean / 60.0, low / 60.0, high / 60.0)
+            });
+        row(
+            out,
+            [
+                format!("{minutes:.0}"),
+                format!("{mean:.0} [{low:.0}, {high:.0}]"),
+                ours,
+            ],
+        );
     }
     line(out, "");
 }
@@ -261,13 +365,26 @@ fn intervals(out: &mut String, main: &Table) {
         "`job predict` gives a finish time with an interval of 80 %. How often that of the simulated jobs held the \
                makespan that came, by when it was asked for.\n",
     );
-    heading(out, &words(["policy", "at the start", "half of the tasks done", "nine tenths done"]));
+    heading(
+        out,
+        &words([
+            "policy",
+            "at the start",
+            "half of the tasks done",
+            "nine tenths done",
+        ]),
+    );
     for label in COVERED {
         let share = |(held, all): (usize, usize)| match all {
             0 => String::new(),
             _ => format!("{} of {all}", percent(held as f64 / all as f64)),
         };
-        row(out, [label.to_owned()].into_iter().chain(coverage(main, label).map(share)));
+        row(
+            out,
+            [label.to_owned()]
+                .into_iter()
+                .chain(coverage(main, label).map(share)),
+        );
     }
     line(out, "");
 }
@@ -277,11 +394,31 @@ fn frontier(out: &mut String, found: &Findings) {
     let _ = writeln!(
         out,
         "`{OURS}` with budgets of copies (`copies_max`, in copies per task), over {}.\n",
-        if found.study.quick { "the SDSC-like platform" } else { "all four platforms" }
+        if found.study.quick {
+            "the SDSC-like platform"
+        } else {
+            "all four platforms"
+        }
     );
-    heading(out, &words(["copies_max", "copies made (mean)", "times the optimum", "worst cell"]));
+    heading(
+        out,
+        &words([
+            "copies_max",
+            "copies made (mean)",
+            "times the optimum",
+            "worst cell",
+        ]),
+    );
     for (budget, copies, geo, worst) in &found.frontier {
-        row(out, [budget.clone(), percent(*copies), format!("{geo:.3}"), format!("{worst:.2}")]);
+        row(
+            out,
+            [
+                budget.clone(),
+                percent(*copies),
+                format!("{geo:.3}"),
+                format!("{worst:.2}"),
+            ],
+        );
     }
     line(out, "");
 }
@@ -295,16 +432,35 @@ fn others(out: &mut String, found: &Findings) {
     );
     heading(
         out,
-        &words(["platform", "availability", "PRI-CR", TIMEOUT, OURS, "copies: mean / most", "ours by TO, worst"]),
+        &words([
+            "platform",
+            "availability",
+            "PRI-CR",
+            TIMEOUT,
+            OURS,
+            "copies: mean / most",
+            "ours by TO, worst",
+        ]),
     );
     for table in [&found.later].into_iter().chain(&found.models) {
         for (site, (platform, model)) in table.sites.iter().enumerate() {
             let geo = |label: &str| ratio(table.geo(Some(site), label));
-            let pairs = table.cells(Some(site), OURS).into_iter().zip(table.cells(Some(site), TIMEOUT));
-            let worst = pairs.map(|(ours, to)| ours.makespan_s / to.makespan_s).fold(0.0, f64::max);
-            let copies = table.summary(Some(site), OURS).map_or_else(String::new, |summary| {
-                format!("{} / {}", percent(summary.mean_replicas), percent(summary.max_replicas))
-            });
+            let pairs = table
+                .cells(Some(site), OURS)
+                .into_iter()
+                .zip(table.cells(Some(site), TIMEOUT));
+            let worst = pairs
+                .map(|(ours, to)| ours.makespan_s / to.makespan_s)
+                .fold(0.0, f64::max);
+            let copies = table
+                .summary(Some(site), OURS)
+                .map_or_else(String::new, |summary| {
+                    format!(
+                        "{} / {}",
+                        percent(summary.mean_replicas),
+                        percent(summary.max_replicas)
+                    )
+                });
             row(
                 out,
                 [

@@ -1,5 +1,5 @@
-//! The paper's statements about results, one by one, each with what we find and whether the one bears out the other:
-//! computed from the results, not typed. What is not here: explanations.
+//! The paper's statements about results, one by one, each with what we find and whether the one
+//! bears out the other: computed from the results, not typed. What is not here: explanations.
 
 use super::points::{Axis, Contender, Factors, Measured, Results, Slice};
 
@@ -17,7 +17,8 @@ pub(super) const TOLERANCE: f64 = 0.15;
 /// Bars that differ by less than this factor are the same.
 const SAME: f64 = 1.08;
 
-/// Mean factors: what, the paper's, what an independent simulation of the same points gave, and ours.
+/// Mean factors: what, the paper's, what an independent simulation of the same points gave, and
+/// ours.
 pub(super) struct MeanFactor {
     pub(super) what: &'static str,
     pub(super) paper: f64,
@@ -34,7 +35,10 @@ impl MeanFactor {
 
 /// The four means of Figures 4 and 5.
 pub(super) fn means(results: &Results) -> [MeanFactor; 4] {
-    use Contender::{BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs, SrptNeed};
+    use Contender::{
+        BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
+        SrptNeed,
+    };
     let mean = |what, paper, reference, worse, [better, need]: [Contender; 2]| MeanFactor {
         what,
         paper,
@@ -43,10 +47,34 @@ pub(super) fn means(results: &Results) -> [MeanFactor; 4] {
         with_need: results.factors(worse, need),
     };
     [
-        mean("interactive SRPT over SRPTxFCFS", 1.525, 1.594, InteractiveSrpt, [SrptFcfs, SrptNeed]),
-        mean("batch SRPT over SRPTxFCFS", 1.537, 1.648, BatchSrpt, [SrptFcfs, SrptNeed]),
-        mean("interactive FCFS over FCFSxFCFS", 1.615, 1.694, InteractiveFcfs, [FcfsFcfs, FcfsNeed]),
-        mean("batch FCFS over FCFSxFCFS", 1.595, 1.613, BatchFcfs, [FcfsFcfs, FcfsNeed]),
+        mean(
+            "interactive SRPT over SRPTxFCFS",
+            1.525,
+            1.594,
+            InteractiveSrpt,
+            [SrptFcfs, SrptNeed],
+        ),
+        mean(
+            "batch SRPT over SRPTxFCFS",
+            1.537,
+            1.648,
+            BatchSrpt,
+            [SrptFcfs, SrptNeed],
+        ),
+        mean(
+            "interactive FCFS over FCFSxFCFS",
+            1.615,
+            1.694,
+            InteractiveFcfs,
+            [FcfsFcfs, FcfsNeed],
+        ),
+        mean(
+            "batch FCFS over FCFSxFCFS",
+            1.595,
+            1.613,
+            BatchFcfs,
+            [FcfsFcfs, FcfsNeed],
+        ),
     ]
 }
 
@@ -68,15 +96,28 @@ fn shares(results: &Results) -> Vec<Claim> {
     let batch = results.factors(BatchSrpt, SrptFcfs);
     let twice = [interactive.at_least(2.0), batch.at_least(2.0)];
     let same = 1.0 - interactive.at_least(1.05);
-    let fcfs = [results.factors(InteractiveFcfs, FcfsFcfs), results.factors(BatchFcfs, FcfsFcfs)];
+    let fcfs = [
+        results.factors(InteractiveFcfs, FcfsFcfs),
+        results.factors(BatchFcfs, FcfsFcfs),
+    ];
     let fcfs_twice = fcfs.map(|factors| factors.at_least(2.0));
-    let finished = |of: Contender| results.points.iter().map(|(_, runs)| runs[of as usize].finished()).sum::<u64>();
+    let finished = |of: Contender| {
+        results
+            .points
+            .iter()
+            .map(|(_, runs)| runs[of as usize].finished())
+            .sum::<u64>()
+    };
     let more = |of: Contender| finished(SrptFcfs) as f64 / finished(of) as f64 - 1.0;
     vec![
         Claim {
             place: "4.1, Figure 4",
             claim: "at least twice as good in about 20 % of the runs against both",
-            ours: format!("{} interactive, {} batch", percent(twice[0]), percent(twice[1])),
+            ours: format!(
+                "{} interactive, {} batch",
+                percent(twice[0]),
+                percent(twice[1])
+            ),
             holds: twice.iter().all(|part| (part - 0.2).abs() <= 0.05),
         },
         Claim {
@@ -94,7 +135,11 @@ fn shares(results: &Results) -> Vec<Claim> {
         Claim {
             place: "4.1, Figure 5",
             claim: "without sizes the improvements are quite similar: at least twice as good in about 20 %",
-            ours: format!("{} interactive, {} batch", percent(fcfs_twice[0]), percent(fcfs_twice[1])),
+            ours: format!(
+                "{} interactive, {} batch",
+                percent(fcfs_twice[0]),
+                percent(fcfs_twice[1])
+            ),
             holds: fcfs_twice.iter().all(|part| (part - 0.2).abs() <= 0.06),
         },
         Claim {
@@ -116,8 +161,12 @@ fn bar(slice: &Slice, x: f64, contender: Contender, of: impl Fn(&Measured) -> f6
 }
 
 fn three(slice: &Slice, x: f64, of: impl Fn(&Measured) -> f64 + Copy) -> [f64; 3] {
-    [Contender::BatchSrpt, Contender::InteractiveSrpt, Contender::SrptFcfs]
-        .map(|contender| bar(slice, x, contender, of))
+    [
+        Contender::BatchSrpt,
+        Contender::InteractiveSrpt,
+        Contender::SrptFcfs,
+    ]
+    .map(|contender| bar(slice, x, contender, of))
 }
 
 fn users(results: &Results) -> Vec<Claim> {
@@ -143,13 +192,20 @@ fn users(results: &Results) -> Vec<Claim> {
         Claim {
             place: "4.2, Figure 7",
             claim: "batch is better than interactive with few users, worse with many (the caption has it the other way round)",
-            ours: crossing.map_or("never worse".to_owned(), |x| format!("worse from {x:.0} users on")),
+            ours: crossing.map_or("never worse".to_owned(), |x| {
+                format!("worse from {x:.0} users on")
+            }),
             holds: crossing.is_some_and(|x| (4.0..=8.0).contains(&x)),
         },
         Claim {
             place: "4.2, Figure 7",
             claim: "batchactive is best, or as good as the best, with any number of users",
-            ours: if best(Measured::vresp_s) { "so here" } else { "not everywhere" }.to_owned(),
+            ours: if best(Measured::vresp_s) {
+                "so here"
+            } else {
+                "not everywhere"
+            }
+            .to_owned(),
             holds: best(Measured::vresp_s),
         },
         Claim {
@@ -161,8 +217,12 @@ fn users(results: &Results) -> Vec<Claim> {
         Claim {
             place: "4.2, Figure 8",
             claim: "the same holds of visible slowdown, which can be below one",
-            ours: format!("with 2 users {:.2}", bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow)),
-            holds: best(Measured::vslow) && bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow) < 1.0,
+            ours: format!(
+                "with 2 users {:.2}",
+                bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow)
+            ),
+            holds: best(Measured::vslow)
+                && bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow) < 1.0,
         },
         Claim {
             place: "4.2, Figure 9",
@@ -195,7 +255,8 @@ fn others(results: &Results) -> Vec<Claim> {
         let [_, interactive, ours] = three(slice, x, Measured::vresp_s);
         interactive / ours
     };
-    let spread = one.iter().copied().fold(0.0, f64::max) / one.iter().copied().fold(f64::INFINITY, f64::min);
+    let spread =
+        one.iter().copied().fold(0.0, f64::max) / one.iter().copied().fold(f64::INFINITY, f64::min);
     vec![
         Claim {
             place: "4.2, Figure 11",
@@ -250,7 +311,8 @@ fn others(results: &Results) -> Vec<Claim> {
                 gain(think, 7_220.0),
                 gain(think, 18_020.0)
             ),
-            holds: gain(think, 20.0) < gain(think, 7_220.0) && gain(think, 7_220.0) < gain(think, 18_020.0),
+            holds: gain(think, 20.0) < gain(think, 7_220.0)
+                && gain(think, 7_220.0) < gain(think, 18_020.0),
         },
     ]
 }

@@ -1,4 +1,5 @@
-//! The paper's Figures 4 to 13 with our numbers, and two of our own. What is not here: how they are drawn.
+//! The paper's Figures 4 to 13 with our numbers, and two of our own. What is not here: how they are
+//! drawn.
 
 use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN, Slice};
 use crate::report::figure::{Bar, Body, Figure};
@@ -8,9 +9,27 @@ pub(super) fn figures(results: &Results) -> Vec<Figure> {
     let users = results.slice(Axis::Users);
     let mut all = factors(results);
     all.extend([
-        bars(7, "Figure 7: users", users, "mean visible response time (s)", Measured::vresp_s),
-        bars(8, "Figure 8: users", users, "mean visible slowdown", Measured::vslow),
-        bars(9, "Figure 9: users", users, "finished tasks in two weeks", |run| run.finished() as f64),
+        bars(
+            7,
+            "Figure 7: users",
+            users,
+            "mean visible response time (s)",
+            Measured::vresp_s,
+        ),
+        bars(
+            8,
+            "Figure 8: users",
+            users,
+            "mean visible slowdown",
+            Measured::vslow,
+        ),
+        bars(
+            9,
+            "Figure 9: users",
+            users,
+            "finished tasks in two weeks",
+            |run| run.finished() as f64,
+        ),
         bars(10, "Figure 10: users", users, "load", Measured::load),
         bars(
             11,
@@ -53,7 +72,10 @@ pub(super) fn figures(results: &Results) -> Vec<Figure> {
 
 /// Figures 4 to 6, and the same of ours.
 fn factors(results: &Results) -> Vec<Figure> {
-    use Contender::{BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs, SrptNeed};
+    use Contender::{
+        BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
+        SrptNeed,
+    };
     let against = |worse, better| results.factors(worse, better);
     vec![
         cumulative(
@@ -62,7 +84,10 @@ fn factors(results: &Results) -> Vec<Figure> {
             &[
                 ("over interactive", against(InteractiveSrpt, SrptFcfs)),
                 ("over batch", against(BatchSrpt, SrptFcfs)),
-                ("by need (ours) over interactive", against(InteractiveSrpt, SrptNeed)),
+                (
+                    "by need (ours) over interactive",
+                    against(InteractiveSrpt, SrptNeed),
+                ),
                 ("by need (ours) over batch", against(BatchSrpt, SrptNeed)),
             ],
         ),
@@ -72,7 +97,10 @@ fn factors(results: &Results) -> Vec<Figure> {
             &[
                 ("over interactive", against(InteractiveFcfs, FcfsFcfs)),
                 ("over batch", against(BatchFcfs, FcfsFcfs)),
-                ("by need (ours) over interactive", against(InteractiveFcfs, FcfsNeed)),
+                (
+                    "by need (ours) over interactive",
+                    against(InteractiveFcfs, FcfsNeed),
+                ),
                 ("by need (ours) over batch", against(BatchFcfs, FcfsNeed)),
             ],
         ),
@@ -80,8 +108,14 @@ fn factors(results: &Results) -> Vec<Figure> {
             6,
             "Figure 6: scaled billed resources, SRPTxFCFS over batch FCFS",
             &[
-                ("of what was requested", results.billed(Measured::scaled_billed)),
-                ("of what was waited for", results.billed(Measured::scaled_billed_waited)),
+                (
+                    "of what was requested",
+                    results.billed(Measured::scaled_billed),
+                ),
+                (
+                    "of what was waited for",
+                    results.billed(Measured::scaled_billed_waited),
+                ),
             ],
         ),
         cumulative(
@@ -98,7 +132,10 @@ fn factors(results: &Results) -> Vec<Figure> {
 /// The part of the points at which the factor is at least so great.
 fn cumulative(number: u32, title: &str, lines: &[(&str, Factors)]) -> Figure {
     let line = |(name, factors): &(&str, Factors)| {
-        let points = (0..=60).map(|tenth| f64::from(tenth) / 10.0).map(|x| (x, factors.at_least(x))).collect();
+        let points = (0..=60)
+            .map(|tenth| f64::from(tenth) / 10.0)
+            .map(|x| (x, factors.at_least(x)))
+            .collect();
         (format!("{name} (mean {:.3})", factors.mean()), points)
     };
     Figure {
@@ -111,7 +148,13 @@ fn cumulative(number: u32, title: &str, lines: &[(&str, Factors)]) -> Figure {
     }
 }
 
-fn bars(number: u32, title: &str, slice: &Slice, y: &str, of: impl Fn(&Measured) -> f64 + Copy) -> Figure {
+fn bars(
+    number: u32,
+    title: &str,
+    slice: &Slice,
+    y: &str,
+    of: impl Fn(&Measured) -> f64 + Copy,
+) -> Figure {
     let x = match slice.axis {
         Axis::Users => "users",
         Axis::Change => "mean probability that the rest is dropped after a result",
@@ -125,7 +168,10 @@ fn bars(number: u32, title: &str, slice: &Slice, y: &str, of: impl Fn(&Measured)
         let square = slice.mean(value, contender, |run| (of(run) - mean).powi(2));
         let runs = slice.runs[value][0].len() as f64;
         let ci = (runs > 1.0).then(|| 1.96 * (square / (runs - 1.0)).sqrt());
-        Bar { value: mean, ci: ci.map(|reach| ((mean - reach).max(0.0), mean + reach)) }
+        Bar {
+            value: mean,
+            ci: ci.map(|reach| ((mean - reach).max(0.0), mean + reach)),
+        }
     };
     let values = || 0..slice.values.len();
     Figure {
@@ -135,15 +181,25 @@ fn bars(number: u32, title: &str, slice: &Slice, y: &str, of: impl Fn(&Measured)
         y: y.to_owned(),
         log: false,
         body: Body::Bars {
-            groups: values().map(|value| crate::report::figure::number(slice.values[value].0)).collect(),
+            groups: values()
+                .map(|value| crate::report::figure::number(slice.values[value].0))
+                .collect(),
             series: SHOWN
                 .iter()
-                .map(|contender| (contender.name().to_owned(), values().map(|value| bar(value, *contender)).collect()))
+                .map(|contender| {
+                    (
+                        contender.name().to_owned(),
+                        values().map(|value| bar(value, *contender)).collect(),
+                    )
+                })
                 .collect(),
         },
     }
 }
 
 fn log(figure: Figure) -> Figure {
-    Figure { log: true, ..figure }
+    Figure {
+        log: true,
+        ..figure
+    }
 }

@@ -1,5 +1,5 @@
-//! The points at which schedulers are compared, what is measured at each, and how results are summed up. What is not here:
-//! what they say about the paper.
+//! The points at which schedulers are compared, what is measured at each, and how results are
+//! summed up. What is not here: what they say about the paper.
 
 use std::fmt::Write;
 
@@ -38,8 +38,12 @@ pub(super) const CONTENDERS: [Contender; 8] = [
 ];
 
 /// The bars of Figures 7 to 13, and ours.
-pub(super) const SHOWN: [Contender; 4] =
-    [Contender::BatchSrpt, Contender::InteractiveSrpt, Contender::SrptFcfs, Contender::SrptNeed];
+pub(super) const SHOWN: [Contender; 4] = [
+    Contender::BatchSrpt,
+    Contender::InteractiveSrpt,
+    Contender::SrptFcfs,
+    Contender::SrptNeed,
+];
 
 impl Contender {
     /// Its row of the catalogue.
@@ -79,7 +83,11 @@ pub struct Measured {
 
 impl Measured {
     pub(super) fn new(servers: usize, end: Time) -> Self {
-        Measured { servers: servers as f64, days_s: end.since(START).secs(), ..Measured::default() }
+        Measured {
+            servers: servers as f64,
+            days_s: end.since(START).secs(),
+            ..Measured::default()
+        }
     }
 
     /// Results that users got.
@@ -126,7 +134,9 @@ impl Audience for Measured {
 
     fn through(&mut self, at: Time, _user: usize, _set: usize, fates: &[Fate]) {
         if at >= START {
-            fates.iter().for_each(|fate| self.account.spend(&fate.entry()));
+            fates
+                .iter()
+                .for_each(|fate| self.account.spend(&fate.entry()));
         }
     }
 }
@@ -141,7 +151,13 @@ pub fn grid() -> Vec<Parameters> {
                     for think in 0..=5 {
                         let service_s = 20.0 + 360.0 * f64::from(service);
                         let think_s = 20.0 + 3_600.0 * f64::from(think);
-                        points.push(Parameters { users, change_max, tasks_max, service_s, think_s });
+                        points.push(Parameters {
+                            users,
+                            change_max,
+                            tasks_max,
+                            service_s,
+                            think_s,
+                        });
                     }
                 }
             }
@@ -151,10 +167,16 @@ pub fn grid() -> Vec<Parameters> {
 }
 
 /// Table 3.
-pub(super) const TABLE_3: Parameters =
-    Parameters { users: 8, change_max: 0.2, tasks_max: 15, service_s: 600.0, think_s: 6_000.0 };
+pub(super) const TABLE_3: Parameters = Parameters {
+    users: 8,
+    change_max: 0.2,
+    tasks_max: 15,
+    service_s: 600.0,
+    think_s: 6_000.0,
+};
 
-/// 432 points around Table 3, where there is something to be gained between idle and always busy servers: for ours.
+/// 432 points around Table 3, where there is something to be gained between idle and always busy
+/// servers: for ours.
 pub(super) fn around() -> Vec<Parameters> {
     let mut points = Vec::new();
     for users in [4, 8, 12, 16] {
@@ -162,7 +184,13 @@ pub(super) fn around() -> Vec<Parameters> {
             for tasks_max in [7, 15, 31, 63] {
                 for service_s in [300.0, 600.0, 1_200.0] {
                     for think_s in [3_000.0, 6_000.0, 12_000.0] {
-                        points.push(Parameters { users, change_max, tasks_max, service_s, think_s });
+                        points.push(Parameters {
+                            users,
+                            change_max,
+                            tasks_max,
+                            service_s,
+                            think_s,
+                        });
                     }
                 }
             }
@@ -172,12 +200,18 @@ pub(super) fn around() -> Vec<Parameters> {
 }
 
 /// The contenders at those points.
-pub(super) const PAIRS: [Contender; 4] =
-    [Contender::SrptFcfs, Contender::SrptNeed, Contender::FcfsFcfs, Contender::FcfsNeed];
+pub(super) const PAIRS: [Contender; 4] = [
+    Contender::SrptFcfs,
+    Contender::SrptNeed,
+    Contender::FcfsFcfs,
+    Contender::FcfsNeed,
+];
 
 /// The paper's schedulers, each with ours beside it.
-pub(super) const WITH_OURS: [(Contender, Contender); 2] =
-    [(Contender::SrptFcfs, Contender::SrptNeed), (Contender::FcfsFcfs, Contender::FcfsNeed)];
+pub(super) const WITH_OURS: [(Contender, Contender); 2] = [
+    (Contender::SrptFcfs, Contender::SrptNeed),
+    (Contender::FcfsFcfs, Contender::FcfsNeed),
+];
 
 /// At how many points of the grid ours is looked at again.
 const WORST: usize = 20;
@@ -208,19 +242,54 @@ pub(super) enum Axis {
 impl Slice {
     pub(super) fn all(stride: usize) -> Vec<Slice> {
         let base = TABLE_3;
-        let users = (1..=9).map(|half| (f64::from(2 * half), Parameters { users: 2 * half as usize, ..base }, 1));
+        let users = (1..=9).map(|half| {
+            (
+                f64::from(2 * half),
+                Parameters {
+                    users: 2 * half as usize,
+                    ..base
+                },
+                1,
+            )
+        });
         let change = (0..=4).map(|tenth| f64::from(tenth) / 10.0);
-        let change = change.map(|most| (most / 2.0, Parameters { change_max: most, ..base }, 1));
+        let change = change.map(|most| {
+            (
+                most / 2.0,
+                Parameters {
+                    change_max: most,
+                    ..base
+                },
+                1,
+            )
+        });
         let tasks = (0..=10).map(|power| {
             let tasks_max = 1_u32 << power;
             let mean = f64::from(1 + tasks_max) / 2.0;
-            (mean, Parameters { tasks_max, change_max: 0.1, ..base }, 1)
+            (
+                mean,
+                Parameters {
+                    tasks_max,
+                    change_max: 0.1,
+                    ..base
+                },
+                1,
+            )
         });
         let service = (1..=10).map(|step| 360.0 * f64::from(step));
         let service = service.map(|service_s| (service_s, Parameters { service_s, ..base }, 1));
         let think = (0..=5).map(|step| 20.0 + 3_600.0 * f64::from(step));
         let think = think.map(|think_s| (think_s, Parameters { think_s, ..base }, 1));
-        let servers = [1, 2, 4, 8, 16].map(|n: usize| (n as f64, Parameters { users: 8 * n, ..base }, n));
+        let servers = [1, 2, 4, 8, 16].map(|n: usize| {
+            (
+                n as f64,
+                Parameters {
+                    users: 8 * n,
+                    ..base
+                },
+                n,
+            )
+        });
         let all: [(Axis, Values); 6] = [
             (Axis::Users, users.collect()),
             (Axis::Change, change.collect()),
@@ -229,11 +298,16 @@ impl Slice {
             (Axis::Think, think.collect()),
             (Axis::Servers, servers.to_vec()),
         ];
-        all.into_iter().map(|(axis, values)| Slice::of(axis, values.into_iter().step_by(stride).collect())).collect()
+        all.into_iter()
+            .map(|(axis, values)| Slice::of(axis, values.into_iter().step_by(stride).collect()))
+            .collect()
     }
 
     fn of(axis: Axis, values: Values) -> Slice {
-        let runs = values.iter().map(|_| std::array::from_fn(|_| Vec::new())).collect();
+        let runs = values
+            .iter()
+            .map(|_| std::array::from_fn(|_| Vec::new()))
+            .collect();
         Slice { axis, values, runs }
     }
 
@@ -242,8 +316,16 @@ impl Slice {
     }
 
     /// The mean over the runs of a bar.
-    pub(super) fn mean(&self, value: usize, contender: Contender, of: impl Fn(&Measured) -> f64) -> f64 {
-        let place = SHOWN.iter().position(|shown| *shown == contender).unwrap_or(0);
+    pub(super) fn mean(
+        &self,
+        value: usize,
+        contender: Contender,
+        of: impl Fn(&Measured) -> f64,
+    ) -> f64 {
+        let place = SHOWN
+            .iter()
+            .position(|shown| *shown == contender)
+            .unwrap_or(0);
         let runs = &self.runs[value][place];
         runs.iter().map(of).sum::<f64>() / runs.len() as f64
     }
@@ -251,7 +333,9 @@ impl Slice {
     /// The place of the value nearest to this one.
     pub(super) fn at(&self, x: f64) -> usize {
         let far = |place: &usize| (self.values[*place].0 - x).abs();
-        (0..self.values.len()).min_by(|a, b| far(a).total_cmp(&far(b)).then(a.cmp(b))).unwrap_or(0)
+        (0..self.values.len())
+            .min_by(|a, b| far(a).total_cmp(&far(b)).then(a.cmp(b)))
+            .unwrap_or(0)
     }
 }
 
@@ -270,31 +354,57 @@ impl Results {
     /// By what factor ours is better around Table 3: under SRPT, and under FCFS.
     pub(super) fn gains(&self) -> [Factors; 2] {
         [0, 2].map(|paper: usize| {
-            Factors::of(self.around.iter().map(|runs| runs[paper].vresp_s() / runs[paper + 1].vresp_s()))
+            Factors::of(
+                self.around
+                    .iter()
+                    .map(|runs| runs[paper].vresp_s() / runs[paper + 1].vresp_s()),
+            )
         })
     }
 
     pub(super) fn slice(&self, axis: Axis) -> &Slice {
-        let at = self.slices.iter().position(|slice| slice.axis == axis).unwrap_or(0);
+        let at = self
+            .slices
+            .iter()
+            .position(|slice| slice.axis == axis)
+            .unwrap_or(0);
         &self.slices[at]
     }
 
-    /// By what factor one contender is better than another at each point: of means, the smaller is the better one.
+    /// By what factor one contender is better than another at each point: of means, the smaller is
+    /// the better one.
     pub(super) fn factors(&self, worse: Contender, better: Contender) -> Factors {
-        Factors::of(self.points.iter().map(|(_, runs)| factor(runs, worse, better)))
+        Factors::of(
+            self.points
+                .iter()
+                .map(|(_, runs)| factor(runs, worse, better)),
+        )
     }
 
     /// The points of the grid at which this factor is the least.
     pub(super) fn worst(&self, worse: Contender, better: Contender) -> Vec<Parameters> {
-        let factors = self.points.iter().map(|(point, runs)| (factor(runs, worse, better), *point));
-        let mut points: Vec<(f64, Parameters)> = factors.filter(|(factor, _)| factor.is_finite()).collect();
+        let factors = self
+            .points
+            .iter()
+            .map(|(point, runs)| (factor(runs, worse, better), *point));
+        let mut points: Vec<(f64, Parameters)> =
+            factors.filter(|(factor, _)| factor.is_finite()).collect();
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        points.into_iter().take(WORST).map(|(_, point)| point).collect()
+        points
+            .into_iter()
+            .take(WORST)
+            .map(|(_, point)| point)
+            .collect()
     }
 
-    /// By what factor a batch scheduler bills more than the batchactive one, which bills only what was requested.
+    /// By what factor a batch scheduler bills more than the batchactive one, which bills only what
+    /// was requested.
     pub(super) fn billed(&self, of: impl Fn(&Measured) -> f64) -> Factors {
-        Factors::of(self.points.iter().map(|(_, runs)| of(&runs[Contender::BatchFcfs as usize])))
+        Factors::of(
+            self.points
+                .iter()
+                .map(|(_, runs)| of(&runs[Contender::BatchFcfs as usize])),
+        )
     }
 
     /// Every run of the grid on a line.
@@ -303,12 +413,35 @@ impl Results {
             "users,change_max,tasks_max,service_s,think_s,policy,finished,vresp_s,vslow,load,scaled_billed,\
              scaled_billed_waited\n",
         );
-        for (Parameters { users, change_max, tasks_max, service_s, think_s }, runs) in &self.points {
+        for (
+            Parameters {
+                users,
+                change_max,
+                tasks_max,
+                service_s,
+                think_s,
+            },
+            runs,
+        ) in &self.points
+        {
             for (contender, run) in CONTENDERS.iter().zip(runs) {
-                let place = format!("{users},{change_max},{tasks_max},{service_s},{think_s},{}", contender.policy());
-                let measured =
-                    [run.vresp_s(), run.vslow(), run.load(), run.scaled_billed(), run.scaled_billed_waited()];
-                let _ = writeln!(out, "{place},{},{}", run.finished(), measured.map(number).join(","));
+                let place = format!(
+                    "{users},{change_max},{tasks_max},{service_s},{think_s},{}",
+                    contender.policy()
+                );
+                let measured = [
+                    run.vresp_s(),
+                    run.vslow(),
+                    run.load(),
+                    run.scaled_billed(),
+                    run.scaled_billed_waited(),
+                ];
+                let _ = writeln!(
+                    out,
+                    "{place},{},{}",
+                    run.finished(),
+                    measured.map(number).join(",")
+                );
             }
         }
         out

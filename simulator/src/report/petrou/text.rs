@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in it is computed. What is
-//! not here: measuring.
+//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
+//! it is computed. What is not here: measuring.
 
 use std::fmt::Write;
 
@@ -33,7 +33,10 @@ const AIM_MEAN: f64 = 1.35;
 const AIM_WORST: f64 = 0.90;
 
 fn head(out: &mut String, results: &Results) {
-    line(out, "# Requested before disclosed: Petrou, Ganger and Gibson again\n");
+    line(
+        out,
+        "# Requested before disclosed: Petrou, Ganger and Gibson again\n",
+    );
     let all = claims(results);
     let holds = all.iter().filter(|claim| claim.holds).count();
     let near = means(results).iter().filter(|mean| mean.near()).count();
@@ -79,7 +82,10 @@ fn tables(out: &mut String) {
         ),
         ("visible slowdown", "the same over the task's service time"),
         ("task throughput", "results delivered in the fourteen days"),
-        ("scaled billed resources", "what is billed over what was requested, of sets with which users were through"),
+        (
+            "scaled billed resources",
+            "what is billed over what was requested, of sets with which users were through",
+        ),
         ("load", "the part of the time that the server was busy"),
     ] {
         row(out, [metric, here]);
@@ -88,19 +94,54 @@ fn tables(out: &mut String) {
     heading(out, &words(["parameter", "Table 2", "points", "Table 3"]));
     for fields in [
         ["users", "4-16", "4, 8, 12, 16", "8"],
-        ["most of the change probability (uniform from 0)", "0-0.4", "0, 0.2, 0.4", "0.2"],
-        ["most tasks in a set (uniform from 1)", "1-19", "1, 7, 13, 19", "15"],
-        ["mean service time (s, exponential)", "20-3,620", "20, 380, ... 3,620", "600"],
-        ["mean think time (s, exponential)", "20-18,020", "20, 3,620, ... 18,020", "6,000"],
+        [
+            "most of the change probability (uniform from 0)",
+            "0-0.4",
+            "0, 0.2, 0.4",
+            "0.2",
+        ],
+        [
+            "most tasks in a set (uniform from 1)",
+            "1-19",
+            "1, 7, 13, 19",
+            "15",
+        ],
+        [
+            "mean service time (s, exponential)",
+            "20-3,620",
+            "20, 380, ... 3,620",
+            "600",
+        ],
+        [
+            "mean think time (s, exponential)",
+            "20-18,020",
+            "20, 3,620, ... 18,020",
+            "6,000",
+        ],
     ] {
         row(out, fields);
     }
-    line(out, "\nThe points are reconstructed: 4 x 3 x 4 x 11 x 6 = 3,168, and the paper has 3,168.\n");
+    line(
+        out,
+        "\nThe points are reconstructed: 4 x 3 x 4 x 11 x 6 = 3,168, and the paper has 3,168.\n",
+    );
 }
 
 fn factors(out: &mut String, results: &Results) {
-    line(out, "## Figures 4 and 5: mean improvement of visible response time\n");
-    let of = ["", "paper", "reference", "here", "within", ">= 2", ">= 3", "by need (ours)"];
+    line(
+        out,
+        "## Figures 4 and 5: mean improvement of visible response time\n",
+    );
+    let of = [
+        "",
+        "paper",
+        "reference",
+        "here",
+        "within",
+        ">= 2",
+        ">= 3",
+        "by need (ours)",
+    ];
     heading(out, &words(of));
     for mean in means(results) {
         row(
@@ -138,7 +179,16 @@ fn table_3(out: &mut String, results: &Results) {
     line(out, "## At the point of Table 3\n");
     let slice = results.slice(Axis::Users);
     let at = slice.at(8.0);
-    heading(out, &words(["scheduler", "visible response time (s)", "visible slowdown", "finished", "load"]));
+    heading(
+        out,
+        &words([
+            "scheduler",
+            "visible response time (s)",
+            "visible slowdown",
+            "finished",
+            "load",
+        ]),
+    );
     for contender in SHOWN {
         let mean = |of: fn(&Measured) -> f64| slice.mean(at, contender, of);
         row(
@@ -160,14 +210,24 @@ fn table_3(out: &mut String, results: &Results) {
 }
 
 fn billed(out: &mut String, results: &Results) {
-    line(out, "## Scaled billed resources (Figure 6), which do not reproduce as they are defined\n");
+    line(
+        out,
+        "## Scaled billed resources (Figure 6), which do not reproduce as they are defined\n",
+    );
     let literal = results.billed(Measured::scaled_billed);
     let waited = results.billed(Measured::scaled_billed_waited);
-    let one = results.points.iter().filter(|(point, _)| point.change_max == 0.0 || point.tasks_max == 1).count();
+    let one = results
+        .points
+        .iter()
+        .filter(|(point, _)| point.change_max == 0.0 || point.tasks_max == 1)
+        .count();
     heading(out, &words(["reading", "mean", "at least 4", "greatest"]));
     for (reading, factors) in [
         ("billed over requested (section 3.1)", &literal),
-        ("billed over what was not yet executed when requested", &waited),
+        (
+            "billed over what was not yet executed when requested",
+            &waited,
+        ),
     ] {
         row(
             out,
@@ -200,7 +260,12 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
          q is how often its user used to drop the rest, learned as (drops + 0.5) / (decisions + 5). Ranks change with each \
          request, and what runs makes room. No sizes are used. Visible response time of the paper's rule over ours:\n",
     );
-    heading(out, &words(["", "points", "mean", "median", "p90", "worst", "better", "worse"]));
+    heading(
+        out,
+        &words([
+            "", "points", "mean", "median", "p90", "worst", "better", "worse",
+        ]),
+    );
     let mut tell = |what: &str, factors: &Factors| {
         row(
             out,
@@ -219,10 +284,19 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
     let [srpt, fcfs] = results.gains();
     tell("SRPTxNEED, around Table 3", &srpt);
     tell("FCFSxNEED, around Table 3", &fcfs);
-    tell("SRPTxNEED, the paper's points", &results.factors(Contender::SrptFcfs, Contender::SrptNeed));
-    tell("FCFSxNEED, the paper's points", &results.factors(Contender::FcfsFcfs, Contender::FcfsNeed));
+    tell(
+        "SRPTxNEED, the paper's points",
+        &results.factors(Contender::SrptFcfs, Contender::SrptNeed),
+    );
+    tell(
+        "FCFSxNEED, the paper's points",
+        &results.factors(Contender::FcfsFcfs, Contender::FcfsNeed),
+    );
     for ((_, policy), again) in WITH_OURS.iter().zip(&results.again) {
-        tell(&format!("{}, its worst of those again", policy.policy()), again);
+        tell(
+            &format!("{}, its worst of those again", policy.policy()),
+            again,
+        );
     }
     let _ = writeln!(
         out,
@@ -240,8 +314,19 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
 
 fn servers(out: &mut String, results: &Results) {
     line(out, "## More servers\n");
-    line(out, "Table 3 with eight users for each server: by what factor the batchactive scheduler is better.\n");
-    heading(out, &words(["servers", "over interactive", "over batch", "by need (ours) over batchactive"]));
+    line(
+        out,
+        "Table 3 with eight users for each server: by what factor the batchactive scheduler is better.\n",
+    );
+    heading(
+        out,
+        &words([
+            "servers",
+            "over interactive",
+            "over batch",
+            "by need (ours) over batchactive",
+        ]),
+    );
     let slice = results.slice(Axis::Servers);
     for (at, (servers, ..)) in slice.values.iter().enumerate() {
         let mean = |contender| slice.mean(at, contender, Measured::vresp_s);

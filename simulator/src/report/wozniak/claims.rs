@@ -1,5 +1,6 @@
-//! The sentences of the paper's section 5 that say something of results, one by one, each with what we find and whether
-//! the one bears out the other: computed from the results, not typed. What is not here: explanations.
+//! The sentences of the paper's section 5 that say something of results, one by one, each with what
+//! we find and whether the one bears out the other: computed from the results, not typed. What is
+//! not here: explanations.
 
 use super::devices::Device;
 use super::table::{Cell, Group, Table};
@@ -61,10 +62,16 @@ struct Ratios {
 }
 
 fn ratios(cell: Option<&Cell>, group: Group) -> Ratios {
-    cell.map_or(Ratios { accepted: f64::NAN, kept: f64::NAN }, |cell| Ratios {
-        accepted: cell.acceptance(group).mean,
-        kept: cell.guarantee(group).mean,
-    })
+    cell.map_or(
+        Ratios {
+            accepted: f64::NAN,
+            kept: f64::NAN,
+        },
+        |cell| Ratios {
+            accepted: cell.acceptance(group).mean,
+            kept: cell.guarantee(group).mean,
+        },
+    )
 }
 
 impl<'a> Results<'a> {
@@ -77,12 +84,16 @@ impl<'a> Results<'a> {
     }
 
     fn group(&self, policy: &str, group: Group, qoe: f64) -> Ratios {
-        ratios(self.table.groups(MIDDLE, qoe, policy, Pressure::Usual), group)
+        ratios(
+            self.table.groups(MIDDLE, qoe, policy, Pressure::Usual),
+            group,
+        )
     }
 
     /// Qualities at which hardly anything is wrong with the comparison: something is accepted.
     fn qoes(&self, device: Device, policy: &str, least: f64) -> Vec<f64> {
-        let some = |qoe: &f64| *qoe > 0.0 && self.of(device, MIDDLE, *qoe, policy).accepted >= least;
+        let some =
+            |qoe: &f64| *qoe > 0.0 && self.of(device, MIDDLE, *qoe, policy).accepted >= least;
         self.table.qoes.iter().copied().filter(some).collect()
     }
 }
@@ -94,7 +105,12 @@ fn part(cell: Option<&Cell>, of: impl Fn(&Counts) -> usize, all: impl Fn(&Counts
 
 /// Every sentence, in the paper's order.
 pub(super) fn claims(table: &Table) -> Vec<Claim> {
-    let results = Results { table, exact: 0.0, bad: table.near(0.5), very: table.near(0.7) };
+    let results = Results {
+        table,
+        exact: 0.0,
+        bad: table.near(0.5),
+        very: table.near(0.7),
+    };
     let mut all = estimates(&results);
     all.extend(guarantees(&results));
     all.extend(hard(&results));
@@ -107,12 +123,22 @@ pub(super) fn claims(table: &Table) -> Vec<Claim> {
 }
 
 fn estimates(results: &Results<'_>) -> Vec<Claim> {
-    let Results { exact, bad, very, .. } = *results;
+    let Results {
+        exact, bad, very, ..
+    } = *results;
     let accepted = |hosts, qoe| results.of(Device::Poly, hosts, qoe, NONE).accepted;
     let falls = [8, 32, 128].map(|hosts| accepted(hosts, exact) - accepted(hosts, bad));
-    let single = part(results.cell(Device::Poly, MIDDLE, bad, NONE), |c| c.single, |c| c.refused);
+    let single = part(
+        results.cell(Device::Poly, MIDDLE, bad, NONE),
+        |c| c.single,
+        |c| c.refused,
+    );
     let none = results.of(Device::Poly, 128, very, NONE);
-    let hopeless = part(results.cell(Device::Poly, 128, very, NONE), |c| c.hopeless, |c| c.bags);
+    let hopeless = part(
+        results.cell(Device::Poly, 128, very, NONE),
+        |c| c.hopeless,
+        |c| c.bags,
+    );
     vec![
         Claim {
             section: "5.1",
@@ -124,7 +150,10 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
                 falls[2],
                 100.0 * bad
             ),
-            verdict: Verdict::of(falls[1] > 0.1 && falls[2] > falls[1] && falls[1] > falls[0] - EVEN, falls[2] > 0.1),
+            verdict: Verdict::of(
+                falls[1] > 0.1 && falls[2] > falls[1] && falls[1] > falls[0] - EVEN,
+                falls[2] > 0.1,
+            ),
         },
         Claim {
             section: "5.1",
@@ -138,7 +167,11 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
         Claim {
             section: "5.1",
             claim: "With 128 hosts, a heavy rate of jobs and very bad estimates almost none are accepted",
-            ours: format!("{:.3} at Q = {:.0} % (PolyDevice)", none.accepted, 100.0 * very),
+            ours: format!(
+                "{:.3} at Q = {:.0} % (PolyDevice)",
+                none.accepted,
+                100.0 * very
+            ),
             verdict: Verdict::of(none.accepted < 0.05, none.accepted < 0.2),
         },
         Claim {
@@ -163,20 +196,31 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
     let Results { exact, bad, .. } = *results;
     let perfect = [Device::Poly, Device::Ns].map(|device| results.of(device, MIDDLE, exact, NONE));
     let qoes = results.qoes(Device::Poly, NONE, 0.05);
-    let worst = qoes.iter().map(|qoe| results.of(Device::Poly, MIDDLE, *qoe, NONE).kept).fold(1.0, f64::min);
+    let worst = qoes
+        .iter()
+        .map(|qoe| results.of(Device::Poly, MIDDLE, *qoe, NONE).kept)
+        .fold(1.0, f64::min);
     let low = results.group(NONE, Group::B, bad);
     let fair = results.group(NONE, Group::A, bad);
     vec![
         Claim {
             section: "5.1",
             claim: "The guarantee ratio is perfect when the estimates are exact",
-            ours: format!("{:.3} (PolyDevice), {:.3} (NS-Device)", perfect[0].kept, perfect[1].kept),
-            verdict: Verdict::of(perfect.iter().all(|found| found.kept == 1.0), perfect[0].kept > 0.99),
+            ours: format!(
+                "{:.3} (PolyDevice), {:.3} (NS-Device)",
+                perfect[0].kept, perfect[1].kept
+            ),
+            verdict: Verdict::of(
+                perfect.iter().all(|found| found.kept == 1.0),
+                perfect[0].kept > 0.99,
+            ),
         },
         Claim {
             section: "5.1",
             claim: "Even when estimates vary widely it rarely drops",
-            ours: format!("at least {worst:.3} wherever 5 % or more are accepted (PolyDevice, N = 32)"),
+            ours: format!(
+                "at least {worst:.3} wherever 5 % or more are accepted (PolyDevice, N = 32)"
+            ),
             verdict: Verdict::of(worst >= 0.97, worst >= 0.9),
         },
         Claim {
@@ -186,18 +230,29 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
                 "with exact estimates {:.2} are accepted and {:.2} of them kept",
                 perfect[0].accepted, perfect[0].kept
             ),
-            verdict: Verdict::of(perfect[0].accepted < 1.0 && perfect[0].kept > 0.99, perfect[0].accepted < 1.0),
+            verdict: Verdict::of(
+                perfect[0].accepted < 1.0 && perfect[0].kept > 0.99,
+                perfect[0].accepted < 1.0,
+            ),
         },
         Claim {
             section: "5.1",
             claim: "Overall the guarantee ratio is nearly perfect and the acceptance ratio is not",
             ours: {
                 let found = results.of(Device::Poly, MIDDLE, bad, NONE);
-                format!("{:.2} and {:.2} at Q = {:.0} %", found.kept, found.accepted, 100.0 * bad)
+                format!(
+                    "{:.2} and {:.2} at Q = {:.0} %",
+                    found.kept,
+                    found.accepted,
+                    100.0 * bad
+                )
             },
             verdict: {
                 let found = results.of(Device::Poly, MIDDLE, bad, NONE);
-                Verdict::of(found.kept > 0.97 && found.accepted < 0.9, found.kept > found.accepted)
+                Verdict::of(
+                    found.kept > 0.97 && found.accepted < 0.9,
+                    found.kept > found.accepted,
+                )
             },
         },
         Claim {
@@ -207,7 +262,10 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
                 "without enforcement {:.2} of those who underestimate are accepted, {:.2} of the others (NS-Device, both present)",
                 low.accepted, fair.accepted
             ),
-            verdict: Verdict::of(low.accepted > fair.accepted + EVEN, low.accepted > fair.accepted),
+            verdict: Verdict::of(
+                low.accepted > fair.accepted + EVEN,
+                low.accepted > fair.accepted,
+            ),
         },
     ]
 }
@@ -265,7 +323,9 @@ fn killed(results: &Results<'_>) -> Vec<Claim> {
     let cell = results.cell(Device::Poly, MIDDLE, results.bad, HARD);
     let close = part(cell, |c| c.close, |c| c.killed);
     let just = part(cell, |c| c.just, |c| c.killed);
-    let freed = cell.map_or(f64::NAN, |cell| cell.sum(|c| c.freed_s) / cell.sum(|c| c.asked_s));
+    let freed = cell.map_or(f64::NAN, |cell| {
+        cell.sum(|c| c.freed_s) / cell.sum(|c| c.asked_s)
+    });
     vec![
         Claim {
             section: "5.1",
@@ -303,7 +363,9 @@ fn similar(results: &Results<'_>) -> Vec<Claim> {
             ns_hard.kept
         ),
         verdict: Verdict::of(
-            ns.kept > 0.97 && ns_hard.kept < ns.kept - 0.2 && (ns.accepted - ns_hard.accepted).abs() < EVEN,
+            ns.kept > 0.97
+                && ns_hard.kept < ns.kept - 0.2
+                && (ns.accepted - ns_hard.accepted).abs() < EVEN,
             ns_hard.kept < ns.kept,
         ),
     }]
@@ -311,9 +373,14 @@ fn similar(results: &Results<'_>) -> Vec<Claim> {
 
 fn graces(results: &Results<'_>) -> Vec<Claim> {
     let Results { bad, .. } = *results;
-    let kept: Vec<f64> = GRACES.iter().map(|part| results.of(Device::Poly, MIDDLE, bad, &grace(part)).kept).collect();
+    let kept: Vec<f64> = GRACES
+        .iter()
+        .map(|part| results.of(Device::Poly, MIDDLE, bad, &grace(part)).kept)
+        .collect();
     let hard = results.of(Device::Poly, MIDDLE, bad, HARD).kept;
-    let series = std::iter::once(hard).chain(kept.iter().copied()).collect::<Vec<_>>();
+    let series = std::iter::once(hard)
+        .chain(kept.iter().copied())
+        .collect::<Vec<_>>();
     let rising = series.windows(2).all(|pair| pair[1] >= pair[0] - 0.01);
     let low = results.group(&grace("0.5"), Group::B, bad);
     let fair = results.group(&grace("0.5"), Group::A, bad);
@@ -322,8 +389,15 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
         Claim {
             section: "5.2",
             claim: "Larger grace periods give more throughput, by the guarantee ratio",
-            ours: format!("{} for K = 0, 0.1, 0.25, 0.5, 1 at Q = {:.0} % (PolyDevice)", words.join(", "), 100.0 * bad),
-            verdict: Verdict::of(rising && series[series.len() - 1] > hard + 0.2, series[series.len() - 1] > hard),
+            ours: format!(
+                "{} for K = 0, 0.1, 0.25, 0.5, 1 at Q = {:.0} % (PolyDevice)",
+                words.join(", "),
+                100.0 * bad
+            ),
+            verdict: Verdict::of(
+                rising && series[series.len() - 1] > hard + 0.2,
+                series[series.len() - 1] > hard,
+            ),
         },
         Claim {
             section: "5.2",
@@ -332,7 +406,10 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
                 "at K = 0.5 those who underestimate have {:.2} accepted and {:.2} kept, the others {:.2} and {:.2} (NS-Device)",
                 low.accepted, low.kept, fair.accepted, fair.kept
             ),
-            verdict: Verdict::of(low.accepted > fair.accepted + EVEN && low.kept > 0.9, low.accepted > fair.accepted),
+            verdict: Verdict::of(
+                low.accepted > fair.accepted + EVEN && low.kept > 0.9,
+                low.accepted > fair.accepted,
+            ),
         },
     ]
 }
@@ -352,7 +429,13 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
             [NONE, HARD].map(|policy| (of(policy) - of(PROBABILISTIC)).abs())
         })
         .fold(0.0, f64::max);
-    let of_tasks = |policy: &str| part(results.cell(Device::Ns, MIDDLE, bad, policy), |c| c.just, |c| c.tasks);
+    let of_tasks = |policy: &str| {
+        part(
+            results.cell(Device::Ns, MIDDLE, bad, policy),
+            |c| c.just,
+            |c| c.tasks,
+        )
+    };
     let just_hard = of_tasks(HARD);
     let just_prob = of_tasks(PROBABILISTIC);
     let below: Vec<f64> = results.qoes(Device::Ns, NONE, 0.2);
@@ -378,7 +461,10 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
                 hard.kept,
                 100.0 * bad
             ),
-            verdict: Verdict::of(probabilistic.kept > hard.kept + 0.2, probabilistic.kept > hard.kept),
+            verdict: Verdict::of(
+                probabilistic.kept > hard.kept + 0.2,
+                probabilistic.kept > hard.kept,
+            ),
         },
         Claim {
             section: "5.3",
@@ -399,7 +485,10 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
                 none.kept,
                 100.0 * bad
             ),
-            verdict: Verdict::of(probabilistic.kept < none.kept - EVEN && under == all, probabilistic.kept < none.kept),
+            verdict: Verdict::of(
+                probabilistic.kept < none.kept - EVEN && under == all,
+                probabilistic.kept < none.kept,
+            ),
         },
     ]
 }
@@ -408,16 +497,30 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
     let Results { bad, .. } = *results;
     let fair = results.group(PROBABILISTIC, Group::A, bad);
     let low = results.group(PROBABILISTIC, Group::B, bad);
-    let cell = results.table.groups(MIDDLE, bad, PROBABILISTIC, Pressure::Usual);
-    let killed = |group| cell.map_or(f64::NAN, |cell| cell.part_of(group, |c| c.killed, |c| c.tasks));
+    let cell = results
+        .table
+        .groups(MIDDLE, bad, PROBABILISTIC, Pressure::Usual);
+    let killed = |group| {
+        cell.map_or(f64::NAN, |cell| {
+            cell.part_of(group, |c| c.killed, |c| c.tasks)
+        })
+    };
     let killed_a = killed(Group::A);
     let killed_b = killed(Group::B);
-    let ordered: Vec<f64> = results.table.qoes.iter().copied().filter(|qoe| *qoe > 0.0 && *qoe <= bad).collect();
+    let ordered: Vec<f64> = results
+        .table
+        .qoes
+        .iter()
+        .copied()
+        .filter(|qoe| *qoe > 0.0 && *qoe <= bad)
+        .collect();
     let better = ordered.iter().filter(|qoe| {
-        results.group(PROBABILISTIC, Group::A, **qoe).kept > results.group(PROBABILISTIC, Group::B, **qoe).kept
+        results.group(PROBABILISTIC, Group::A, **qoe).kept
+            > results.group(PROBABILISTIC, Group::B, **qoe).kept
     });
     let better = better.count();
-    let order = [NONE, PROBABILISTIC, HARD].map(|policy| results.of(Device::Ns, MIDDLE, bad, policy).kept);
+    let order =
+        [NONE, PROBABILISTIC, HARD].map(|policy| results.of(Device::Ns, MIDDLE, bad, policy).kept);
     vec![
         Claim {
             section: "5.4",
@@ -429,12 +532,19 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
                 100.0 * bad,
                 ordered.len()
             ),
-            verdict: Verdict::of(fair.kept > low.kept + 0.1 && better == ordered.len(), fair.kept > low.kept),
+            verdict: Verdict::of(
+                fair.kept > low.kept + 0.1 && better == ordered.len(),
+                fair.kept > low.kept,
+            ),
         },
         Claim {
             section: "5.4",
             claim: "That is because very few of their jobs are killed, compared with group B's",
-            ours: format!("{:.2} % of A's tasks and {:.2} % of B's", 100.0 * killed_a, 100.0 * killed_b),
+            ours: format!(
+                "{:.2} % of A's tasks and {:.2} % of B's",
+                100.0 * killed_a,
+                100.0 * killed_b
+            ),
             verdict: Verdict::of(killed_a < 0.5 * killed_b, killed_a < killed_b),
         },
         Claim {
@@ -454,12 +564,16 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
             section: "Fig. 9",
             claim: "No enforcement lets most batches complete, probabilistic enforcement lies between it and the hard one",
             ours: format!("kept {:.2}, {:.2} and {:.2}", order[0], order[1], order[2]),
-            verdict: Verdict::of(order[0] > order[1] && order[1] > order[2] && order[0] > 0.9, order[0] > order[2]),
+            verdict: Verdict::of(
+                order[0] > order[1] && order[1] > order[2] && order[0] > 0.9,
+                order[0] > order[2],
+            ),
         },
     ]
 }
 
-/// What ours reaches where the paper's calendar was measured under tight deadlines, with what it had to reach.
+/// What ours reaches where the paper's calendar was measured under tight deadlines, with what it
+/// had to reach.
 pub(super) fn targets(table: &Table) -> Vec<(String, f64, f64)> {
     let bad = table.near(0.5);
     let of = |device, policy: &str| {

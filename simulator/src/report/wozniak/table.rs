@@ -36,12 +36,21 @@ pub(super) enum Group {
 
 impl Cell {
     pub(super) fn new(trial: Trial) -> Self {
-        Cell { trial, runs: Vec::new() }
+        Cell {
+            trial,
+            runs: Vec::new(),
+        }
     }
 
     /// A figure of one group, over the tests.
     pub(super) fn mean(&self, group: Group, of: impl Fn(&Counts) -> f64) -> Mean {
-        mean(&self.runs.iter().map(|run| of(&run[group as usize])).collect::<Vec<_>>())
+        mean(
+            &self
+                .runs
+                .iter()
+                .map(|run| of(&run[group as usize]))
+                .collect::<Vec<_>>(),
+        )
     }
 
     pub(super) fn acceptance(&self, group: Group) -> Mean {
@@ -58,15 +67,29 @@ impl Cell {
     }
 
     /// One count by another, over all tests and groups; 0 by 0 is 0.
-    pub(super) fn part(&self, of: impl Fn(&Counts) -> usize, all: impl Fn(&Counts) -> usize) -> f64 {
+    pub(super) fn part(
+        &self,
+        of: impl Fn(&Counts) -> usize,
+        all: impl Fn(&Counts) -> usize,
+    ) -> f64 {
         let of = self.sum(|counts| of(counts) as f64);
         let all = self.sum(|counts| all(counts) as f64);
         if all > 0.0 { of / all } else { 0.0 }
     }
 
     /// The same of one group.
-    pub(super) fn part_of(&self, group: Group, of: impl Fn(&Counts) -> usize, all: impl Fn(&Counts) -> usize) -> f64 {
-        let sum = |count: &dyn Fn(&Counts) -> usize| self.runs.iter().map(|run| count(&run[group as usize])).sum();
+    pub(super) fn part_of(
+        &self,
+        group: Group,
+        of: impl Fn(&Counts) -> usize,
+        all: impl Fn(&Counts) -> usize,
+    ) -> f64 {
+        let sum = |count: &dyn Fn(&Counts) -> usize| {
+            self.runs
+                .iter()
+                .map(|run| count(&run[group as usize]))
+                .sum()
+        };
         super::trial::part(sum(&of), sum(&all))
     }
 }
@@ -74,8 +97,14 @@ impl Cell {
 fn mean(values: &[f64]) -> Mean {
     let n = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / n;
-    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    Mean { mean, sd: (squares / (n - 1.0).max(1.0)).sqrt() }
+    let squares = values
+        .iter()
+        .map(|value| (value - mean).powi(2))
+        .sum::<f64>();
+    Mean {
+        mean,
+        sd: (squares / (n - 1.0).max(1.0)).sqrt(),
+    }
 }
 
 impl Table {
@@ -85,19 +114,39 @@ impl Table {
     }
 
     /// A trial of group A alone under the usual pressure.
-    pub(super) fn usual(&self, device: Device, hosts: usize, qoe: f64, policy: &str) -> Option<&Cell> {
+    pub(super) fn usual(
+        &self,
+        device: Device,
+        hosts: usize,
+        qoe: f64,
+        policy: &str,
+    ) -> Option<&Cell> {
         self.cell(&Trial::usual(device, hosts, qoe, policy))
     }
 
     /// Both groups with `NS-Device`.
-    pub(super) fn groups(&self, hosts: usize, qoe: f64, policy: &str, pressure: Pressure) -> Option<&Cell> {
-        self.cell(&Trial { users: Users::Both, pressure, ..Trial::usual(Device::Ns, hosts, qoe, policy) })
+    pub(super) fn groups(
+        &self,
+        hosts: usize,
+        qoe: f64,
+        policy: &str,
+        pressure: Pressure,
+    ) -> Option<&Cell> {
+        self.cell(&Trial {
+            users: Users::Both,
+            pressure,
+            ..Trial::usual(Device::Ns, hosts, qoe, policy)
+        })
     }
 
     /// The quality among those tried that is nearest to this.
     pub(super) fn near(&self, qoe: f64) -> f64 {
         let off = |other: &f64| (other - qoe).abs();
-        self.qoes.iter().copied().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(qoe)
+        self.qoes
+            .iter()
+            .copied()
+            .min_by(|a, b| off(a).total_cmp(&off(b)))
+            .unwrap_or(qoe)
     }
 
     /// Every mean, one setting and group on a line.
@@ -107,12 +156,24 @@ impl Table {
              refused,single\n",
         );
         for cell in &self.cells {
-            let Trial { device, hosts, qoe, policy, users, pressure } = &cell.trial;
-            let groups: &[Group] = if *users == Users::Both { &[Group::A, Group::B] } else { &[Group::A] };
+            let Trial {
+                device,
+                hosts,
+                qoe,
+                policy,
+                users,
+                pressure,
+            } = &cell.trial;
+            let groups: &[Group] = if *users == Users::Both {
+                &[Group::A, Group::B]
+            } else {
+                &[Group::A]
+            };
             for group in groups {
                 let acceptance = cell.acceptance(*group);
                 let guarantee = cell.guarantee(*group);
-                let count = |of: fn(&Counts) -> usize| cell.mean(*group, |counts| of(counts) as f64).mean;
+                let count =
+                    |of: fn(&Counts) -> usize| cell.mean(*group, |counts| of(counts) as f64).mean;
                 let _ = writeln!(
                     out,
                     "{},{hosts},{},{},{pressure:?},{group:?},{},{},{},{},{},{},{},{},{}",

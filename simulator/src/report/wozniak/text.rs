@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in it is computed. What is
-//! not here: measuring.
+//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
+//! it is computed. What is not here: measuring.
 
 use std::fmt::Write;
 
@@ -7,7 +7,9 @@ use super::claims::{claims, targets};
 use super::devices::Device;
 use super::table::{Cell, Group, Table};
 use super::trial::{Pressure, Trial};
-use super::{CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study};
+use super::{
+    CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study,
+};
 use crate::report::figure::Figure;
 use crate::report::markdown::{again, heading, images, line, row, words};
 
@@ -23,7 +25,11 @@ pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String
     gaming(&mut out, table);
     readings(&mut out);
     pictures(&mut out, figures);
-    let quick = if study.repetitions < 10 { " --quick" } else { "" };
+    let quick = if study.repetitions < 10 {
+        " --quick"
+    } else {
+        ""
+    };
     again(&mut out, &format!("wozniak{quick} --seed {}", study.seed));
     out
 }
@@ -31,14 +37,25 @@ pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String
 /// Accepted and kept.
 fn both(cell: Option<&Cell>, group: Group) -> String {
     cell.map_or_else(String::new, |cell| {
-        format!("{:.2} / {:.2}", cell.acceptance(group).mean, cell.guarantee(group).mean)
+        format!(
+            "{:.2} / {:.2}",
+            cell.acceptance(group).mean,
+            cell.guarantee(group).mean
+        )
     })
 }
 
 fn head(out: &mut String, table: &Table) {
-    line(out, "# Bad estimates and policed deadlines: Wozniak, Jiang and Striegel again\n");
+    line(
+        out,
+        "# Bad estimates and policed deadlines: Wozniak, Jiang and Striegel again\n",
+    );
     let all = claims(table);
-    let count = |word: &str| all.iter().filter(|claim| claim.verdict.word() == word).count();
+    let count = |word: &str| {
+        all.iter()
+            .filter(|claim| claim.verdict.word() == word)
+            .count()
+    };
     let _ = writeln!(
         out,
         "**In short.** Of {} sentences of section 5 about results, {} hold here, {} in part, {} do not. With corrected \
@@ -50,8 +67,15 @@ fn head(out: &mut String, table: &Table) {
         100.0 * table.near(0.5),
     );
     for (what, found, wanted) in targets(table) {
-        let verdict = if found >= wanted { "reached" } else { "not reached" };
-        let _ = writeln!(out, "- {what}: {found:.3}, the aim being {wanted:.2}: {verdict}");
+        let verdict = if found >= wanted {
+            "reached"
+        } else {
+            "not reached"
+        };
+        let _ = writeln!(
+            out,
+            "- {what}: {found:.3}, the aim being {wanted:.2}: {verdict}"
+        );
     }
     line(out, "");
 }
@@ -65,7 +89,10 @@ fn method(out: &mut String, study: &Study) {
         study.seed, study.bags
     );
     heading(out, &words(["paper", "here"]));
-    let tests = format!("{} tests of each setting, averaged; bars are standard deviations", study.repetitions);
+    let tests = format!(
+        "{} tests of each setting, averaged; bars are standard deviations",
+        study.repetitions
+    );
     let rows = [
         (
             "a simulator corresponds to the model of section 4",
@@ -75,7 +102,10 @@ fn method(out: &mut String, study: &Study) {
             "run times from devices (Table 1); the experimental ones from a Condor system",
             "invented within Table 1, see below",
         ),
-        ("varying QoE, by equation 1; 10 tests for each, averaged, standard deviations as bars", &tests),
+        (
+            "varying QoE, by equation 1; 10 tests for each, averaged, standard deviations as bars",
+            &tests,
+        ),
         (
             "the estimate is randomly selected from those that satisfy equation 1",
             "uniform over [c / (1 + Q), c / (1 - Q)]",
@@ -85,8 +115,14 @@ fn method(out: &mut String, study: &Study) {
             "uniform over (0, 2 I), where I is such that the load is 0.95",
         ),
         ("inputs are uniform over the valid ones", "likewise"),
-        ("N homogeneous hosts; the batch size grows with their number", "8, 32 and 128; 2 N tasks in a bag"),
-        ("deadlines (not told)", "1.5 times the device's longest run time and 2 mean ones after arrival"),
+        (
+            "N homogeneous hosts; the batch size grows with their number",
+            "8, 32 and 128; 2 N tasks in a bag",
+        ),
+        (
+            "deadlines (not told)",
+            "1.5 times the device's longest run time and 2 mean ones after arrival",
+        ),
     ];
     for (paper, here) in rows {
         row(out, [paper.to_owned(), here.to_owned()]);
@@ -105,19 +141,37 @@ fn devices(out: &mut String) {
     heading(out, &words(["device", "median", "mean", "min", "max"]));
     for device in Device::ALL {
         let told = device.table_1();
-        let figures = [told.median_s, told.mean_s, told.min_s, told.max_s].map(|figure| format!("{figure:.0}"));
-        row(out, std::iter::once(device.name().to_owned()).chain(figures));
+        let figures = [told.median_s, told.mean_s, told.min_s, told.max_s]
+            .map(|figure| format!("{figure:.0}"));
+        row(
+            out,
+            std::iter::once(device.name().to_owned()).chain(figures),
+        );
     }
     line(out, "");
 }
 
 fn sentences(out: &mut String, table: &Table) {
     line(out, "## Section 5, sentence by sentence\n");
-    heading(out, &words(["section", "the paper says", "here", "verdict"]));
+    heading(
+        out,
+        &words(["section", "the paper says", "here", "verdict"]),
+    );
     for claim in claims(table) {
-        row(out, [claim.section.to_owned(), claim.claim.to_owned(), claim.ours, claim.verdict.word().to_owned()]);
+        row(
+            out,
+            [
+                claim.section.to_owned(),
+                claim.claim.to_owned(),
+                claim.ours,
+                claim.verdict.word().to_owned(),
+            ],
+        );
     }
-    line(out, "\nVerdicts are computed from the numbers beside them; a difference counts from 0.04 on.\n");
+    line(
+        out,
+        "\nVerdicts are computed from the numbers beside them; a difference counts from 0.04 on.\n",
+    );
 }
 
 /// A table over Q: what each row finds, as accepted / kept.
@@ -147,14 +201,25 @@ fn numbers(out: &mut String, table: &Table) {
         ("5", Device::Ns, HARD),
         ("7", Device::Ns, PROBABILISTIC),
     ] {
-        settings.extend(
-            HOSTS.map(|hosts| {
-                (format!("Fig. {figure}: {}, {policy}, N = {hosts}", device.name()), device, hosts, policy)
-            }),
-        );
+        settings.extend(HOSTS.map(|hosts| {
+            (
+                format!("Fig. {figure}: {}, {policy}, N = {hosts}", device.name()),
+                device,
+                hosts,
+                policy,
+            )
+        }));
     }
-    settings.push((format!("NS-Device, {NEEDED}, N = {MIDDLE}"), Device::Ns, MIDDLE, NEEDED));
-    let names: Vec<_> = settings.iter().map(|(name, ..)| (name.clone(), Group::A)).collect();
+    settings.push((
+        format!("NS-Device, {NEEDED}, N = {MIDDLE}"),
+        Device::Ns,
+        MIDDLE,
+        NEEDED,
+    ));
+    let names: Vec<_> = settings
+        .iter()
+        .map(|(name, ..)| (name.clone(), Group::A))
+        .collect();
     over(out, table, &names, |at, qoe| {
         let (_, device, hosts, policy) = &settings[at];
         table.usual(*device, *hosts, qoe, policy)
@@ -184,23 +249,43 @@ fn ours(out: &mut String, table: &Table) {
     ];
     let mut settings = Vec::new();
     for device in [Device::Poly, Device::Ns] {
-        settings.extend(ways.map(|(name, policy)| (format!("{}, {name}", device.name()), device, policy)));
+        settings.extend(
+            ways.map(|(name, policy)| (format!("{}, {name}", device.name()), device, policy)),
+        );
     }
-    let names: Vec<_> = settings.iter().map(|(name, ..)| (name.clone(), Group::A)).collect();
+    let names: Vec<_> = settings
+        .iter()
+        .map(|(name, ..)| (name.clone(), Group::A))
+        .collect();
     over(out, table, &names, |at, qoe| {
         let (_, device, policy) = settings[at];
-        table.cell(&Trial { pressure: Pressure::Tight, ..Trial::usual(device, MIDDLE, qoe, policy) })
+        table.cell(&Trial {
+            pressure: Pressure::Tight,
+            ..Trial::usual(device, MIDDLE, qoe, policy)
+        })
     });
-    line(out, "The same under the load and the deadlines of the other trials:\n");
-    let settings = [Device::Poly, Device::Ns].map(|device| [(device, NONE), (device, OURS)]).concat();
-    let names: Vec<_> =
-        settings.iter().map(|(device, policy)| (format!("{}, {policy}", device.name()), Group::A)).collect();
-    over(out, table, &names, |at, qoe| table.usual(settings[at].0, MIDDLE, qoe, settings[at].1));
+    line(
+        out,
+        "The same under the load and the deadlines of the other trials:\n",
+    );
+    let settings = [Device::Poly, Device::Ns]
+        .map(|device| [(device, NONE), (device, OURS)])
+        .concat();
+    let names: Vec<_> = settings
+        .iter()
+        .map(|(device, policy)| (format!("{}, {policy}", device.name()), Group::A))
+        .collect();
+    over(out, table, &names, |at, qoe| {
+        table.usual(settings[at].0, MIDDLE, qoe, settings[at].1)
+    });
 }
 
 fn gaming(out: &mut String, table: &Table) {
     line(out, "## Does it pay to estimate too low?\n");
-    line(out, "NS-Device, N = 32, as many bags of group A (honest) as of group B (always too low).\n");
+    line(
+        out,
+        "NS-Device, N = 32, as many bags of group A (honest) as of group B (always too low).\n",
+    );
     let settings = [
         ("Fig. 8: CALENDAR-PROB", PROBABILISTIC, Pressure::Usual),
         ("nobody killed", NONE, Pressure::Usual),
@@ -210,7 +295,12 @@ fn gaming(out: &mut String, table: &Table) {
     ];
     let names: Vec<_> = settings
         .iter()
-        .flat_map(|(name, ..)| [(format!("{name}: A"), Group::A), (format!("{name}: B"), Group::B)])
+        .flat_map(|(name, ..)| {
+            [
+                (format!("{name}: A"), Group::A),
+                (format!("{name}: B"), Group::B),
+            ]
+        })
         .collect();
     over(out, table, &names, |at, qoe| {
         let (_, policy, pressure) = settings[at / 2];
@@ -236,5 +326,8 @@ fn readings(out: &mut String) {
 fn pictures(out: &mut String, figures: &[Figure]) {
     line(out, "## Figures\n");
     images(out, figures);
-    line(out, "Each one's numbers lie beside it as CSV; every setting is a line of `points.csv`.\n");
+    line(
+        out,
+        "Each one's numbers lie beside it as CSV; every setting is a line of `points.csv`.\n",
+    );
 }

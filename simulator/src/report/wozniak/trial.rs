@@ -1,5 +1,5 @@
-//! One trial: two hundred bags of one device, whose users estimate well or badly, and what becomes of them. What is not
-//! here: which trials a report needs.
+//! One trial: two hundred bags of one device, whose users estimate well or badly, and what becomes
+//! of them. What is not here: which trials a report needs.
 
 use common::{Span, Speed, Time};
 use scheduler::estimates::Estimator;
@@ -10,8 +10,8 @@ use crate::bags::{Asked, Fate, Task, Wanted, run};
 
 /// The part of the hosts' time that is asked for.
 pub(super) const LOAD: f64 = 0.95;
-/// A killed task this near its end was close to completion, as a part of its run time; and one that had exceeded its
-/// estimate by no more than this was near its estimate.
+/// A killed task this near its end was close to completion, as a part of its run time; and one that
+/// had exceeded its estimate by no more than this was near its estimate.
 pub(super) const CLOSE: f64 = 0.25;
 
 /// What is tried.
@@ -43,7 +43,8 @@ pub enum Users {
 /// How much is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
-    /// As in the other trials of the report: load 0.95, deadlines 1.5 times the longest task and 2 mean ones.
+    /// As in the other trials of the report: load 0.95, deadlines 1.5 times the longest task and 2
+    /// mean ones.
     Usual,
     /// Load 1, deadlines 1.1 times the longest task and 2 mean ones.
     Tight,
@@ -96,7 +97,8 @@ impl Counts {
         part(self.accepted, self.bags)
     }
 
-    /// Accepted bags that were done in time by all accepted ones; 0 where none was accepted, as in the paper.
+    /// Accepted bags that were done in time by all accepted ones; 0 where none was accepted, as in
+    /// the paper.
     pub fn guarantee(&self) -> f64 {
         part(self.kept, self.accepted)
     }
@@ -114,7 +116,11 @@ impl Counts {
         self.kept += usize::from(fate.kept);
         self.promised += fate.offer.map_or(0.0, |offer| offer.probability);
         self.tasks += asked.tasks.len();
-        self.asked_s += asked.tasks.iter().map(|task| task.takes.secs()).sum::<f64>();
+        self.asked_s += asked
+            .tasks
+            .iter()
+            .map(|task| task.takes.secs())
+            .sum::<f64>();
         self.killed += fate.killed.len();
         for (task, ran) in &fate.killed {
             let Task { estimate, takes } = asked.tasks[*task];
@@ -127,7 +133,11 @@ impl Counts {
 }
 
 pub(super) fn part(of: usize, all: usize) -> f64 {
-    if all == 0 { 0.0 } else { of as f64 / all as f64 }
+    if all == 0 {
+        0.0
+    } else {
+        of as f64 / all as f64
+    }
 }
 
 impl Trial {
@@ -136,14 +146,24 @@ impl Trial {
         let policy = policy.to_owned();
         let users = Users::Fair;
         let pressure = Pressure::Usual;
-        Trial { device, hosts, qoe, policy, users, pressure }
+        Trial {
+            device,
+            hosts,
+            qoe,
+            policy,
+            users,
+            pressure,
+        }
     }
 
-    /// Tries it once; groups A and B. What arrives when and takes how long depends on the seed, the device and the number
-    /// of hosts alone.
+    /// Tries it once; groups A and B. What arrives when and takes how long depends on the seed, the
+    /// device and the number of hosts alone.
     pub fn run(&self, seed: u64, repetition: u32, bags: usize) -> [Counts; 2] {
         let asked = self.bags(seed, repetition, bags);
-        let wanted = Wanted { single: true, ..Wanted::default() };
+        let wanted = Wanted {
+            single: true,
+            ..Wanted::default()
+        };
         let told = run(&vec![Speed::REFERENCE; self.hosts], &asked, wanted);
         let mut groups = [Counts::default(); 2];
         for (bag, fate) in asked.iter().zip(&told.fates) {
@@ -155,9 +175,20 @@ impl Trial {
     fn bags(&self, seed: u64, repetition: u32, bags: usize) -> Vec<Asked> {
         let Figures { mean_s, max_s, .. } = self.device.table_1();
         let (load, longest) = self.pressure.figures();
-        let stream = |name| Stream::new(name, seed ^ (self.device as u64) << 32, repetition, self.hosts);
-        let (mut times, mut takes, mut says, mut who) =
-            (stream("arrivals"), stream("run times"), stream("estimates"), stream("groups"));
+        let stream = |name| {
+            Stream::new(
+                name,
+                seed ^ (self.device as u64) << 32,
+                repetition,
+                self.hosts,
+            )
+        };
+        let (mut times, mut takes, mut says, mut who) = (
+            stream("arrivals"),
+            stream("run times"),
+            stream("estimates"),
+            stream("groups"),
+        );
         let size = 2 * self.hosts;
         let interval_s = size as f64 * mean_s / (self.hosts as f64 * load);
         let deadline = Span::from_secs_f64(longest * max_s + 2.0 * mean_s);
@@ -169,7 +200,10 @@ impl Trial {
                 let takes_s = self.device.draw(&mut takes);
                 let (least_s, most_s, most_low_s) = estimate_interval(takes_s, self.qoe);
                 let estimate_s = says.between(least_s, if low { most_low_s } else { most_s });
-                Task { estimate: Span::from_secs_f64(estimate_s), takes: Span::from_secs_f64(takes_s) }
+                Task {
+                    estimate: Span::from_secs_f64(estimate_s),
+                    takes: Span::from_secs_f64(takes_s),
+                }
             };
             Asked {
                 at: Time(Span::from_secs_f64(at_s).0),

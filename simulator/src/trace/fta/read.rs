@@ -19,21 +19,29 @@ const NODE_FIELDS: usize = 16;
 type Key = (String, String, String);
 
 impl Trace {
-    /// Reads FTA tables: `path` is the directory that holds them, or the file of `event_trace`. Its names may have
-    /// anything before and behind the tables' own, as in `lanl05_event_trace.tab`.
+    /// Reads FTA tables: `path` is the directory that holds them, or the file of `event_trace`. Its
+    /// names may have anything before and behind the tables' own, as in `lanl05_event_trace.tab`.
     ///
-    /// Each component of a node is a host; names that occur again get a number. An event of type 1 without a state has the
-    /// whole processor. Times between events are unknown. Why an event ended is its reason. Clock rates are taken from
-    /// `proc_model` where that says some (`1500 MHz`, `Xeon 2.4 GHz`), and are else 1500 MHz.
+    /// Each component of a node is a host; names that occur again get a number. An event of type 1
+    /// without a state has the whole processor. Times between events are unknown. Why an event
+    /// ended is its reason. Clock rates are taken from `proc_model` where that says some (`1500
+    /// MHz`, `Xeon 2.4 GHz`), and are else 1500 MHz.
     ///
     /// # Errors
-    /// If there is no `event_trace`, a file cannot be read, or says what cannot be: then with the line.
+    /// If there is no `event_trace`, a file cannot be read, or says what cannot be: then with the
+    /// line.
     pub fn read_fta(path: &Path) -> Result<Self, TraceError> {
         let tables = Tables::find(path)?;
         let mut hosts = Hosts::default();
-        each(&tables.events, EVENT_FIELDS, |line, fields| hosts.add_event(line, fields))?;
+        each(&tables.events, EVENT_FIELDS, |line, fields| {
+            hosts.add_event(line, fields)
+        })?;
         if hosts.drafts.is_empty() {
-            return Err(TraceError::Flawed { file: tables.events, line: 1, flaw: Flaw::Nothing });
+            return Err(TraceError::Flawed {
+                file: tables.events,
+                line: 1,
+                flaw: Flaw::Nothing,
+            });
         }
         if let Some(states) = tables.states {
             each(&states, STATE_FIELDS, |_, fields| hosts.add_state(fields))?;
@@ -57,14 +65,21 @@ struct Tables {
 
 impl Tables {
     fn find(path: &Path) -> Result<Self, TraceError> {
-        let io = |source| TraceError::Io { file: path.to_owned(), source };
+        let io = |source| TraceError::Io {
+            file: path.to_owned(),
+            source,
+        };
         if !fs::metadata(path).map_err(io)?.is_dir() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let beside = |table: &str| {
                 let other = path.with_file_name(name.replace("event_trace", table));
                 (other != path && other.is_file()).then_some(other)
             };
-            return Ok(Tables { events: path.to_owned(), states: beside("event_state"), nodes: beside("node") });
+            return Ok(Tables {
+                events: path.to_owned(),
+                states: beside("event_state"),
+                nodes: beside("node"),
+            });
         }
         let mut files = Vec::new();
         for entry in fs::read_dir(path).map_err(io)? {
@@ -78,9 +93,17 @@ impl Tables {
             };
             files.iter().find(of_table).cloned()
         };
-        let why = "there is no file event_trace.tab: give the directory with the tables, or that file";
-        let events = named("event_trace").ok_or(TraceError::NotThere { path: path.to_owned(), why })?;
-        Ok(Tables { events, states: named("event_state"), nodes: named("node") })
+        let why =
+            "there is no file event_trace.tab: give the directory with the tables, or that file";
+        let events = named("event_trace").ok_or(TraceError::NotThere {
+            path: path.to_owned(),
+            why,
+        })?;
+        Ok(Tables {
+            events,
+            states: named("event_state"),
+            nodes: named("node"),
+        })
     }
 }
 
@@ -90,16 +113,30 @@ fn each(
     expected: usize,
     mut take: impl FnMut(usize, &[&str]) -> Result<(), Flaw>,
 ) -> Result<(), TraceError> {
-    let text = fs::read_to_string(file).map_err(|source| TraceError::Io { file: file.to_owned(), source })?;
+    let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
+        file: file.to_owned(),
+        source,
+    })?;
     for (n, line) in text.lines().enumerate() {
         let header = n == 0 && !line.trim_start().starts_with(|c: char| c.is_ascii_digit());
         if header || line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
         let fields = fields(line, expected);
-        let short = Flaw::Short { expected, found: fields.len() };
-        let taken = if fields.len() < expected { Err(short) } else { take(n + 1, &fields) };
-        taken.map_err(|flaw| TraceError::Flawed { file: file.to_owned(), line: n + 1, flaw })?;
+        let short = Flaw::Short {
+            expected,
+            found: fields.len(),
+        };
+        let taken = if fields.len() < expected {
+            Err(short)
+        } else {
+            take(n + 1, &fields)
+        };
+        taken.map_err(|flaw| TraceError::Flawed {
+            file: file.to_owned(),
+            line: n + 1,
+            flaw,
+        })?;
     }
     Ok(())
 }
@@ -110,8 +147,16 @@ fn fields(line: &str, expected: usize) -> Vec<&str> {
     if fields.len() <= expected {
         return fields;
     }
-    let filled: Vec<&str> = fields.iter().copied().filter(|field| !field.is_empty()).collect();
-    if filled.len() == expected { filled } else { fields }
+    let filled: Vec<&str> = fields
+        .iter()
+        .copied()
+        .filter(|field| !field.is_empty())
+        .collect();
+    if filled.len() == expected {
+        filled
+    } else {
+        fields
+    }
 }
 
 /// What the tables say.
@@ -125,7 +170,17 @@ struct Hosts {
 
 impl Hosts {
     fn add_event(&mut self, _: usize, fields: &[&str]) -> Result<(), Flaw> {
-        let [event, component, node, platform, name, kind, start, stop, why] = first(fields);
+        let [
+            event,
+            component,
+            node,
+            platform,
+            name,
+            kind,
+            start,
+            stop,
+            why,
+        ] = first(fields);
         let up = match kind.parse::<u64>() {
             Ok(0) => false,
             Ok(1) => true,
@@ -144,26 +199,46 @@ impl Hosts {
         });
         let start = Moment::parse("event_start_time", start)?;
         let end = Moment::parse("event_stop_time", stop)?;
-        let note = Note { owner_active: None, reason: known(why).map(Arc::from) };
+        let note = Note {
+            owner_active: None,
+            reason: known(why).map(Arc::from),
+        };
         let draft = &mut drafts[place];
-        self.events.insert((place, event.to_owned()), draft.stretches.len());
-        draft.push(Stretch { start, end, up, cpu: if up { 1.0 } else { 0.0 }, note })
+        self.events
+            .insert((place, event.to_owned()), draft.stretches.len());
+        draft.push(Stretch {
+            start,
+            end,
+            up,
+            cpu: if up { 1.0 } else { 0.0 },
+            note,
+        })
     }
 
     fn add_state(&mut self, fields: &[&str]) -> Result<(), Flaw> {
         let [event, component, node, platform, owner, part, why] = first(fields);
-        let place = self.places.get(&(platform.to_owned(), node.to_owned(), component.to_owned()));
-        let at = place.and_then(|place| Some((*place, *self.events.get(&(*place, event.to_owned()))?)));
+        let place = self
+            .places
+            .get(&(platform.to_owned(), node.to_owned(), component.to_owned()));
+        let at =
+            place.and_then(|place| Some((*place, *self.events.get(&(*place, event.to_owned()))?)));
         let Some((place, at)) = at else {
             let event = event.to_owned();
             let node = node.to_owned();
             let component = component.to_owned();
-            return Err(Flaw::NoEvent { event, node, component });
+            return Err(Flaw::NoEvent {
+                event,
+                node,
+                component,
+            });
         };
         let stretch = &mut self.drafts[place].stretches[at];
         if let Some(part) = known(part) {
             let cpu = part.parse::<f64>().ok().filter(|cpu| cpu.is_finite());
-            stretch.cpu = cpu.ok_or_else(|| Flaw::NotANumber { column: "f_val", text: part.to_owned() })?;
+            stretch.cpu = cpu.ok_or_else(|| Flaw::NotANumber {
+                column: "f_val",
+                text: part.to_owned(),
+            })?;
             if !(0.0..=1.0).contains(&stretch.cpu) {
                 return Err(Flaw::Fraction(stretch.cpu));
             }
@@ -183,9 +258,15 @@ impl Hosts {
     fn add_node(&mut self, fields: &[&str]) {
         let node = fields[0];
         let platform = fields[1];
-        let Some(clock_mhz) = clock_mhz(fields[6]) else { return };
+        let Some(clock_mhz) = clock_mhz(fields[6]) else {
+            return;
+        };
         let from = (platform.to_owned(), node.to_owned(), String::new());
-        for (_, place) in self.places.range(from..).take_while(|(key, _)| key.0 == platform && key.1 == node) {
+        for (_, place) in self
+            .places
+            .range(from..)
+            .take_while(|(key, _)| key.0 == platform && key.1 == node)
+        {
             self.drafts[*place].clock_mhz = clock_mhz;
         }
     }
@@ -194,7 +275,10 @@ impl Hosts {
 /// The first so many fields, of a line that has them.
 fn first<'t, const N: usize>(fields: &[&'t str]) -> [&'t str; N] {
     let mut first = [""; N];
-    first.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+    first
+        .iter_mut()
+        .zip(fields)
+        .for_each(|(to, from)| *to = from);
     first
 }
 
@@ -207,8 +291,12 @@ fn known(field: &str) -> Option<&str> {
 fn clock_mhz(model: &str) -> Option<f64> {
     let lower = model.to_ascii_lowercase();
     for (unit, factor) in [("ghz", 1_000.0), ("mhz", 1.0)] {
-        let Some(before) = lower.find(unit).map(|at| lower[..at].trim_end()) else { continue };
-        let from = before.rfind(|c: char| !c.is_ascii_digit() && c != '.').map_or(0, |at| at + 1);
+        let Some(before) = lower.find(unit).map(|at| lower[..at].trim_end()) else {
+            continue;
+        };
+        let from = before
+            .rfind(|c: char| !c.is_ascii_digit() && c != '.')
+            .map_or(0, |at| at + 1);
         let value = before.get(from..)?.parse::<f64>().ok()? * factor;
         return (value.is_finite() && value > 0.0).then_some(value);
     }

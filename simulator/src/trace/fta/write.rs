@@ -13,15 +13,17 @@ const NODE: &str = "# node_id\tplatform_id\tnode_name\tnode_ip\tnode_location\tt
     cores_per_proc\tnum_procs\tmem_size\tdisk_size\tup_bw\tdown_bw\tmetric_id\tnotes\n";
 const COMPONENT: &str = "# component_id\tnode_id\tplatform_id\tcreator_id\tnode_name\tcomponent_type\ttrace_start\t\
     trace_end\tresolution\n";
-const CREATOR: &str = "# creator_id\tcomponent_id\tnode_id\tplatform_id\tcreator\tcite\tcopyright\n";
+const CREATOR: &str =
+    "# creator_id\tcomponent_id\tnode_id\tplatform_id\tcreator\tcite\tcopyright\n";
 const EVENTS: &str = "# event_id\tcomponent_id\tnode_id\tplatform_id\tnode_name\tevent_type\tevent_start_time\t\
     event_stop_time\tevent_end_reason\n";
 const STATES: &str = "# event_id\tcomponent_id\tnode_id\tplatform_id\ti_val\tf_val\ts_val\n";
 
 impl Trace {
-    /// Writes FTA tables into `dir`, which is made where it is missing. In `event_state`, `f_val` is the part of the
-    /// processor, `i_val` whether the owner used the host, and `s_val` why; a reason that is a number stands as the
-    /// `event_end_reason`. `proc_model` is the clock rate. Nothing of the trace is lost.
+    /// Writes FTA tables into `dir`, which is made where it is missing. In `event_state`, `f_val`
+    /// is the part of the processor, `i_val` whether the owner used the host, and `s_val` why; a
+    /// reason that is a number stands as the `event_end_reason`. `proc_model` is the clock rate.
+    /// Nothing of the trace is lost.
     ///
     /// # Errors
     /// If a host's name cannot stand in the format, or a file cannot be written.
@@ -51,13 +53,21 @@ impl Trace {
         for (n, host) in self.hosts.iter().enumerate() {
             let id = n + 1;
             let name = &host.name;
-            let _ = write!(nodes, "{id}\t1\t{name}\t{NULL}\t{NULL}\tUTC\t{} MHz", host.clock_mhz);
+            let _ = write!(
+                nodes,
+                "{id}\t1\t{name}\t{NULL}\t{NULL}\tUTC\t{} MHz",
+                host.clock_mhz
+            );
             nodes += &format!("\t{NULL}").repeat(9);
             nodes.push('\n');
-            let at = |s: Option<f64>| s.map_or_else(|| NULL.to_owned(), |s| absolute(self.origin_s, s));
+            let at =
+                |s: Option<f64>| s.map_or_else(|| NULL.to_owned(), |s| absolute(self.origin_s, s));
             let start = at(host.segments.first().map(|segment| segment.start_s));
             let end = at(host.segments.last().map(|segment| segment.end_s));
-            let _ = writeln!(components, "0\t{id}\t1\t1\t{name}\tCPU availability\t{start}\t{end}\t{NULL}");
+            let _ = writeln!(
+                components,
+                "0\t{id}\t1\t1\t{name}\tCPU availability\t{start}\t{end}\t{NULL}"
+            );
             let _ = writeln!(creators, "1\t0\t{id}\t1\tdeskgrid\t{NULL}\t{NULL}");
             self.add_events((id, host), &mut events, &mut states);
         }
@@ -71,19 +81,41 @@ impl Trace {
         ]
     }
 
-    fn add_events(&self, (id, host): (usize, &TracedHost), events: &mut String, states: &mut String) {
+    fn add_events(
+        &self,
+        (id, host): (usize, &TracedHost),
+        events: &mut String,
+        states: &mut String,
+    ) {
         let name = &host.name;
         for (n, (segment, note)) in host.noted().enumerate() {
             let at = |s: f64| absolute(self.origin_s, s);
             let start = at(segment.start_s);
             let end = at(segment.end_s);
             let kind = u8::from(segment.up);
-            let reason = note.reason.as_deref().filter(|reason| is_code(reason)).unwrap_or(NULL);
-            let _ = writeln!(events, "{n}\t0\t{id}\t1\t{name}\t{kind}\t{start}\t{end}\t{reason}");
+            let reason = note
+                .reason
+                .as_deref()
+                .filter(|reason| is_code(reason))
+                .unwrap_or(NULL);
+            let _ = writeln!(
+                events,
+                "{n}\t0\t{id}\t1\t{name}\t{kind}\t{start}\t{end}\t{reason}"
+            );
             if has_state(&segment, &note) {
-                let owner = note.owner_active.map_or_else(|| NULL.to_owned(), |active| u8::from(active).to_string());
-                let word = note.reason.as_deref().filter(|reason| !is_code(reason) && stands(reason));
-                let _ = writeln!(states, "{n}\t0\t{id}\t1\t{owner}\t{}\t{}", segment.cpu, word.unwrap_or(NULL));
+                let owner = note
+                    .owner_active
+                    .map_or_else(|| NULL.to_owned(), |active| u8::from(active).to_string());
+                let word = note
+                    .reason
+                    .as_deref()
+                    .filter(|reason| !is_code(reason) && stands(reason));
+                let _ = writeln!(
+                    states,
+                    "{n}\t0\t{id}\t1\t{owner}\t{}\t{}",
+                    segment.cpu,
+                    word.unwrap_or(NULL)
+                );
             }
         }
     }

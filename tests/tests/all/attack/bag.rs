@@ -18,7 +18,10 @@ fn a_host_that_finds_no_program_does_not_eat_a_bag_without_retries() {
     let info = &grid.json(["job", "info", &job]);
     let attempts = info["attempts"].as_u64().expect("a number");
     assert_eq!(info["state"], Value::from("finished"), "{info}");
-    assert!((61..=75).contains(&attempts), "the broken host was tried a few times: {info}");
+    assert!(
+        (61..=75).contains(&attempts),
+        "the broken host was tried a few times: {info}"
+    );
 }
 
 #[test]
@@ -26,13 +29,18 @@ fn a_failed_job_begins_with_its_failures_by_cause_and_host() {
     let mut grid = Grid::start();
     grid.worker("desk-1").slots(1).start();
     let script = "echo lost the licence server >&2; exit $((DESKGRID_TASK_ID % 2 + 3))";
-    let job = grid.deskgrid(["--output", "quiet", "submit", "--array", "1-9", "--", "sh", "-c", script]);
+    let job = grid.deskgrid([
+        "--output", "quiet", "submit", "--array", "1-9", "--", "sh", "-c", script,
+    ]);
     let job = job.expect_code(0).stdout.trim().to_owned();
     grid.deskgrid(["job", "wait", &job]).expect_code(3);
 
     let info = grid.deskgrid(["job", "info", &job]).expect_code(0).stdout;
     let first: Vec<&str> = info.lines().take(2).collect();
-    assert!(first[0].starts_with("5 attempts: ended with exit code 4 (5 on desk-1), as task "), "{info}");
+    assert!(
+        first[0].starts_with("5 attempts: ended with exit code 4 (5 on desk-1), as task "),
+        "{info}"
+    );
     assert_eq!(first[1], "    lost the licence server", "{info}");
     let info = grid.json(["job", "info", &job]);
     assert_eq!(info["failures"][1]["attempts"], 4, "{info}");
@@ -46,9 +54,20 @@ fn a_program_that_no_host_has_fails_its_job_at_once_and_says_so() {
         for host in 0..hosts {
             grid.worker(&format!("h{host}")).slots(1).start();
         }
-        grid.deskgrid(["submit", "--wait", "--retries", "10", "--", "no-such-program-here"]).expect_code(3);
+        grid.deskgrid([
+            "submit",
+            "--wait",
+            "--retries",
+            "10",
+            "--",
+            "no-such-program-here",
+        ])
+        .expect_code(3);
         let reason = attempts(&grid, "1.1")[0]["reason"].to_string();
         assert!(reason.contains("no-such-program-here"), "{reason}");
-        assert_eq!(grid.json(["job", "info", "last"])["attempts"], Value::from(hosts));
+        assert_eq!(
+            grid.json(["job", "info", "last"])["attempts"],
+            Value::from(hosts)
+        );
     }
 }

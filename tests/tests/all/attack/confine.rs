@@ -1,5 +1,5 @@
-//! Tasks against the host that they run on, as a worker is by default. What each level stops, act by act, is tested in the
-//! worker's own room.
+//! Tasks against the host that they run on, as a worker is by default. What each level stops, act
+//! by act, is tested in the worker's own room.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,13 +16,19 @@ fn by_default() -> Option<Grid> {
     if host["confinement"] == "namespace" {
         return Some(grid);
     }
-    println!("SKIPPED: tasks are confined by {} here: {}", host["confinement"], grid.logs());
+    println!(
+        "SKIPPED: tasks are confined by {} here: {}",
+        host["confinement"],
+        grid.logs()
+    );
     None
 }
 
 fn says(grid: &Grid, script: &str) -> String {
     let job = grid.submit(["--wait", "--", "sh", "-c", script]);
-    grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0).stdout
+    grid.deskgrid(["job", "cat", &job, "stdout"])
+        .expect_code(0)
+        .stdout
 }
 
 #[test]
@@ -33,8 +39,14 @@ fn a_task_is_not_root_and_sees_no_process_of_others_and_sets_nothing_of_the_kern
     let said = says(&grid, act);
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines.len() == 2 && lines[0] != "0", "{said}");
-    assert!(lines[1].parse::<u32>().is_ok_and(|seen| seen < 10), "{said}");
-    assert_eq!(fs::read_to_string("/proc/sys/kernel/core_pattern").expect("it can be read"), pattern);
+    assert!(
+        lines[1].parse::<u32>().is_ok_and(|seen| seen < 10),
+        "{said}"
+    );
+    assert_eq!(
+        fs::read_to_string("/proc/sys/kernel/core_pattern").expect("it can be read"),
+        pattern
+    );
 }
 
 #[test]
@@ -42,7 +54,12 @@ fn a_task_cannot_end_its_worker_nor_lock_it_out_of_its_directory() {
     let Some(mut grid) = by_default() else { return };
     let pid = grid.running("h1").pid();
     let home = grid.state("h1").join("worker");
-    let mode = |path: &std::path::Path| fs::metadata(path).expect("it is there").permissions().mode();
+    let mode = |path: &std::path::Path| {
+        fs::metadata(path)
+            .expect("it is there")
+            .permissions()
+            .mode()
+    };
     let before = (mode(&home), mode(&home.join("identity")));
     let act = format!(
         "prlimit --pid {pid} --fsize=1:1 && echo limited; kill -KILL {pid} && echo killed; \
@@ -64,9 +81,17 @@ fn why_a_program_could_not_be_started_is_said_as_well_as_without_namespaces() {
     fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
     let hidden = grid.dir().join("script");
     for (input, program, reason) in [
-        (&script, "./script", "the interpreter or loader that it names is not"),
+        (
+            &script,
+            "./script",
+            "the interpreter or loader that it names is not",
+        ),
         (&text, "./text", "is not a program of this system"),
-        (&text, "./absent", "does not exist below the attempt's directory"),
+        (
+            &text,
+            "./absent",
+            "does not exist below the attempt's directory",
+        ),
         (&text, "/no/such/program", "does not exist on this host"),
         (&text, hidden.to_str().expect("UTF-8"), "`readable_paths`"),
     ] {
@@ -74,8 +99,15 @@ fn why_a_program_could_not_be_started_is_said_as_well_as_without_namespaces() {
         let job = grid.submit(["--retries", "0", "--input", input, "--", program]);
         grid.deskgrid(["job", "wait", &job]).expect_code(3);
         let tried = attempts(&grid, &format!("{job}.1"));
-        assert!(tried[0].to_string().contains(reason), "{program}: {tried:?}");
-        assert_eq!(tried[0]["exit_code"], serde_json::Value::Null, "{program}: {tried:?}");
+        assert!(
+            tried[0].to_string().contains(reason),
+            "{program}: {tried:?}"
+        );
+        assert_eq!(
+            tried[0]["exit_code"],
+            serde_json::Value::Null,
+            "{program}: {tried:?}"
+        );
     }
 }
 

@@ -10,9 +10,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The files of this content below a directory, save those of attempts that run.
 fn files_of(dir: &Path, content: &[u8]) -> Vec<PathBuf> {
-    let files = walkdir::WalkDir::new(dir).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+    let files = walkdir::WalkDir::new(dir)
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.file_type().is_file());
     let whole = |path: &PathBuf| std::fs::read(path).is_ok_and(|found| found == content);
-    files.map(walkdir::DirEntry::into_path).filter(whole).collect()
+    files
+        .map(walkdir::DirEntry::into_path)
+        .filter(whole)
+        .collect()
 }
 
 /// Changes one byte of each of these, and leaves their sizes.
@@ -32,49 +38,108 @@ fn an_input_that_was_damaged_in_a_workers_cache_is_fetched_again_and_not_compute
     grid.file("in.txt", "what the user sent");
     let computed = |grid: &Grid| {
         let job = grid.submit(["--input", "in.txt", "--wait", "--", "cat", "in.txt"]);
-        grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0).stdout
+        grid.deskgrid(["job", "cat", &job, "stdout"])
+            .expect_code(0)
+            .stdout
     };
     assert_eq!(computed(&grid).trim(), "what the user sent");
     damage(&files_of(&grid.state("h1"), b"what the user sent"));
     assert_eq!(computed(&grid).trim(), "what the user sent");
-    assert_eq!(files_of(&grid.state("h1"), b"what the user sent").len(), 1, "it is in the cache again");
+    assert_eq!(
+        files_of(&grid.state("h1"), b"what the user sent").len(),
+        1,
+        "it is in the cache again"
+    );
 }
 
 #[test]
 fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_computed_again() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    let bag = grid.submit(["--", "sh", "-c", "sleep 1; head -c 100000 /dev/zero | tr '\\0' x"]);
-    grid.until("the task runs", &["job", "info", &bag], |j| (j["tasks"]["running"] == 1).then_some(()));
+    let bag = grid.submit([
+        "--",
+        "sh",
+        "-c",
+        "sleep 1; head -c 100000 /dev/zero | tr '\\0' x",
+    ]);
+    grid.until("the task runs", &["job", "info", &bag], |j| {
+        (j["tasks"]["running"] == 1).then_some(())
+    });
     grid.kill_master();
     let result = vec![b'x'; 100_000];
     let spool = grid.state("h1");
     let spooled = eventually("the result is in the spool", PATIENCE, || {
-        let here: Vec<_> = files_of(&spool, &result).into_iter().filter(|path| !path.ends_with("out")).collect();
-        here.iter().any(|path| path.to_string_lossy().contains("spool")).then_some(here)
+        let here: Vec<_> = files_of(&spool, &result)
+            .into_iter()
+            .filter(|path| !path.ends_with("out"))
+            .collect();
+        here.iter()
+            .any(|path| path.to_string_lossy().contains("spool"))
+            .then_some(here)
     });
     damage(&spooled);
     grid.start_master();
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
     let attempts = grid.json(["task", "info", &format!("{bag}.1")])["attempts"].clone();
     let first = attempts[0].to_string();
-    assert!(first.contains("lost on its host") && first.contains("standard output in the worker's spool"), "{first}");
+    assert!(
+        first.contains("lost on its host")
+            && first.contains("standard output in the worker's spool"),
+        "{first}"
+    );
     assert_eq!(attempts[1]["state"], "finished", "{attempts}");
-    assert_eq!(grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0).stdout.trim().len(), 100_000);
+    assert_eq!(
+        grid.deskgrid(["job", "cat", &bag, "stdout"])
+            .expect_code(0)
+            .stdout
+            .trim()
+            .len(),
+        100_000
+    );
 }
 
 #[test]
 fn a_result_that_was_damaged_at_the_master_is_told_of_and_can_be_computed_again() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    let bag = grid.submit(["--output-file", "out", "--wait", "--", "sh", "-c", "head -c 100000 /dev/zero > out"]);
-    damage(&files_of(&grid.state("admin").join("master/content"), &vec![0; 100_000]));
+    let bag = grid.submit([
+        "--output-file",
+        "out",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "head -c 100000 /dev/zero > out",
+    ]);
+    damage(&files_of(
+        &grid.state("admin").join("master/content"),
+        &vec![0; 100_000],
+    ));
     let into = grid.dir().join("back");
-    let fetch = || grid.deskgrid(["job", "fetch", &bag, "--into", into.to_str().expect("UTF-8")]);
+    let fetch = || {
+        grid.deskgrid([
+            "job",
+            "fetch",
+            &bag,
+            "--into",
+            into.to_str().expect("UTF-8"),
+        ])
+    };
     let told = fetch().expect_code(1).stderr;
-    assert!(told.contains("job retry") && told.contains("--damaged"), "{told}");
-    grid.deskgrid(["job", "retry", &bag, "--damaged"]).expect_code(0);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(0);
+    assert!(
+        told.contains("job retry") && told.contains("--damaged"),
+        "{told}"
+    );
+    grid.deskgrid(["job", "retry", &bag, "--damaged"])
+        .expect_code(0);
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
     fetch().expect_code(0);
-    assert!(std::fs::read(into.join("out")).expect("is back").iter().all(|byte| *byte == 0));
+    assert!(
+        std::fs::read(into.join("out"))
+            .expect("is back")
+            .iter()
+            .all(|byte| *byte == 0)
+    );
 }

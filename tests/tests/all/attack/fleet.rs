@@ -1,5 +1,6 @@
-//! What ends a fleet: a master without its store, a store without its log, clocks that lie, bits that flip. Workers outlive all
-//! of that, and a master that would turn everybody away does not start.
+//! What ends a fleet: a master without its store, a store without its log, clocks that lie, bits
+//! that flip. Workers outlive all of that, and a master that would turn everybody away does not
+//! start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,11 +31,24 @@ fn off_by(grid: &Grid, days: i64) -> Vec<String> {
     let library = grid.dir().join("clock.so");
     if !library.exists() {
         let source = grid.file("clock.c", CLOCK);
-        let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl").status();
-        assert!(made.expect("a C compiler").success(), "the library is compiled");
+        let made = Command::new("cc")
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(&library)
+            .arg(source)
+            .arg("-ldl")
+            .status();
+        assert!(
+            made.expect("a C compiler").success(),
+            "the library is compiled"
+        );
     }
     let preload = format!("LD_PRELOAD={}", library.display());
-    ["env".to_owned(), preload, format!("CLOCK_IS_OFF_BY={}", days * 86_400)].into()
+    [
+        "env".to_owned(),
+        preload,
+        format!("CLOCK_IS_OFF_BY={}", days * 86_400),
+    ]
+    .into()
 }
 
 /// Reconnects soon, so that the slow tries of a refused worker are fast enough for a test.
@@ -52,8 +66,17 @@ fn stop(grid: &mut Grid) {
 
 /// Starts a master that is expected to end by itself; what it says.
 fn refused_start(grid: &Grid, more: &[&str]) -> String {
-    let args = ["master", "start", "--listen", "127.0.0.1:0", "--http", "none"];
-    let ended = grid.as_user("admin", args.iter().chain(more)).expect_code(1);
+    let args = [
+        "master",
+        "start",
+        "--listen",
+        "127.0.0.1:0",
+        "--http",
+        "none",
+    ];
+    let ended = grid
+        .as_user("admin", args.iter().chain(more))
+        .expect_code(1);
     assert!(ended.stderr.contains("try:"), "{}", ended.stderr);
     ended.stderr
 }
@@ -64,7 +87,10 @@ fn is_back(grid: &Grid, worker: &str) {
         let up = |host: &serde_json::Value| {
             host["host"] == worker && matches!(host["state"].as_str(), Some("ready" | "busy"))
         };
-        hosts["hosts"].as_array().is_some_and(|all| all.iter().any(up)).then_some(())
+        hosts["hosts"]
+            .as_array()
+            .is_some_and(|all| all.iter().any(up))
+            .then_some(())
     });
 }
 
@@ -80,12 +106,24 @@ fn says(grid: &Grid, worker: &str, words: &str) {
 fn a_master_whose_store_has_gone_does_not_start_and_its_workers_are_back_with_the_store() {
     let mut grid = Grid::start();
     grid.worker("w1").config(SOON).start();
-    let job = grid.submit(["--array", "1-30", "--wait", "--", "sh", "-c", "echo result $DESKGRID_TASK_ID"]);
+    let job = grid.submit([
+        "--array",
+        "1-30",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo result $DESKGRID_TASK_ID",
+    ]);
     stop(&mut grid);
     let store = home(&grid).join("store.sqlite");
     let aside = grid.dir().join("aside");
     let log = home(&grid).join("store.sqlite-wal");
-    assert_eq!(fs::metadata(log).map_or(0, |log| log.len()), 0, "after an orderly end the store's file alone is whole");
+    assert_eq!(
+        fs::metadata(log).map_or(0, |log| log.len()),
+        0,
+        "after an orderly end the store's file alone is whole"
+    );
     fs::rename(&store, &aside).expect("can be moved");
     assert!(refused_start(&grid, &[]).contains("the store is missing"));
     grid.as_user("admin", ["master", "check"]).expect_code(1);
@@ -114,14 +152,19 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     grid.start_master();
     says(&grid, "w1", "not the master that this identity");
     stop(&mut grid);
-    fs::remove_dir_all(&real).and_then(|()| fs::remove_dir_all(&client)).expect("can be removed");
-    fs::rename(&aside, &real).and_then(|()| fs::rename(&admin, &client)).expect("can be moved");
+    fs::remove_dir_all(&real)
+        .and_then(|()| fs::remove_dir_all(&client))
+        .expect("can be removed");
+    fs::rename(&aside, &real)
+        .and_then(|()| fs::rename(&admin, &client))
+        .expect("can be moved");
     // One whose store does not let it in, which is put back.
     let store = real.join("store.sqlite");
     let before = fs::read(&store).expect("readable");
     grid.start_master();
     is_back(&grid, "w1");
-    grid.as_user("admin", ["host", "revoke", "w1"]).expect_code(0);
+    grid.as_user("admin", ["host", "revoke", "w1"])
+        .expect_code(0);
     says(&grid, "w1", "revoked");
     stop(&mut grid);
     let revoked = fs::read(&store).expect("readable");
@@ -130,11 +173,26 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     let told = refused_start(&grid, &[]);
     assert!(told.contains("the store lacks the last"), "{told}");
     let told = grid.as_user("admin", ["master", "check"]).expect_code(1);
-    assert!(told.stdout.contains("the store lacks the last"), "{}", told.stdout);
-    grid.as_user("admin", ["--output", "json", "master", "check"]).expect_code(1);
+    assert!(
+        told.stdout.contains("the store lacks the last"),
+        "{}",
+        told.stdout
+    );
+    grid.as_user("admin", ["--output", "json", "master", "check"])
+        .expect_code(1);
     // An admin takes it as it is, once.
-    let mut accepting =
-        grid.background_as("admin", ["master", "start", "--listen", grid.listen(), "--http", "none", "--accept-store"]);
+    let mut accepting = grid.background_as(
+        "admin",
+        [
+            "master",
+            "start",
+            "--listen",
+            grid.listen(),
+            "--http",
+            "none",
+            "--accept-store",
+        ],
+    );
     is_back(&grid, "w1");
     accepting.terminate();
     eventually("the master ends", PATIENCE, || accepting.ended());
@@ -154,13 +212,21 @@ fn a_log_that_is_cut_after_a_kill_is_noticed() {
     let bytes = fs::read(&log).expect("a log");
     assert!(bytes.len() > 10_000, "{}", bytes.len());
     let _ = fs::remove_file(home(&grid).join("store.sqlite-shm"));
-    for (what, cut) in
-        [("half", bytes[..bytes.len() / 4].to_vec()), ("a flipped byte", flipped(&bytes, bytes.len() / 8))]
-    {
+    for (what, cut) in [
+        ("half", bytes[..bytes.len() / 4].to_vec()),
+        ("a flipped byte", flipped(&bytes, bytes.len() / 8)),
+    ] {
         fs::write(&log, &cut).expect("writable");
-        assert!(refused_start(&grid, &[]).contains("the store lacks the last"), "{what}");
+        assert!(
+            refused_start(&grid, &[]).contains("the store lacks the last"),
+            "{what}"
+        );
         let told = grid.as_user("admin", ["master", "check"]).expect_code(1);
-        assert!(told.stdout.contains("the store lacks the last"), "{what}: {}", told.stdout);
+        assert!(
+            told.stdout.contains("the store lacks the last"),
+            "{what}: {}",
+            told.stdout
+        );
         let _ = fs::remove_file(home(&grid).join("store.sqlite-shm"));
     }
     fs::write(&log, bytes).expect("writable");
@@ -176,7 +242,9 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 /// Changes a text in a file, to another of the same length, wherever it stands.
 fn replace(path: &Path, from: &[u8], to: &[u8]) -> usize {
     let mut bytes = fs::read(path).expect("readable");
-    let places: Vec<usize> = (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from)).collect();
+    let places: Vec<usize> = (0..bytes.len() - from.len())
+        .filter(|at| bytes[*at..].starts_with(from))
+        .collect();
     for at in &places {
         bytes[*at..at + to.len()].copy_from_slice(to);
     }
@@ -188,22 +256,57 @@ fn replace(path: &Path, from: &[u8], to: &[u8]) -> usize {
 fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
     let mut grid = Grid::start();
     grid.worker("w1").start();
-    let job = grid.submit(["--array", "1-9", "--wait", "--", "sh", "-c", "echo the result is $DESKGRID_TASK_ID"]);
+    let job = grid.submit([
+        "--array",
+        "1-9",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo the result is $DESKGRID_TASK_ID",
+    ]);
     stop(&mut grid);
     let store = home(&grid).join("store.sqlite");
-    assert!(replace(&store, b"the result is 7", b"the result is 9") > 0, "it stands in the store");
+    assert!(
+        replace(&store, b"the result is 7", b"the result is 9") > 0,
+        "it stands in the store"
+    );
     assert!(refused_start(&grid, &[]).contains("the store was changed, or damaged"));
-    let told = grid.as_user("admin", ["master", "check"]).expect_code(1).stdout;
-    assert!(told.contains("was changed") && told.contains(&format!("task {job}.7")), "{told}");
+    let told = grid
+        .as_user("admin", ["master", "check"])
+        .expect_code(1)
+        .stdout;
+    assert!(
+        told.contains("was changed") && told.contains(&format!("task {job}.7")),
+        "{told}"
+    );
     // An admin goes on with it all the same.
-    let mut accepting =
-        grid.background_as("admin", ["master", "start", "--listen", grid.listen(), "--http", "none", "--accept-store"]);
+    let mut accepting = grid.background_as(
+        "admin",
+        [
+            "master",
+            "start",
+            "--listen",
+            grid.listen(),
+            "--http",
+            "none",
+            "--accept-store",
+        ],
+    );
     is_back(&grid, "w1");
-    let damaged = grid.deskgrid(["job", "cat", &job, "stdout", "7"]).expect_code(1);
-    assert!(!damaged.stdout.contains("the result") && damaged.stderr.contains("damaged"), "{damaged:?}");
-    grid.deskgrid(["job", "fetch", &job, "--into", "fetched"]).expect_code(1);
+    let damaged = grid
+        .deskgrid(["job", "cat", &job, "stdout", "7"])
+        .expect_code(1);
+    assert!(
+        !damaged.stdout.contains("the result") && damaged.stderr.contains("damaged"),
+        "{damaged:?}"
+    );
+    grid.deskgrid(["job", "fetch", &job, "--into", "fetched"])
+        .expect_code(1);
     grid.deskgrid(["task", "list", &job]).expect_code(0);
-    let whole = grid.deskgrid(["job", "cat", &job, "stdout", "8"]).expect_code(0);
+    let whole = grid
+        .deskgrid(["job", "cat", &job, "stdout", "8"])
+        .expect_code(0);
     assert!(whole.stdout.contains("the result is 8"), "{whole:?}");
     accepting.terminate();
     eventually("the master ends", PATIENCE, || accepting.ended());
@@ -216,7 +319,12 @@ fn a_master_with_a_clock_of_the_past_does_not_start_and_its_workers_do_not_end()
     stop(&mut grid);
     grid.wrap("admin", off_by(&grid, -1_460));
     let told = refused_start(&grid, &[]);
-    assert!(told.contains("clock") && told.contains("4 years behind") && told.contains("--accept-clock"), "{told}");
+    assert!(
+        told.contains("clock")
+            && told.contains("4 years behind")
+            && told.contains("--accept-clock"),
+        "{told}"
+    );
     grid.wrap("admin", Vec::<String>::new());
     grid.start_master();
     is_back(&grid, "w1");
@@ -229,7 +337,8 @@ fn nobody_is_locked_out_by_a_master_that_was_started_once_with_a_clock_of_the_fu
     grid.worker("w1").config(SOON).start();
     stop(&mut grid);
     grid.wrap("admin", off_by(&grid, 40));
-    // Everybody's certificate has expired by this clock, while the master was away: all are renewed, and are of the future then.
+    // Everybody's certificate has expired by this clock, while the master was away: all are
+    // renewed, and are of the future then.
     grid.start_master();
     grid.wrap("admin", Vec::<String>::new());
     grid.deskgrid(["job", "list"]).expect_code(0);
@@ -239,8 +348,18 @@ fn nobody_is_locked_out_by_a_master_that_was_started_once_with_a_clock_of_the_fu
     });
     stop(&mut grid);
     assert!(refused_start(&grid, &[]).contains("40 days behind"));
-    let mut accepting =
-        grid.background_as("admin", ["master", "start", "--listen", grid.listen(), "--http", "none", "--accept-clock"]);
+    let mut accepting = grid.background_as(
+        "admin",
+        [
+            "master",
+            "start",
+            "--listen",
+            grid.listen(),
+            "--http",
+            "none",
+            "--accept-clock",
+        ],
+    );
     is_back(&grid, "w1");
     grid.as_user("admin", ["token", "list"]).expect_code(0);
     accepting.terminate();
@@ -254,7 +373,10 @@ fn nobody_is_locked_out_by_a_master_that_was_started_once_with_a_clock_of_the_fu
 #[test]
 fn a_pc_with_a_wrong_clock_joins_works_and_is_told_of_its_clock() {
     let mut grid = Grid::start();
-    for (name, days, words) in [("behind", -3, "3 days) behind"), ("ahead", 3_650, "10 years) ahead of")] {
+    for (name, days, words) in [
+        ("behind", -3, "3 days) behind"),
+        ("ahead", 3_650, "10 years) ahead of"),
+    ] {
         grid.wrap(name, off_by(&grid, days));
         grid.worker(name).config(SOON).start();
         let told = grid.as_user(name, ["doctor"]);
@@ -273,6 +395,15 @@ fn a_pc_with_a_wrong_clock_joins_works_and_is_told_of_its_clock() {
 fn certificates_that_could_not_be_renewed_in_time_are_refused_in_the_configuration() {
     let grid = Grid::prepared("certificate_life = \"40s\"");
     let config = grid.dir().join("master.toml");
-    let ended = grid.as_user("admin", ["master", "start", "--config", &config.to_string_lossy()]).expect_code(2);
-    assert!(ended.stderr.contains("40s") && ended.stderr.contains("the least is 10m"), "{}", ended.stderr);
+    let ended = grid
+        .as_user(
+            "admin",
+            ["master", "start", "--config", &config.to_string_lossy()],
+        )
+        .expect_code(2);
+    assert!(
+        ended.stderr.contains("40s") && ended.stderr.contains("the least is 10m"),
+        "{}",
+        ended.stderr
+    );
 }

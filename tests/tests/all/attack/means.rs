@@ -1,5 +1,6 @@
-//! What somebody with small means tries, so that nobody else is served: answers that are not read, connections that say
-//! nothing, tunnels, half requests over HTTP, commands that are not ended; and tokens that are read where they lie.
+//! What somebody with small means tries, so that nobody else is served: answers that are not read,
+//! connections that say nothing, tunnels, half requests over HTTP, commands that are not ended; and
+//! tokens that are read where they lie.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -24,14 +25,24 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The arguments and the environment of a process.
 fn told(pid: u32) -> String {
-    let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).map(|b| String::from_utf8_lossy(&b).into_owned());
-    format!("{} {}", read("cmdline").unwrap_or_default(), read("environ").unwrap_or_default())
+    let read = |what: &str| {
+        fs::read(format!("/proc/{pid}/{what}")).map(|b| String::from_utf8_lossy(&b).into_owned())
+    };
+    format!(
+        "{} {}",
+        read("cmdline").unwrap_or_default(),
+        read("environ").unwrap_or_default()
+    )
 }
 
 /// A process and everything below it.
 fn family(pid: u32) -> Vec<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let below = children.split_whitespace().filter_map(|child| child.parse().ok()).flat_map(family);
+    let children =
+        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let below = children
+        .split_whitespace()
+        .filter_map(|child| child.parse().ok())
+        .flat_map(family);
     std::iter::once(pid).chain(below).collect()
 }
 
@@ -42,28 +53,54 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     let file = grid.file("token", format!("{}\n", tokens[2]));
     let words = |how: &[&str]| {
         let more: Vec<String> = how.iter().map(|word| (*word).to_owned()).collect();
-        let start = ["worker", "start", "--slots", "1", "--master", grid.listen()].map(str::to_owned);
+        let start =
+            ["worker", "start", "--slots", "1", "--master", grid.listen()].map(str::to_owned);
         [start.to_vec(), more].concat()
     };
     let as_argument = words(&["--name", "argument", "--join", &tokens[0]]);
     let in_one_word = words(&["--name", "word", &format!("--join={}", tokens[1])]);
-    let of_file = words(&["--name", "file", "--join-file", file.to_str().expect("UTF-8")]);
+    let of_file = words(&[
+        "--name",
+        "file",
+        "--join-file",
+        file.to_str().expect("UTF-8"),
+    ]);
     let of_environment = words(&["--name", "environment"]);
-    grid.wrap("environment", ["env".to_owned(), format!("DESKGRID_JOIN={}", tokens[3])]);
-    let ways = [("argument", as_argument), ("word", in_one_word), ("file", of_file), ("environment", of_environment)];
-    let running: Vec<_> = ways.iter().map(|(who, words)| (*who, grid.background_as(who, words))).collect();
-    grid.until("four hosts", &["host", "list"], |list| (list["hosts"].as_array()?.len() == 4).then_some(()));
+    grid.wrap(
+        "environment",
+        ["env".to_owned(), format!("DESKGRID_JOIN={}", tokens[3])],
+    );
+    let ways = [
+        ("argument", as_argument),
+        ("word", in_one_word),
+        ("file", of_file),
+        ("environment", of_environment),
+    ];
+    let running: Vec<_> = ways
+        .iter()
+        .map(|(who, words)| (*who, grid.background_as(who, words)))
+        .collect();
+    grid.until("four hosts", &["host", "list"], |list| {
+        (list["hosts"].as_array()?.len() == 4).then_some(())
+    });
     for (who, worker) in &running {
         for pid in family(worker.pid()) {
             let told = told(pid);
-            assert!(tokens.iter().all(|token| !told.contains(token)), "{who}: {told}");
+            assert!(
+                tokens.iter().all(|token| !told.contains(token)),
+                "{who}: {told}"
+            );
         }
     }
     drop(running);
     let job = grid.submit(["--", "true"]);
     // Who has joined needs no token, and may be told of the master's address.
-    let _again = grid.background_as("file", ["worker", "start", "--slots", "1", "--master", grid.listen()]);
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"]).expect_code(0);
+    let _again = grid.background_as(
+        "file",
+        ["worker", "start", "--slots", "1", "--master", grid.listen()],
+    );
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+        .expect_code(0);
 }
 
 #[test]
@@ -73,21 +110,62 @@ fn a_token_is_read_from_standard_input_and_what_is_none_is_not_repeated() {
     let shell = format!("exec \"$@\" < '{}'", file.display());
     grid.wrap("piped", ["sh", "-c", &shell, "sh"]);
     let login = ["login", "--master", grid.listen(), "--join"];
-    grid.as_user("piped", [&login[..], &["-"]].concat()).expect_code(0);
+    grid.as_user("piped", [&login[..], &["-"]].concat())
+        .expect_code(0);
     let slip = format!("{}x", grid.token("client"));
-    let refused = grid.as_user("slip", [&login[..], &[&slip]].concat()).expect_code(2);
-    assert!(!refused.stderr.contains(&slip) && refused.stderr.contains("not a join token"), "{refused:?}");
+    let refused = grid
+        .as_user("slip", [&login[..], &[&slip]].concat())
+        .expect_code(2);
+    assert!(
+        !refused.stderr.contains(&slip) && refused.stderr.contains("not a join token"),
+        "{refused:?}"
+    );
 }
 
 #[test]
 fn a_users_token_given_to_a_worker_is_not_used_up() {
     let grid = Grid::start();
     let token = grid.token("client");
-    let refused = grid.as_user("pc", ["worker", "start", "--master", grid.listen(), "--join", &token]).expect_code(6);
-    assert!(refused.stderr.contains("this token is for a client"), "{refused:?}");
-    grid.as_user("ann", ["login", "--master", grid.listen(), "--join", &token, "--name", "ann"]).expect_code(0);
-    let list = grid.as_user("admin", ["--output", "json", "identity", "list"]).expect_code(0).json();
-    let names: Vec<_> = list["identities"].as_array().expect("a list").iter().map(|one| &one["identity"]).collect();
+    let refused = grid
+        .as_user(
+            "pc",
+            [
+                "worker",
+                "start",
+                "--master",
+                grid.listen(),
+                "--join",
+                &token,
+            ],
+        )
+        .expect_code(6);
+    assert!(
+        refused.stderr.contains("this token is for a client"),
+        "{refused:?}"
+    );
+    grid.as_user(
+        "ann",
+        [
+            "login",
+            "--master",
+            grid.listen(),
+            "--join",
+            &token,
+            "--name",
+            "ann",
+        ],
+    )
+    .expect_code(0);
+    let list = grid
+        .as_user("admin", ["--output", "json", "identity", "list"])
+        .expect_code(0)
+        .json();
+    let names: Vec<_> = list["identities"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| &one["identity"])
+        .collect();
     assert_eq!(names.len(), 3, "admin, user and ann: {names:?}");
 }
 
@@ -97,19 +175,33 @@ fn answers_that_nobody_reads_are_bounded_and_their_reader_is_dropped() {
     let eve = hostile.enrol("client", "eve");
     let first = hostile.client(&eve);
     let job = hostile.grid.submit(["--array", "1-200000", "--", "true"]);
-    hostile.grid.deskgrid(["job", "share", &job, "--with", "eve"]).expect_code(0);
+    hostile
+        .grid
+        .deskgrid(["job", "share", &job, "--with", "eve"])
+        .expect_code(0);
     let job = JobId(job.parse().expect("a number"));
     let before = tests::resident(hostile.grid.master_pid());
-    let request = Request::Tasks { job, tasks: Selector::All, states: Vec::new() };
+    let request = Request::Tasks {
+        job,
+        tasks: Selector::All,
+        states: Vec::new(),
+    };
     let unread = hostile.now(async {
         let mut clients = Vec::new();
         for _ in 0..20 {
-            clients.push(link::Client::connect(&eve).await.expect("lets in whom it knows"));
+            clients.push(
+                link::Client::connect(&eve)
+                    .await
+                    .expect("lets in whom it knows"),
+            );
         }
         let mut unread = Vec::new();
         for client in &clients {
             for _ in 0..15 {
-                unread.push((client.clone(), client.stream(&request).await.expect("a stream")));
+                unread.push((
+                    client.clone(),
+                    client.stream(&request).await.expect("a stream"),
+                ));
             }
         }
         unread
@@ -122,7 +214,9 @@ fn answers_that_nobody_reads_are_bounded_and_their_reader_is_dropped() {
     }
     hostile.audited("eve", "read", "was not read");
     let gone = eventually("a connection is closed", PATIENCE, || {
-        unread.iter().find_map(|(client, _)| client.connection().quic().close_reason())
+        unread
+            .iter()
+            .find_map(|(client, _)| client.connection().quic().close_reason())
     });
     assert!(gone.to_string().contains("was not read"), "{gone}");
     drop((first, unread));
@@ -133,7 +227,10 @@ fn joiners_who_say_nothing_keep_nobody_out() {
     let hostile = Hostile::of(Grid::start());
     let ann = hostile.enrol("client", "ann");
     let hash = link::identity::key_hash(&ann.ca).expect("a CA");
-    let dial = dial(tls::joiner_config(hash, ALPN_ENROL).expect("settings"), hostile.grid.listen());
+    let dial = dial(
+        tls::joiner_config(hash, ALPN_ENROL).expect("settings"),
+        hostile.grid.listen(),
+    );
     let silent: Vec<_> = RUNTIME.block_on(async {
         let mut silent = Vec::new();
         for _ in 0..450 {
@@ -141,19 +238,32 @@ fn joiners_who_say_nothing_keep_nobody_out() {
         }
         silent
     });
-    assert!(silent.iter().all(Result::is_ok), "each is let in, and an older one goes");
+    assert!(
+        silent.iter().all(Result::is_ok),
+        "each is let in, and an older one goes"
+    );
     hostile.client(&ann);
     hostile.enrol("client", "bob");
     hostile.audited(HERE, "enrol", "others came after it");
-    let last = silent.last().and_then(|last| last.as_ref().ok()).expect("a connection");
+    let last = silent
+        .last()
+        .and_then(|last| last.as_ref().ok())
+        .expect("a connection");
     let why = hostile.now(last.closed()).to_string();
-    assert!(why.contains("did not say within five seconds") || why.contains("others came after"), "{why}");
+    assert!(
+        why.contains("did not say within five seconds") || why.contains("others came after"),
+        "{why}"
+    );
 }
 
 #[test]
 fn tunnels_of_strangers_are_few_and_short() {
     let hostile = Hostile::of(Grid::start());
-    let files = || fs::read_dir(format!("/proc/{}/fd", hostile.grid.master_pid())).expect("its files").count();
+    let files = || {
+        fs::read_dir(format!("/proc/{}/fd", hostile.grid.master_pid()))
+            .expect("its files")
+            .count()
+    };
     let before = files();
     let mut tunnels: Vec<TcpStream> = Vec::new();
     for _ in 0..300 {
@@ -162,18 +272,24 @@ fn tunnels_of_strangers_are_few_and_short() {
         let _ = tunnel.write_all(b"deskgrd1");
         tunnels.push(tunnel);
     }
-    eventually("the older ones are cut", PATIENCE, || (files() < before + 80).then_some(()));
+    eventually("the older ones are cut", PATIENCE, || {
+        (files() < before + 80).then_some(())
+    });
     hostile.grid.deskgrid(["job", "list"]).expect_code(0);
     hostile.audited(HERE, "connect", "had not shown who it is");
     hostile.audited(HERE, "connect", "did not show who it is within ten seconds");
-    eventually("all are cut", PATIENCE, || (files() < before + 10).then_some(()));
+    eventually("all are cut", PATIENCE, || {
+        (files() < before + 10).then_some(())
+    });
 }
 
 fn ask_http(address: &str, host: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the master serves HTTP");
     write!(stream, "GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n").expect("writes");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("the connection ends with the answer");
+    stream
+        .read_to_string(&mut answer)
+        .expect("the connection ends with the answer");
     answer
 }
 
@@ -194,7 +310,10 @@ fn half_requests_over_http_are_few_and_short_and_strange_hosts_are_refused() {
         assert!(!end.as_ref().is_err_and(waits), "{end:?}");
     }
     for ours in [grid.http(), "127.0.0.1", "[::1]:7412", "LOCALHOST:1"] {
-        assert!(ask_http(grid.http(), ours).starts_with("HTTP/1.1 200"), "{ours}");
+        assert!(
+            ask_http(grid.http(), ours).starts_with("HTTP/1.1 200"),
+            "{ours}"
+        );
     }
     assert!(ask_http(grid.http(), "evil.example.com").starts_with("HTTP/1.1 421"));
 }
@@ -204,14 +323,23 @@ fn commands_that_wait_or_only_ask_leave_no_connection_behind() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
     for _ in 0..12 {
-        grid.deskgrid(["submit", "--wait", "--", "true"]).expect_code(0);
+        grid.deskgrid(["submit", "--wait", "--", "true"])
+            .expect_code(0);
         grid.deskgrid(["job", "wait", "last"]).expect_code(0);
-        grid.deskgrid(["submit", "--dry-run", "--", "true"]).expect_code(0);
+        grid.deskgrid(["submit", "--dry-run", "--", "true"])
+            .expect_code(0);
         grid.deskgrid(["job", "info", "4000000"]).expect_code(1);
     }
-    let list = grid.as_user("admin", ["--output", "json", "identity", "list"]).expect_code(0).json();
-    let user = list["identities"].as_array().and_then(|all| all.iter().find(|one| one["identity"] == "user"));
-    let left = user.and_then(|user| user["connections"].as_u64()).expect("a number");
+    let list = grid
+        .as_user("admin", ["--output", "json", "identity", "list"])
+        .expect_code(0)
+        .json();
+    let user = list["identities"]
+        .as_array()
+        .and_then(|all| all.iter().find(|one| one["identity"] == "user"));
+    let left = user
+        .and_then(|user| user["connections"].as_u64())
+        .expect("a number");
     assert!(left <= 3, "{left} connections are left");
 }
 
@@ -221,10 +349,18 @@ fn the_oldest_idle_connection_of_a_user_makes_room_for_a_new_one() {
     let ann = hostile.enrol("client", "ann");
     let idle: Vec<_> = (0..4).map(|_| hostile.client(&ann)).collect();
     let new = hostile.client(&ann);
-    let closed = || idle.iter().find_map(|one| one.connection().quic().close_reason());
+    let closed = || {
+        idle.iter()
+            .find_map(|one| one.connection().quic().close_reason())
+    };
     let why = eventually("an idle connection is closed", PATIENCE, closed).to_string();
     assert!(why.contains("asked nothing"), "{why}");
-    hostile.now(new.ask(&Request::Jobs { jobs: Selector::All, states: Vec::new() })).expect("is served");
+    hostile
+        .now(new.ask(&Request::Jobs {
+            jobs: Selector::All,
+            states: Vec::new(),
+        }))
+        .expect("is served");
 }
 
 /// A host that takes whatever it is given, begins none of it, and says that it is alive.
@@ -244,7 +380,12 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
         network: true,
     };
     let status: Status = OwnerState::Away.into();
-    let hello = ToMaster::Hello { versions: Versions::ours(), facts, status, held: Vec::new() };
+    let hello = ToMaster::Hello {
+        versions: Versions::ours(),
+        facts,
+        status,
+        held: Vec::new(),
+    };
     control.tx.send(&hello).await?;
     let mut held: Vec<Held> = Vec::new();
     let mut beats = tokio::time::interval(Duration::from_millis(200));
@@ -275,19 +416,37 @@ fn a_host_that_takes_work_and_only_heartbeats_loses_it() {
     ));
     let identity = hostile.enrol("worker", "hoarder");
     let hoarding = RUNTIME.spawn(hoard(identity));
-    hostile.grid.until("it is ready", &["host", "list"], |list| (list["hosts"][0]["state"] == "ready").then_some(()));
+    hostile
+        .grid
+        .until("it is ready", &["host", "list"], |list| {
+            (list["hosts"][0]["state"] == "ready").then_some(())
+        });
     let slots = hostile.grid.json(["host", "list"])["hosts"][0]["slots"].as_u64();
-    assert_eq!(slots, Some(512), "it has as many slots as one host may have");
+    assert_eq!(
+        slots,
+        Some(512),
+        "it has as many slots as one host may have"
+    );
     let job = hostile.grid.submit(["--array", "1-20", "--", "true"]);
-    hostile.grid.until("it holds all of them", &["host", "list"], |list| {
-        (list["hosts"][0]["attempts"].as_array()?.len() == 20).then_some(())
-    });
+    hostile
+        .grid
+        .until("it holds all of them", &["host", "list"], |list| {
+            (list["hosts"][0]["attempts"].as_array()?.len() == 20).then_some(())
+        });
     hostile.grid.worker("honest").slots(2).start();
-    hostile.grid.deskgrid(["job", "wait", &job, "--timeout", "180s"]).expect_code(0);
+    hostile
+        .grid
+        .deskgrid(["job", "wait", &job, "--timeout", "180s"])
+        .expect_code(0);
     let list = hostile.grid.json(["host", "list"]);
-    let hoarder = list["hosts"].as_array().and_then(|all| all.iter().find(|host| host["host"] == "hoarder"));
+    let hoarder = list["hosts"]
+        .as_array()
+        .and_then(|all| all.iter().find(|host| host["host"] == "hoarder"));
     assert_eq!(hoarder.expect("is there")["state"], "draining", "{list}");
     let log = hostile.admin(["audit", "--last", "100"]);
-    assert!(log.to_string().contains("it began none of 20 tasks within"), "{log}");
+    assert!(
+        log.to_string().contains("it began none of 20 tasks within"),
+        "{log}"
+    );
     hoarding.abort();
 }

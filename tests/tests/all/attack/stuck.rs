@@ -1,5 +1,5 @@
-//! Stuck tasks do not hold their jobs while hosts idle: such as sleep on one host only, and such whose hosts are gone. The master has
-//! its default settings.
+//! Stuck tasks do not hold their jobs while hosts idle: such as sleep on one host only, and such
+//! whose hosts are gone. The master has its default settings.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -24,13 +24,20 @@ fn bag(grid: &Grid, stuck: &str) -> String {
 }
 
 fn duplicates(grid: &Grid, job: &str) -> u64 {
-    grid.json(["job", "info", job])["duplicates"].as_u64().expect("a number")
+    grid.json(["job", "info", job])["duplicates"]
+        .as_u64()
+        .expect("a number")
 }
 
 fn ends_by_copies(grid: &Grid, stuck: &str, copies: u64) {
     let job = bag(grid, stuck);
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
-    assert!(duplicates(grid, &job) >= copies, "{}", grid.json(["job", "info", &job]));
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
+        .expect_code(0);
+    assert!(
+        duplicates(grid, &job) >= copies,
+        "{}",
+        grid.json(["job", "info", &job])
+    );
 }
 
 #[test]
@@ -54,24 +61,38 @@ fn a_stuck_task_is_explained_until_it_is_copied() {
     let job = bag(&grid, "'1 1'|'1 12'");
     let row = |view: &Value| {
         let rows = view["waiting"].as_array()?;
-        let overdue = |row: &&Value| row["reason"].as_str().is_some_and(|why| why.starts_with("overdue on h1"));
+        let overdue = |row: &&Value| {
+            row["reason"]
+                .as_str()
+                .is_some_and(|why| why.starts_with("overdue on h1"))
+        };
         rows.iter().find(overdue).map(drop)
     };
-    // One host, on which the first task hangs: nothing has finished, so nothing is known until another host comes.
+    // One host, on which the first task hangs: nothing has finished, so nothing is known until
+    // another host comes.
     grid.worker("h2").start();
     grid.until("it is overdue", &["job", "explain", &job], row);
     grid.worker("h3").start();
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
+        .expect_code(0);
 }
 
 /// One long task on a host that then goes away in this way, and one that idles.
 fn outlives(away: impl FnOnce(&mut Grid)) {
     let mut grid = grid(&["doomed"]);
-    let job = grid.submit(["--", "sh", "-c", "test $DESKGRID_HOST != doomed || sleep 400"]);
-    grid.until("it runs", &["job", "info", &job], |job| (job["tasks"]["running"] == 1).then_some(()));
+    let job = grid.submit([
+        "--",
+        "sh",
+        "-c",
+        "test $DESKGRID_HOST != doomed || sleep 400",
+    ]);
+    grid.until("it runs", &["job", "info", &job], |job| {
+        (job["tasks"]["running"] == 1).then_some(())
+    });
     grid.worker("heir").start();
     away(&mut grid);
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
+        .expect_code(0);
     assert_eq!(duplicates(&grid, &job), 1);
 }
 
@@ -88,13 +109,28 @@ fn the_task_of_a_worker_that_stands_still_is_copied_within_seconds() {
 #[test]
 fn a_worker_that_is_asked_to_end_gets_nothing_back_of_what_it_gave_back() {
     let mut grid = grid(&["leaving"]);
-    let job = grid.submit(["--", "sh", "-c", "test $DESKGRID_HOST != leaving || sleep 400"]);
-    grid.until("it runs", &["job", "info", &job], |job| (job["tasks"]["running"] == 1).then_some(()));
+    let job = grid.submit([
+        "--",
+        "sh",
+        "-c",
+        "test $DESKGRID_HOST != leaving || sleep 400",
+    ]);
+    grid.until("it runs", &["job", "info", &job], |job| {
+        (job["tasks"]["running"] == 1).then_some(())
+    });
     grid.running("leaving").terminate();
-    grid.until("it waits", &["job", "info", &job], |job| (job["tasks"]["waiting"] == 1).then_some(()));
+    grid.until("it waits", &["job", "info", &job], |job| {
+        (job["tasks"]["waiting"] == 1).then_some(())
+    });
     grid.worker("heir").start();
-    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
+        .expect_code(0);
     let attempts = grid.json(["task", "info", &format!("{job}.1")])["attempts"].clone();
-    let hosts: Vec<&Value> = attempts.as_array().expect("a list").iter().map(|attempt| &attempt["host"]).collect();
+    let hosts: Vec<&Value> = attempts
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|attempt| &attempt["host"])
+        .collect();
     assert_eq!(hosts, ["leaving", "heir"], "{attempts}");
 }

@@ -21,12 +21,15 @@ struct Segment {
     cpu: f64,
 }
 
-/// What the master has recorded of all hosts, as the admin exports it into a directory of this name; nothing where it
-/// has nothing yet.
+/// What the master has recorded of all hosts, as the admin exports it into a directory of this
+/// name; nothing where it has nothing yet.
 fn exported(grid: &Grid, name: &str) -> Vec<Segment> {
     let dir = grid.dir().join(name);
     let args = ["trace", "export", "--format", "csv", "--out"].map(Into::into);
-    let done = grid.as_user("admin", args.into_iter().chain([dir.clone().into_os_string()]));
+    let done = grid.as_user(
+        "admin",
+        args.into_iter().chain([dir.clone().into_os_string()]),
+    );
     if done.code != 0 {
         assert!(done.stderr.contains("nothing is recorded"), "{done:?}");
         return Vec::new();
@@ -35,7 +38,12 @@ fn exported(grid: &Grid, name: &str) -> Vec<Segment> {
     let segment = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields[at].parse().expect("a number");
-        Segment { start_s: number(1), end_s: number(2), up: fields[3] == "1", cpu: number(4) }
+        Segment {
+            start_s: number(1),
+            end_s: number(2),
+            up: fields[3] == "1",
+            cpu: number(4),
+        }
     };
     text.lines().skip(1).map(segment).collect()
 }
@@ -45,7 +53,10 @@ fn until_recorded(grid: &Grid, what: &str, states: &[fn(&Segment) -> bool]) -> V
     eventually(what, Duration::from_secs(90), || {
         let segments = exported(grid, "look");
         let mut rest = segments.iter();
-        states.iter().all(|state| rest.any(state)).then(|| segments.clone())
+        states
+            .iter()
+            .all(|state| rest.any(state))
+            .then(|| segments.clone())
     })
 }
 
@@ -70,14 +81,29 @@ fn a_pause_and_a_dead_worker_are_in_the_record_and_the_record_drives_the_simulat
     fs::write(&switch, "").expect("a file can be written");
     until_recorded(&grid, "the pause is recorded", &[usable, suspended]);
     fs::remove_file(&switch).expect("is there");
-    until_recorded(&grid, "the end of the pause is recorded", &[usable, suspended, usable]);
+    until_recorded(
+        &grid,
+        "the end of the pause is recorded",
+        &[usable, suspended, usable],
+    );
     grid.kill_worker("h1");
     grid.worker("h1").config(LOOKS).start();
-    let segments = until_recorded(&grid, "the host was down in between", &[usable, suspended, usable, down, usable]);
-    assert!(segments.windows(2).all(|pair| pair[0].end_s == pair[1].start_s), "{segments:?}");
+    let segments = until_recorded(
+        &grid,
+        "the host was down in between",
+        &[usable, suspended, usable, down, usable],
+    );
+    assert!(
+        segments
+            .windows(2)
+            .all(|pair| pair[0].end_s == pair[1].start_s),
+        "{segments:?}"
+    );
     assert_eq!(segments[0].start_s, 0.0);
 
-    let refused = grid.deskgrid(["trace", "export", "--format", "csv", "--out", "no"]).expect_code(6);
+    let refused = grid
+        .deskgrid(["trace", "export", "--format", "csv", "--out", "no"])
+        .expect_code(6);
     assert!(refused.stderr.contains("admin"), "{refused:?}");
     simulated(&grid, &segments);
 }
@@ -86,7 +112,17 @@ fn a_pause_and_a_dead_worker_are_in_the_record_and_the_record_drives_the_simulat
 fn simulated(grid: &Grid, segments: &[Segment]) {
     exported(grid, "record");
     let run = |dir: &str| {
-        let asked = ["simulate", "--trace", dir, "--policy", "FCFS,OPTIMAL", "--start", "0", "--tasks", "3"];
+        let asked = [
+            "simulate",
+            "--trace",
+            dir,
+            "--policy",
+            "FCFS,OPTIMAL",
+            "--start",
+            "0",
+            "--tasks",
+            "3",
+        ];
         let answer = grid.json(asked.into_iter().chain(["--size", "1s"]));
         answer["rows"].as_array().expect("rows").clone()
     };
@@ -94,14 +130,23 @@ fn simulated(grid: &Grid, segments: &[Segment]) {
     let hosts = fs::read_to_string(grid.dir().join("record/hosts.csv")).expect("was written");
     grid.file("slow/hosts.csv", hosts);
     let mut text = "host,start_s,end_s,host_available,cpu_fraction\n".to_owned();
-    for Segment { start_s, end_s, up, cpu } in segments {
+    for Segment {
+        start_s,
+        end_s,
+        up,
+        cpu,
+    } in segments
+    {
         let start_s = start_s * 1_000.0;
         let end_s = end_s * 1_000.0;
         text += &format!("h1,{start_s},{end_s},{},{cpu}\n", u8::from(*up));
     }
     grid.file("slow/availability.csv", text);
     let rows = run("slow");
-    assert!(rows.iter().all(|row| row["finished"] == Value::Bool(true)), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row["finished"] == Value::Bool(true)),
+        "{rows:?}"
+    );
     // Three tasks of a second each, with 40 s before each of them.
     let makespan_s = rows[0]["makespan_s"].as_f64().expect("a number");
     assert!(makespan_s > 3.0 * 40.0, "{makespan_s}");
@@ -111,22 +156,34 @@ fn simulated(grid: &Grid, segments: &[Segment]) {
 fn what_happens_while_the_master_is_away_is_recorded_afterwards() {
     let mut grid = Grid::start();
     grid.worker("h1").config(LOOKS).start();
-    let before = until_recorded(&grid, "the host is recorded", &[usable]).last().expect("a segment").end_s;
+    let before = until_recorded(&grid, "the host is recorded", &[usable])
+        .last()
+        .expect("a segment")
+        .end_s;
     grid.kill_master();
     let spool = grid.state("h1").join("worker").join("availability");
     let switch = grid.state("h1").join("worker").join("pause");
     fs::write(&switch, "").expect("a file can be written");
-    eventually("the pause is kept on the worker", Duration::from_secs(60), || {
-        let kept = fs::read(&spool).unwrap_or_default();
-        kept.windows(WORD.len()).any(|bytes| bytes == WORD).then_some(())
-    });
+    eventually(
+        "the pause is kept on the worker",
+        Duration::from_secs(60),
+        || {
+            let kept = fs::read(&spool).unwrap_or_default();
+            kept.windows(WORD.len())
+                .any(|bytes| bytes == WORD)
+                .then_some(())
+        },
+    );
     fs::remove_file(&switch).expect("is there");
     // The worker dies, too, before it has told anybody.
     grid.kill_worker("h1");
     grid.start_master();
     grid.worker("h1").config(LOOKS).start();
     let after = until_recorded(&grid, "the pause is recorded", &[suspended]);
-    let pause = after.iter().find(|segment| suspended(segment)).expect("was found");
+    let pause = after
+        .iter()
+        .find(|segment| suspended(segment))
+        .expect("was found");
     assert!(pause.start_s >= before, "{pause:?} after {before}");
 }
 
@@ -136,36 +193,88 @@ fn a_record_survives_the_ways_of_other_formats() {
     grid.kill_master();
     grid.file("t/hosts.csv", "host,clock_mhz\na,3000\nb,1500\n");
     let lines = "a,0,100,1,0.5\na,100,250,0,0\na,250,400,1,1\nb,0,400,1,1\n";
-    grid.file("t/availability.csv", format!("host,start_s,end_s,host_available,cpu_fraction\n{lines}"));
+    grid.file(
+        "t/availability.csv",
+        format!("host,start_s,end_s,host_available,cpu_fraction\n{lines}"),
+    );
     for (format, files) in [
-        ("fta", &["event_trace.tab", "event_state.tab", "node.tab"][..]),
+        (
+            "fta",
+            &["event_trace.tab", "event_state.tab", "node.tab"][..],
+        ),
         ("avt", &["availability.avt"]),
         ("simgrid", &["platform.xml", "host0.state", "host1.speed"]),
         ("parquet", &["availability.parquet"]),
     ] {
-        let done = grid.json(["trace", "export", "--from", "t", "--format", format, "--out", format]);
-        assert_eq!((&done["hosts"], &done["segments"]), (&2.into(), &4.into()), "{done}");
+        let done = grid.json([
+            "trace", "export", "--from", "t", "--format", format, "--out", format,
+        ]);
+        assert_eq!(
+            (&done["hosts"], &done["segments"]),
+            (&2.into(), &4.into()),
+            "{done}"
+        );
         for file in files {
-            assert!(grid.dir().join(format).join(file).is_file(), "{format}/{file}");
+            assert!(
+                grid.dir().join(format).join(file).is_file(),
+                "{format}/{file}"
+            );
         }
     }
-    grid.deskgrid(["trace", "import", "--format", "fta", "fta", "--out", "again"]).expect_code(0);
+    grid.deskgrid([
+        "trace", "import", "--format", "fta", "fta", "--out", "again",
+    ])
+    .expect_code(0);
     let read = |path: &str| fs::read_to_string(grid.dir().join(path)).expect("was written");
-    assert_eq!(read("again/hosts.csv"), "host,clock_mhz\na,3000.000000\nb,1500.000000\n");
+    assert_eq!(
+        read("again/hosts.csv"),
+        "host,clock_mhz\na,3000.000000\nb,1500.000000\n"
+    );
     let stats = |path: &str| grid.json(["trace", "stats", path]);
     assert_eq!(stats("again"), stats("t"));
-    grid.deskgrid(["trace", "import", "--format", "avt", "avt/availability.avt", "--out", "up"]).expect_code(0);
-    assert_eq!(stats("up")["availability"]["mean_s"], stats("t")["availability"]["mean_s"]);
+    grid.deskgrid([
+        "trace",
+        "import",
+        "--format",
+        "avt",
+        "avt/availability.avt",
+        "--out",
+        "up",
+    ])
+    .expect_code(0);
+    assert_eq!(
+        stats("up")["availability"]["mean_s"],
+        stats("t")["availability"]["mean_s"]
+    );
 
     let drawn = grid.json(["trace", "stats", "t", "--svg", "figures"]);
     assert_eq!(drawn["by_hour"].as_array().map(Vec::len), Some(24));
     for figure in ["availability", "unavailability", "failures", "hours"] {
-        assert!(read(&format!("figures/{figure}.svg")).starts_with("<svg"), "{figure}");
+        assert!(
+            read(&format!("figures/{figure}.svg")).starts_with("<svg"),
+            "{figure}"
+        );
     }
-    let wrong = grid.deskgrid(["trace", "import", "--format", "fta", "t/hosts.csv", "--out", "x"]).expect_code(2);
+    let wrong = grid
+        .deskgrid([
+            "trace",
+            "import",
+            "--format",
+            "fta",
+            "t/hosts.csv",
+            "--out",
+            "x",
+        ])
+        .expect_code(2);
     for word in ["hosts.csv, line 2", "1 fields", "try:"] {
         assert!(wrong.stderr.contains(word), "`{word}` in {}", wrong.stderr);
     }
-    let wrong = grid.deskgrid(["trace", "stats", "t", "--since", "2h"]).expect_code(2);
-    assert!(wrong.stderr.contains("nobody knows when"), "{}", wrong.stderr);
+    let wrong = grid
+        .deskgrid(["trace", "stats", "t", "--since", "2h"])
+        .expect_code(2);
+    assert!(
+        wrong.stderr.contains("nobody knows when"),
+        "{}",
+        wrong.stderr
+    );
 }

@@ -15,7 +15,18 @@ const STEPS: &str = "60";
 fn submit(grid: &Grid) -> String {
     let program = program("sum-series");
     let input = format!("{}:sum-series", program.display());
-    let words = ["--checkpoint", "1s", "--policy", "FCFS", "--input", &input, "--", "./sum-series", STEPS, "150"];
+    let words = [
+        "--checkpoint",
+        "1s",
+        "--policy",
+        "FCFS",
+        "--input",
+        &input,
+        "--",
+        "./sum-series",
+        STEPS,
+        "150",
+    ];
     grid.submit(words)
 }
 
@@ -29,9 +40,19 @@ fn saved(grid: &Grid, task: &str) -> Value {
 
 /// What the example prints: the steps that it went on from, and the sum.
 fn printed(grid: &Grid, job: &str) -> (Vec<u64>, String) {
-    let text = grid.deskgrid(["job", "cat", job, "stdout"]).expect_code(0).stdout;
-    let line = |begin| text.lines().find_map(|line| line.strip_prefix(begin)).expect("such a line");
-    (serde_json::from_str(line("went on from steps ")).expect("a list"), line("sum ").to_owned())
+    let text = grid
+        .deskgrid(["job", "cat", job, "stdout"])
+        .expect_code(0)
+        .stdout;
+    let line = |begin| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(begin))
+            .expect("such a line")
+    };
+    (
+        serde_json::from_str(line("went on from steps ")).expect("a list"),
+        line("sum ").to_owned(),
+    )
 }
 
 #[test]
@@ -43,32 +64,51 @@ fn a_task_whose_host_is_killed_twice_goes_on_where_it_was() {
     let job = submit(&grid);
     let task = format!("{job}.1");
     for _ in 0..2 {
-        let host = saved(&grid, &task)["host"].as_str().expect("a host").to_owned();
+        let host = saved(&grid, &task)["host"]
+            .as_str()
+            .expect("a host")
+            .to_owned();
         let before = attempts(&grid, &task).len();
         grid.kill_worker(&host);
-        eventually("another attempt is started", Duration::from_secs(60), || {
-            (attempts(&grid, &task).len() > before).then_some(())
-        });
+        eventually(
+            "another attempt is started",
+            Duration::from_secs(60),
+            || (attempts(&grid, &task).len() > before).then_some(()),
+        );
     }
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+        .expect_code(0);
     let tries = attempts(&grid, &task);
     assert_eq!(tries.len(), 3, "{tries:?}");
     assert!(tries[0].get("started_from").is_none(), "{tries:?}");
     for (try_, from) in [(&tries[1], 1), (&tries[2], 2)] {
         assert_eq!(try_["started_from"]["attempt"], from, "{tries:?}");
-        assert!(try_["started_from"]["bytes"].as_u64() > Some(0) && try_["started_from"]["saved"].is_string());
+        assert!(
+            try_["started_from"]["bytes"].as_u64() > Some(0)
+                && try_["started_from"]["saved"].is_string()
+        );
     }
     let (resumed, sum) = printed(&grid, &job);
-    assert!(matches!(resumed[..], [first, second] if 0 < first && first < second), "{resumed:?}");
+    assert!(
+        matches!(resumed[..], [first, second] if 0 < first && first < second),
+        "{resumed:?}"
+    );
     let expected: f64 = (1..=60).fold(0.0, |sum, n| sum + f64::from(n).powi(-2));
     assert_eq!(sum, format!("{expected:.12}"));
     let told = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
-    assert!(told.contains("started from state") && told.contains("of attempt 2"), "{told}");
+    assert!(
+        told.contains("started from state") && told.contains("of attempt 2"),
+        "{told}"
+    );
 }
 
 /// Changes one byte of every file of content that the master keeps.
 fn damage_content(content: &Path) {
-    for entry in walkdir::WalkDir::new(content).into_iter().flatten().filter(|entry| entry.file_type().is_file()) {
+    for entry in walkdir::WalkDir::new(content)
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.file_type().is_file())
+    {
         let mut bytes = fs::read(entry.path()).expect("content can be read");
         // Programs and the like are left alone: only what is as short as a state and its list.
         if let (true, Some(byte)) = (bytes.len() < 1_000, bytes.first_mut()) {
@@ -88,17 +128,23 @@ fn a_state_that_was_damaged_is_not_used_and_the_attempt_says_so() {
     grid.kill_worker("first");
     damage_content(&grid.state("admin").join("master").join("content"));
     grid.worker("second").start();
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+        .expect_code(0);
     assert_eq!(printed(&grid, &job).0, [0; 0], "it began anew");
     let tries = attempts(&grid, &task);
     let reason = tries[1]["reason"].as_str().expect("a reason");
-    assert!(reason.contains("from scratch") && tries[1].get("started_from").is_none(), "{tries:?}");
+    assert!(
+        reason.contains("from scratch") && tries[1].get("started_from").is_none(),
+        "{tries:?}"
+    );
 }
 
 #[test]
 fn a_state_beyond_the_bounds_is_refused_with_its_reason_and_the_task_goes_on() {
     let mut grid = Grid::start();
-    grid.worker("small").config("checkpoint_limit_bytes = 1000\nconfinement = \"process\"\n").start();
+    grid.worker("small")
+        .config("checkpoint_limit_bytes = 1000\nconfinement = \"process\"\n")
+        .start();
     let go = grid.dir().join("go");
     let script = format!(
         "head -c 5000 /dev/zero > $DESKGRID_CHECKPOINT_DIR/state; while [ ! -e {} ]; do sleep 0.05; done",
@@ -106,9 +152,15 @@ fn a_state_beyond_the_bounds_is_refused_with_its_reason_and_the_task_goes_on() {
     );
     let job = grid.submit(["--checkpoint", "1s", "--", "sh", "-c", &script]);
     let problem = eventually("the refusal is on record", Duration::from_secs(60), || {
-        attempts(&grid, &format!("{job}.1")).pop()?["checkpoint_problem"].as_str().map(str::to_owned)
+        attempts(&grid, &format!("{job}.1")).pop()?["checkpoint_problem"]
+            .as_str()
+            .map(str::to_owned)
     });
-    assert!(problem.contains("5000 bytes") && problem.contains("1000"), "{problem}");
+    assert!(
+        problem.contains("5000 bytes") && problem.contains("1000"),
+        "{problem}"
+    );
     fs::write(&go, "").expect("a file can be written");
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+        .expect_code(0);
 }

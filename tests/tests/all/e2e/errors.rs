@@ -16,18 +16,52 @@ fn fails(output: Output, code: i32, words: &[&str]) {
 #[test]
 fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
     let grid = Grid::start();
-    fails(grid.deskgrid(["submit", "--arrray", "1-3", "--", "true"]), 2, &["--arrray", "--array"]);
-    fails(grid.deskgrid(["submit", "--array", "3-1", "--", "true"]), 2, &["3-1"]);
-    fails(grid.deskgrid(["submit", "--input", "nowhere.txt", "--", "true"]), 2, &["nowhere.txt", "try:"]);
-    fails(grid.deskgrid(["submit", "--policy", "MAGIC", "--", "true"]), 2, &["MAGIC", "try:"]);
-    fails(grid.deskgrid(["submit", "--", "echo", "%{NONSENSE}"]), 2, &["NONSENSE"]);
+    fails(
+        grid.deskgrid(["submit", "--arrray", "1-3", "--", "true"]),
+        2,
+        &["--arrray", "--array"],
+    );
+    fails(
+        grid.deskgrid(["submit", "--array", "3-1", "--", "true"]),
+        2,
+        &["3-1"],
+    );
+    fails(
+        grid.deskgrid(["submit", "--input", "nowhere.txt", "--", "true"]),
+        2,
+        &["nowhere.txt", "try:"],
+    );
+    fails(
+        grid.deskgrid(["submit", "--policy", "MAGIC", "--", "true"]),
+        2,
+        &["MAGIC", "try:"],
+    );
+    fails(
+        grid.deskgrid(["submit", "--", "echo", "%{NONSENSE}"]),
+        2,
+        &["NONSENSE"],
+    );
     grid.file("bad.toml", "name = \"x\"\ncolour = \"blue\"\n");
-    fails(grid.deskgrid(["submit", "--job-file", "bad.toml", "--", "true"]), 2, &["bad.toml", "colour"]);
+    fails(
+        grid.deskgrid(["submit", "--job-file", "bad.toml", "--", "true"]),
+        2,
+        &["bad.toml", "colour"],
+    );
     fails(grid.deskgrid(["job", "info", "99"]), 1, &["99", "try:"]);
     fails(grid.deskgrid(["task", "info", "99.1"]), 1, &["99", "try:"]);
-    fails(grid.deskgrid(["host", "info", "nobody"]), 1, &["nobody", "try:"]);
+    fails(
+        grid.deskgrid(["host", "info", "nobody"]),
+        1,
+        &["nobody", "try:"],
+    );
     fails(grid.as_user("stranger", ["job", "list"]), 6, &["login"]);
-    assert_eq!(grid.json(["job", "list", "--all"])["jobs"].as_array().map(Vec::len), Some(0), "nothing is half-done");
+    assert_eq!(
+        grid.json(["job", "list", "--all"])["jobs"]
+            .as_array()
+            .map(Vec::len),
+        Some(0),
+        "nothing is half-done"
+    );
 }
 
 #[test]
@@ -41,19 +75,34 @@ fn an_unreachable_master_is_said_and_has_its_own_exit_code() {
 #[test]
 fn errors_are_json_for_scripts() {
     let grid = Grid::start();
-    let output = grid.deskgrid(["--output", "json", "job", "info", "99"]).expect_code(1);
-    let error = if output.stdout.is_empty() { &output.stderr } else { &output.stdout };
+    let output = grid
+        .deskgrid(["--output", "json", "job", "info", "99"])
+        .expect_code(1);
+    let error = if output.stdout.is_empty() {
+        &output.stderr
+    } else {
+        &output.stdout
+    };
     let value: serde_json::Value = serde_json::from_str(error).expect("one JSON value");
     assert_eq!(value["schema"], 1);
-    assert!(value["error"]["message"].as_str().is_some_and(|m| m.contains("99")), "{value}");
-    assert!(value["error"]["code"].is_string() && value["error"]["hint"].is_string(), "{value}");
+    assert!(
+        value["error"]["message"]
+            .as_str()
+            .is_some_and(|m| m.contains("99")),
+        "{value}"
+    );
+    assert!(
+        value["error"]["code"].is_string() && value["error"]["hint"].is_string(),
+        "{value}"
+    );
 }
 
 #[test]
 fn a_program_that_is_not_there_is_said_with_its_name() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    grid.deskgrid(["submit", "--wait", "--", "no-such-program-here"]).expect_code(3);
+    grid.deskgrid(["submit", "--wait", "--", "no-such-program-here"])
+        .expect_code(3);
     let reason = super::attempts(&grid, "1.1")[0]["reason"].to_string();
     assert!(reason.contains("no-such-program-here"), "{reason}");
 }

@@ -6,11 +6,26 @@ use tests::Grid;
 
 /// Every file of deskgrid's own sources, as absolute paths.
 fn sources() -> Vec<String> {
-    let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).canonicalize().expect("the source tree");
-    let kept = |entry: &walkdir::DirEntry| !matches!(entry.file_name().to_str(), Some("target" | ".git"));
-    let files = walkdir::WalkDir::new(&top).sort_by_file_name().into_iter().filter_entry(kept).flatten();
+    let top = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .canonicalize()
+        .expect("the source tree");
+    let kept =
+        |entry: &walkdir::DirEntry| !matches!(entry.file_name().to_str(), Some("target" | ".git"));
+    let files = walkdir::WalkDir::new(&top)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(kept)
+        .flatten();
     let files = files.filter(|entry| entry.file_type().is_file());
-    files.map(|entry| entry.path().to_str().expect("our names are UTF-8").to_owned()).collect()
+    files
+        .map(|entry| {
+            entry
+                .path()
+                .to_str()
+                .expect("our names are UTF-8")
+                .to_owned()
+        })
+        .collect()
 }
 
 #[test]
@@ -37,17 +52,31 @@ fn hashing_the_source_tree_on_two_workers_gives_what_hashing_it_here_gives() {
         "-c",
         "b3=$(sha256sum < given); echo \"$b3 $DESKGRID_ITEM\" > out.txt",
     ]);
-    grid.deskgrid(["job", "fetch", &job, "--into", results.to_str().expect("UTF-8")]).expect_code(0);
+    grid.deskgrid([
+        "job",
+        "fetch",
+        &job,
+        "--into",
+        results.to_str().expect("UTF-8"),
+    ])
+    .expect_code(0);
 
     for (task, path) in (1..).zip(&sources) {
-        let theirs = std::fs::read_to_string(results.join(format!("{task}/out.txt"))).expect("a result for each file");
-        let hashed =
-            std::process::Command::new("sha256sum").stdin(std::fs::File::open(path).expect("is there")).output();
+        let theirs = std::fs::read_to_string(results.join(format!("{task}/out.txt")))
+            .expect("a result for each file");
+        let hashed = std::process::Command::new("sha256sum")
+            .stdin(std::fs::File::open(path).expect("is there"))
+            .output();
         let ours = String::from_utf8(hashed.expect("sha256sum runs").stdout).expect("text");
         assert_eq!(theirs.trim(), format!("{} {path}", ours.trim()), "{path}");
     }
     let hosts = grid.json(["host", "list"]);
-    let idle: Vec<_> = hosts["hosts"].as_array().expect("a list").iter().filter(|h| h["finished"] == 0).collect();
+    let idle: Vec<_> = hosts["hosts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|h| h["finished"] == 0)
+        .collect();
     assert!(idle.is_empty(), "both hosts took part: {hosts}");
 }
 
@@ -72,8 +101,18 @@ fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
         "mkdir sub && cat > sub/copy.bin",
     ]);
     let into = grid.dir().join("back");
-    grid.deskgrid(["job", "fetch", &job, "--into", into.to_str().expect("UTF-8")]).expect_code(0);
-    assert!(std::fs::read(into.join("sub/copy.bin")).expect("is back") == content, "the copy differs");
+    grid.deskgrid([
+        "job",
+        "fetch",
+        &job,
+        "--into",
+        into.to_str().expect("UTF-8"),
+    ])
+    .expect_code(0);
+    assert!(
+        std::fs::read(into.join("sub/copy.bin")).expect("is back") == content,
+        "the copy differs"
+    );
 }
 
 #[test]
@@ -81,16 +120,42 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     let wait = |args: &[&str]| {
-        let done = grid.deskgrid([&["--output", "quiet", "submit"], args].concat()).expect_code(3);
+        let done = grid
+            .deskgrid([&["--output", "quiet", "submit"], args].concat())
+            .expect_code(3);
         done.stdout.trim().to_owned()
     };
-    let failed =
-        wait(&["--output-file", "o.txt", "--wait", "--", "sh", "-c", "echo partial > o.txt; echo why >&2; exit 9"]);
+    let failed = wait(&[
+        "--output-file",
+        "o.txt",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "echo partial > o.txt; echo why >&2; exit 9",
+    ]);
     let into = grid.dir().join("failed");
-    grid.deskgrid(["job", "fetch", &failed, "--into", into.to_str().expect("UTF-8")]);
-    assert_eq!(std::fs::read_to_string(into.join("o.txt")).expect("fetched"), "partial\n");
-    assert_eq!(grid.deskgrid(["job", "cat", &failed, "stderr"]).expect_code(0).stdout, "why\n");
-    assert_eq!(super::attempts(&grid, &format!("{failed}.1"))[0]["exit_code"], 9);
+    grid.deskgrid([
+        "job",
+        "fetch",
+        &failed,
+        "--into",
+        into.to_str().expect("UTF-8"),
+    ]);
+    assert_eq!(
+        std::fs::read_to_string(into.join("o.txt")).expect("fetched"),
+        "partial\n"
+    );
+    assert_eq!(
+        grid.deskgrid(["job", "cat", &failed, "stderr"])
+            .expect_code(0)
+            .stdout,
+        "why\n"
+    );
+    assert_eq!(
+        super::attempts(&grid, &format!("{failed}.1"))[0]["exit_code"],
+        9
+    );
 
     let missing = wait(&["--output-file", "never.txt", "--wait", "--", "true"]);
     let reason = super::attempts(&grid, &format!("{missing}.1"))[0]["reason"].to_string();
@@ -101,14 +166,34 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
 fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    let job =
-        grid.submit(["--array", "3-4", "--env", "COLOUR=blue-%{TASK_ID}", "--wait", "--", "sh", "-c", "ls -A; env"]);
-    let text = grid.deskgrid(["job", "cat", &job, "stdout", "4"]).expect_code(0).stdout;
+    let job = grid.submit([
+        "--array",
+        "3-4",
+        "--env",
+        "COLOUR=blue-%{TASK_ID}",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "ls -A; env",
+    ]);
+    let text = grid
+        .deskgrid(["job", "cat", &job, "stdout", "4"])
+        .expect_code(0)
+        .stdout;
     let lines: Vec<&str> = text.lines().collect();
-    for wanted in [&format!("DESKGRID_JOB_ID={job}"), "DESKGRID_TASK_ID=4", "DESKGRID_HOST=h1", "COLOUR=blue-4"] {
+    for wanted in [
+        &format!("DESKGRID_JOB_ID={job}"),
+        "DESKGRID_TASK_ID=4",
+        "DESKGRID_HOST=h1",
+        "COLOUR=blue-4",
+    ] {
         assert!(lines.contains(&wanted), "{wanted} in {text}");
     }
-    assert!(!text.contains("CARGO") && !text.contains("RUST"), "the worker's environment leaks: {text}");
+    assert!(
+        !text.contains("CARGO") && !text.contains("RUST"),
+        "the worker's environment leaks: {text}"
+    );
     assert!(lines[0].contains('='), "the directory is not empty: {text}");
 }
 
@@ -129,9 +214,23 @@ fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_free
     output.expect_code(3);
     let task = grid.json(["task", "info", "1.1"]);
     let reason = task["attempts"][0]["reason"].as_str().expect("a reason");
-    assert!(reason.contains("big.bin") && reason.contains("larger than"), "{reason}");
+    assert!(
+        reason.contains("big.bin") && reason.contains("larger than"),
+        "{reason}"
+    );
     let results = grid.dir().join("results");
-    grid.deskgrid(["job", "fetch", "1", "--into", results.to_str().expect("UTF-8")]).expect_code(0);
-    assert_eq!(std::fs::read_to_string(results.join("small.bin")).expect("the other output is there"), "little\n");
-    grid.deskgrid(["submit", "--wait", "--", "true"]).expect_code(0);
+    grid.deskgrid([
+        "job",
+        "fetch",
+        "1",
+        "--into",
+        results.to_str().expect("UTF-8"),
+    ])
+    .expect_code(0);
+    assert_eq!(
+        std::fs::read_to_string(results.join("small.bin")).expect("the other output is there"),
+        "little\n"
+    );
+    grid.deskgrid(["submit", "--wait", "--", "true"])
+        .expect_code(0);
 }

@@ -10,7 +10,9 @@ fn vectors() -> Value {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// Compares a field with a known one; nothing is nothing.
@@ -29,25 +31,43 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
     let known = vectors();
     for case in [0, 7, 20, 91] {
         let case = &known["predict"][case];
-        let file = grid.file("state.json", case.to_string()).display().to_string();
+        let file = grid
+            .file("state.json", case.to_string())
+            .display()
+            .to_string();
         let answer = grid.json(["predict", "wait", "--state", &file]);
         for field in ["A", "B", "used", "benefactors"] {
             same(&answer[field], &case[field]);
         }
         let interval = &answer["interval"];
-        assert!(number(&interval["low"]) <= number(&interval["median"]), "{answer}");
-        assert!(number(&interval["median"]) <= number(&interval["high"]), "{answer}");
+        assert!(
+            number(&interval["low"]) <= number(&interval["median"]),
+            "{answer}"
+        );
+        assert!(
+            number(&interval["median"]) <= number(&interval["high"]),
+            "{answer}"
+        );
     }
     for case in [1, 6, 9] {
         let case = &known["decisions"][case];
-        let file = grid.file("state.json", case.to_string()).display().to_string();
+        let file = grid
+            .file("state.json", case.to_string())
+            .display()
+            .to_string();
         let answer = grid.json(["predict", "width", "--state", &file]);
-        for (field, known) in [("n_star", "n_star"), ("q_star", "Q_star"), ("r_free", "R_free"), ("total", "total")] {
+        for (field, known) in [
+            ("n_star", "n_star"),
+            ("q_star", "Q_star"),
+            ("r_free", "R_free"),
+            ("total", "total"),
+        ] {
             same(&answer[field], &case[known]);
         }
     }
     // Whoever has others behind does not wait for long.
-    let state = r#"{"jobs": [[60, 32]], "free": 4, "L": 20000, "A": 64, "sigma": 0.5, "behind": 40}"#;
+    let state =
+        r#"{"jobs": [[60, 32]], "free": 4, "L": 20000, "A": 64, "sigma": 0.5, "behind": 40}"#;
     let file = grid.file("state.json", state).display().to_string();
     let answer = grid.json(["predict", "width", "--state", &file, "--policy", "PRICED"]);
     assert!(number(&answer["n_star"]) < 13.0, "{answer}");
@@ -59,20 +79,53 @@ fn what_is_no_state_of_a_machine_is_refused_with_the_reason() {
     for (asked, text, words) in [
         ("wait", "{", "no state of the machine"),
         ("wait", r#"{"jobs": []}"#, "how many hosts are needed"),
-        ("wait", r#"{"jobs": [[-1, 3]], "need": 1}"#, "job 1 has run for -1 s"),
-        ("wait", r#"{"jobs": [[1, 3]], "need": 1, "b1": 0}"#, "no law of lifetimes"),
-        ("wait", r#"{"jobs": [[1, 3000000]], "need": 1}"#, "more than 1000000 hosts"),
-        ("width", r#"{"jobs": [[1, 3]], "free": 1}"#, "tells of no job"),
-        ("width", r#"{"jobs": [], "free": 0, "L": 5, "A": 2}"#, "no host that is or will be free"),
+        (
+            "wait",
+            r#"{"jobs": [[-1, 3]], "need": 1}"#,
+            "job 1 has run for -1 s",
+        ),
+        (
+            "wait",
+            r#"{"jobs": [[1, 3]], "need": 1, "b1": 0}"#,
+            "no law of lifetimes",
+        ),
+        (
+            "wait",
+            r#"{"jobs": [[1, 3000000]], "need": 1}"#,
+            "more than 1000000 hosts",
+        ),
+        (
+            "width",
+            r#"{"jobs": [[1, 3]], "free": 1}"#,
+            "tells of no job",
+        ),
+        (
+            "width",
+            r#"{"jobs": [], "free": 0, "L": 5, "A": 2}"#,
+            "no host that is or will be free",
+        ),
     ] {
         let file = grid.file("state.json", text).display().to_string();
-        let Output { stderr, stdout, code } = grid.deskgrid(["predict", asked, "--state", &file]);
+        let Output {
+            stderr,
+            stdout,
+            code,
+        } = grid.deskgrid(["predict", asked, "--state", &file]);
         assert!(code == 2 && stdout.is_empty(), "{text}: {code} {stdout}");
         assert!(stderr.contains(words), "`{words}` in: {stderr}");
     }
-    let file = grid.file("state.json", r#"{"jobs": [], "free": 2, "L": 5, "A": 2}"#).display().to_string();
-    let refused = grid.deskgrid(["predict", "width", "--state", &file, "--policy", "AVG"]).expect_code(2);
-    assert!(refused.stderr.contains("PRED, BIAS-PAPER or PRICED do"), "{}", refused.stderr);
+    let file = grid
+        .file("state.json", r#"{"jobs": [], "free": 2, "L": 5, "A": 2}"#)
+        .display()
+        .to_string();
+    let refused = grid
+        .deskgrid(["predict", "width", "--state", &file, "--policy", "AVG"])
+        .expect_code(2);
+    assert!(
+        refused.stderr.contains("PRED, BIAS-PAPER or PRICED do"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
@@ -85,43 +138,93 @@ fn predictions_are_judged_on_a_log() {
         let start = free.max(submit);
         let run = 40 + job * 13 % 21;
         free = start + run;
-        log.push_str(&format!("{job} {submit} {} {run} 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1\n", start - submit));
+        log.push_str(&format!(
+            "{job} {submit} {} {run} 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1\n",
+            start - submit
+        ));
     }
     let file = grid.file("log.swf", log).display().to_string();
     let answer = grid.json(["predict", "accuracy", "--log", &file, "--scatter"]);
-    assert_eq!((&answer["judged"], &answer["processors"]), (&Value::from(100), &Value::from(4)));
-    let names: Vec<&str> =
-        answer["predictors"].as_array().expect("three").iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(
+        (&answer["judged"], &answer["processors"]),
+        (&Value::from(100), &Value::from(4))
+    );
+    let names: Vec<&str> = answer["predictors"]
+        .as_array()
+        .expect("three")
+        .iter()
+        .filter_map(|p| p["name"].as_str())
+        .collect();
     assert_eq!(names, ["deskgrid", "last 10 waits", "all waits"]);
-    assert_eq!(answer["predictors"][0]["scatter"].as_array().map(Vec::len), Some(100));
-    let bad = grid.file("bad.swf", "; MaxProcs: 4\n1 2 3\n").display().to_string();
-    let refused = grid.deskgrid(["predict", "accuracy", "--log", &bad]).expect_code(2);
-    assert!(refused.stderr.contains("bad.swf, line 2: 3 fields"), "{}", refused.stderr);
+    assert_eq!(
+        answer["predictors"][0]["scatter"].as_array().map(Vec::len),
+        Some(100)
+    );
+    let bad = grid
+        .file("bad.swf", "; MaxProcs: 4\n1 2 3\n")
+        .display()
+        .to_string();
+    let refused = grid
+        .deskgrid(["predict", "accuracy", "--log", &bad])
+        .expect_code(2);
+    assert!(
+        refused.stderr.contains("bad.swf, line 2: 3 fields"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
 fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() {
     let mut grid = Grid::start();
     let empty = grid.json(["predict", "wait", "--width", "1"]);
-    assert_eq!((&empty["free"], &empty["hosts"], &empty["used"]), (&Value::from(0), &Value::from(0), &Value::Null));
+    assert_eq!(
+        (&empty["free"], &empty["hosts"], &empty["used"]),
+        (&Value::from(0), &Value::from(0), &Value::Null)
+    );
     grid.worker("alone").slots(1).start();
-    grid.until("it is free", &["predict", "wait", "--width", "1"], |wait| (wait["free"] == 1).then_some(()));
+    grid.until("it is free", &["predict", "wait", "--width", "1"], |wait| {
+        (wait["free"] == 1).then_some(())
+    });
     let done = grid.json(["predict", "wait", "--width", "1", "--work", "90s"]);
-    assert_eq!((number(&done["used"]), number(&done["run_s"]), number(&done["total_s"])), (0.0, 90.0, 90.0));
+    assert_eq!(
+        (
+            number(&done["used"]),
+            number(&done["run_s"]),
+            number(&done["total_s"])
+        ),
+        (0.0, 90.0, 90.0)
+    );
     let mark = super::long_sleep();
     let first = grid.submit(["--", "sleep", &mark]);
-    grid.until("it runs", &["job", "info", &first], |job| (job["tasks"]["running"] == 1).then_some(()));
+    grid.until("it runs", &["job", "info", &first], |job| {
+        (job["tasks"]["running"] == 1).then_some(())
+    });
     let second = grid.submit(["--", "true"]);
     let waiting = grid.json(["job", "info", &second]);
     assert!(grid.json(["job", "info", &first])["predicted_start"].is_null());
-    let time = |field: &str| waiting[field].as_str().unwrap_or_else(|| panic!("no {field} in {waiting}")).to_owned();
+    let time = |field: &str| {
+        waiting[field]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {field} in {waiting}"))
+            .to_owned()
+    };
     // ISO times in UTC sort as they follow each other.
-    assert!(time("predicted_start_low") <= time("predicted_start"), "{waiting}");
-    assert!(time("predicted_start") <= time("predicted_start_high"), "{waiting}");
+    assert!(
+        time("predicted_start_low") <= time("predicted_start"),
+        "{waiting}"
+    );
+    assert!(
+        time("predicted_start") <= time("predicted_start_high"),
+        "{waiting}"
+    );
     let listed = grid.deskgrid(["job", "list"]).expect_code(0).stdout;
     assert!(listed.contains("START"), "{listed}");
     let busy = grid.json(["predict", "wait", "--width", "1"]);
-    assert!((&busy["free"], &busy["benefactors"]) == (&Value::from(0), &Value::from(1)), "{busy}");
+    assert!(
+        (&busy["free"], &busy["benefactors"]) == (&Value::from(0), &Value::from(1)),
+        "{busy}"
+    );
     assert!(number(&busy["interval"]["median"]) > 0.0, "{busy}");
     grid.deskgrid(["job", "cancel", "all"]).expect_code(0);
 }

@@ -9,14 +9,22 @@ use tests::Grid;
 
 fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory can be made");
-    for entry in fs::read_dir(from).expect("an identity").flatten().filter(|e| e.path().is_file()) {
+    for entry in fs::read_dir(from)
+        .expect("an identity")
+        .flatten()
+        .filter(|e| e.path().is_file())
+    {
         fs::copy(entry.path(), to.join(entry.file_name())).expect("copies");
     }
 }
 
 fn http_get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the master serves HTTP");
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("writes");
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .expect("writes");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("reads");
     answer
@@ -26,22 +34,43 @@ fn http_get(address: &str, path: &str) -> String {
 fn a_workers_certificate_cannot_submit_and_a_clients_cannot_work() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    copy_dir(&grid.state("h1").join("worker"), &grid.state("imposter").join("client"));
-    let refused = grid.as_user("imposter", ["submit", "--", "true"]).expect_code(6);
+    copy_dir(
+        &grid.state("h1").join("worker"),
+        &grid.state("imposter").join("client"),
+    );
+    let refused = grid
+        .as_user("imposter", ["submit", "--", "true"])
+        .expect_code(6);
     assert!(refused.stderr.contains("error:"), "{refused:?}");
 
-    copy_dir(&grid.state("user").join("client"), &grid.state("imposter").join("worker"));
-    let refused = grid.as_user("imposter", ["worker", "start", "--slots", "1"]).expect_code(6);
+    copy_dir(
+        &grid.state("user").join("client"),
+        &grid.state("imposter").join("worker"),
+    );
+    let refused = grid
+        .as_user("imposter", ["worker", "start", "--slots", "1"])
+        .expect_code(6);
     assert!(refused.stderr.contains("error:"), "{refused:?}");
-    assert_eq!(grid.json(["host", "list"])["hosts"].as_array().map(Vec::len), Some(1));
-    assert_eq!(grid.json(["job", "list", "--all"])["jobs"].as_array().map(Vec::len), Some(0));
+    assert_eq!(
+        grid.json(["host", "list"])["hosts"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    assert_eq!(
+        grid.json(["job", "list", "--all"])["jobs"]
+            .as_array()
+            .map(Vec::len),
+        Some(0)
+    );
 }
 
 #[test]
 fn a_client_is_no_admin() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    grid.deskgrid(["token", "create", "--role", "admin"]).expect_code(6);
+    grid.deskgrid(["token", "create", "--role", "admin"])
+        .expect_code(6);
     grid.deskgrid(["token", "list"]).expect_code(6);
     grid.deskgrid(["host", "drain", "h1"]).expect_code(6);
 }
@@ -61,15 +90,22 @@ fn nobody_sees_or_cancels_the_jobs_of_another_user() {
 #[test]
 fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
     let grid = Grid::start();
-    let join = |who: &str, token: &str| grid.as_user(who, ["login", "--master", grid.listen(), "--join", token]);
+    let join = |who: &str, token: &str| {
+        grid.as_user(who, ["login", "--master", grid.listen(), "--join", token])
+    };
     let token = grid.token("client");
     join("first", &token).expect_code(0);
     join("second", &token).expect_code(6);
     let revoked = grid.token("client");
     let number = revoked.split('.').nth(1).expect("dg1.NUMBER...");
-    grid.as_user("admin", ["token", "revoke", number]).expect_code(0);
+    grid.as_user("admin", ["token", "revoke", number])
+        .expect_code(0);
     join("third", &revoked).expect_code(6);
-    let (head, hash) = grid.token("client").rsplit_once('.').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("parts");
+    let (head, hash) = grid
+        .token("client")
+        .rsplit_once('.')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .expect("parts");
     let wrong_ca = format!("{head}.{}", hash.chars().rev().collect::<String>());
     join("fourth", &wrong_ca).expect_code(6);
 }
@@ -78,7 +114,10 @@ fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
 fn a_second_master_on_the_same_directory_is_refused() {
     let grid = Grid::start();
     let second = grid.second_master().expect_code(1);
-    assert!(second.stderr.contains("error:") && second.stderr.contains("try:"), "{second:?}");
+    assert!(
+        second.stderr.contains("error:") && second.stderr.contains("try:"),
+        "{second:?}"
+    );
     grid.json(["job", "list"]);
 }
 
@@ -90,6 +129,14 @@ fn health_and_metrics_answer_over_http() {
     let health = http_get(grid.http(), "/healthz");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
     let metrics = http_get(grid.http(), "/metrics");
-    assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("deskgrid_"), "{metrics}");
-    assert!(metrics.lines().any(|l| !l.starts_with('#') && l.ends_with(" 3")), "counts the three tasks: {metrics}");
+    assert!(
+        metrics.starts_with("HTTP/1.1 200") && metrics.contains("deskgrid_"),
+        "{metrics}"
+    );
+    assert!(
+        metrics
+            .lines()
+            .any(|l| !l.starts_with('#') && l.ends_with(" 3")),
+        "counts the three tasks: {metrics}"
+    );
 }

@@ -10,7 +10,9 @@ use super::{attempts, job};
 fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
     let mut grid = Grid::start();
     // It leaves a mark outside its directory.
-    grid.worker("h1").config("confinement = \"process\"").start();
+    grid.worker("h1")
+        .config("confinement = \"process\"")
+        .start();
     let mark = grid.dir().join("once");
     let flaky = format!("test -e {0} || {{ touch {0}; exit 5; }}", mark.display());
     let done = grid.submit(["--retries", "2", "--wait", "--", "sh", "-c", &flaky]);
@@ -22,7 +24,9 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
     );
     assert_eq!(tries[1]["state"], "finished");
 
-    let hopeless = grid.deskgrid(["submit", "--retries", "2", "--wait", "--", "false"]).expect_code(3);
+    let hopeless = grid
+        .deskgrid(["submit", "--retries", "2", "--wait", "--", "false"])
+        .expect_code(3);
     assert!(!hopeless.stdout.is_empty());
     assert_eq!(attempts(&grid, "2.1").len(), 3);
 }
@@ -31,10 +35,23 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
 fn too_many_failures_cancel_the_rest() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    grid.deskgrid(["submit", "--array", "1-50", "--max-fails", "2", "--wait", "--", "false"]).expect_code(3);
+    grid.deskgrid([
+        "submit",
+        "--array",
+        "1-50",
+        "--max-fails",
+        "2",
+        "--wait",
+        "--",
+        "false",
+    ])
+    .expect_code(3);
     let tasks = &job(&grid, "last")["tasks"];
     assert_eq!(tasks["total"], 50);
-    assert!(tasks["failed"].as_u64() >= Some(3) && tasks["failed"].as_u64() < Some(20), "{tasks}");
+    assert!(
+        tasks["failed"].as_u64() >= Some(3) && tasks["failed"].as_u64() < Some(20),
+        "{tasks}"
+    );
     assert!(tasks["cancelled"].as_u64() > Some(20), "{tasks}");
 }
 
@@ -44,10 +61,19 @@ fn the_same_request_id_gives_the_same_job() {
     let id = "0b9c2e4e-5a0a-4f0c-9a55-3f1f6b1c2d3e";
     let first = grid.json(["submit", "--request-id", id, "--array", "1-7", "--", "true"]);
     let again = grid.json(["submit", "--request-id", id, "--array", "1-7", "--", "true"]);
-    assert_eq!((&first["job"], &first["tasks"], &first["accepted"]), (&again["job"], &7.into(), &true.into()));
+    assert_eq!(
+        (&first["job"], &first["tasks"], &first["accepted"]),
+        (&again["job"], &7.into(), &true.into())
+    );
     let other = grid.deskgrid(["submit", "--request-id", id, "--array", "1-8", "--", "true"]);
-    assert_ne!(other.code, 0, "another body under the same id is an error: {other:?}");
-    assert_eq!(grid.json(["job", "list"])["jobs"].as_array().map(Vec::len), Some(1));
+    assert_ne!(
+        other.code, 0,
+        "another body under the same id is an error: {other:?}"
+    );
+    assert_eq!(
+        grid.json(["job", "list"])["jobs"].as_array().map(Vec::len),
+        Some(1)
+    );
 }
 
 #[test]
@@ -55,16 +81,25 @@ fn a_dry_run_submits_nothing() {
     let grid = Grid::start();
     let answer = grid.json(["submit", "--dry-run", "--array", "1-9", "--", "true"]);
     assert_eq!(answer["tasks"], 9);
-    assert_eq!(grid.json(["job", "list", "--all"])["jobs"].as_array().map(Vec::len), Some(0));
+    assert_eq!(
+        grid.json(["job", "list", "--all"])["jobs"]
+            .as_array()
+            .map(Vec::len),
+        Some(0)
+    );
 }
 
 #[test]
 fn waiting_tells_success_failure_and_time_out_by_its_exit_code() {
     let mut grid = Grid::start();
     grid.submit(["--", "true"]);
-    grid.deskgrid(["job", "wait", "1", "--timeout", "300ms"]).expect_code(4);
+    grid.deskgrid(["job", "wait", "1", "--timeout", "300ms"])
+        .expect_code(4);
     let explained = grid.deskgrid(["job", "explain", "1"]).expect_code(0);
-    assert!(explained.stdout.to_lowercase().contains("host"), "says that there is no host: {explained:?}");
+    assert!(
+        explained.stdout.to_lowercase().contains("host"),
+        "says that there is no host: {explained:?}"
+    );
     let waiting = grid.background(["job", "wait", "1"]);
     grid.worker("h1").start();
     waiting.finish().expect_code(0);
@@ -78,7 +113,8 @@ fn a_job_can_be_cancelled_retried_and_forgotten() {
     let mut grid = Grid::start();
     grid.submit(["--array", "1-4", "--", "true"]);
     grid.deskgrid(["job", "forget", "1"]).expect_code(1);
-    grid.deskgrid(["job", "cancel", "1", "--tasks", "3-4"]).expect_code(0);
+    grid.deskgrid(["job", "cancel", "1", "--tasks", "3-4"])
+        .expect_code(0);
     assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 2);
     grid.worker("h1").start();
     grid.deskgrid(["job", "wait", "1"]);
@@ -94,13 +130,20 @@ fn a_job_can_be_cancelled_retried_and_forgotten() {
 fn a_drained_host_gets_nothing_until_it_is_resumed() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    grid.as_user("admin", ["host", "drain", "h1"]).expect_code(0);
+    grid.as_user("admin", ["host", "drain", "h1"])
+        .expect_code(0);
     grid.submit(["--", "true"]);
-    grid.deskgrid(["job", "wait", "1", "--timeout", "500ms"]).expect_code(4);
+    grid.deskgrid(["job", "wait", "1", "--timeout", "500ms"])
+        .expect_code(4);
     let explained = grid.deskgrid(["job", "explain", "1"]).expect_code(0);
-    assert!(explained.stdout.contains("h1") && explained.stdout.contains("drain"), "{explained:?}");
-    grid.as_user("admin", ["host", "resume", "h1"]).expect_code(0);
-    grid.deskgrid(["job", "wait", "1", "--timeout", "30s"]).expect_code(0);
+    assert!(
+        explained.stdout.contains("h1") && explained.stdout.contains("drain"),
+        "{explained:?}"
+    );
+    grid.as_user("admin", ["host", "resume", "h1"])
+        .expect_code(0);
+    grid.deskgrid(["job", "wait", "1", "--timeout", "30s"])
+        .expect_code(0);
 }
 
 #[test]
@@ -116,7 +159,12 @@ fn a_job_file_says_the_same_as_flags() {
     );
     let id = grid.submit(["--job-file", "job.toml", "--wait"]);
     assert_eq!(job(&grid, &id)["name"], "two");
-    assert_eq!(grid.deskgrid(["job", "cat", &id, "stdout", "2"]).expect_code(0).stdout, "hello{\"b\":1}");
+    assert_eq!(
+        grid.deskgrid(["job", "cat", &id, "stdout", "2"])
+            .expect_code(0)
+            .stdout,
+        "hello{\"b\":1}"
+    );
 }
 
 #[test]
@@ -128,7 +176,11 @@ fn a_million_tasks_are_submitted_and_cancelled_at_once() {
     assert_eq!(job(&grid, "1")["tasks"]["waiting"], 1_000_000);
     grid.deskgrid(["job", "cancel", "1"]).expect_code(0);
     assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 1_000_000);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 #[test]
@@ -136,19 +188,35 @@ fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_know
     let mut grid = Grid::start();
     let unknown = grid.submit(["--", "true"]);
     let nothing = grid.json(["job", "predict", &unknown]);
-    assert!(nothing["predicted_finish"].is_null() && nothing["predicted_low"].is_null(), "{nothing}");
-    let told = grid.deskgrid(["job", "predict", &unknown]).expect_code(0).stdout;
+    assert!(
+        nothing["predicted_finish"].is_null() && nothing["predicted_low"].is_null(),
+        "{nothing}"
+    );
+    let told = grid
+        .deskgrid(["job", "predict", &unknown])
+        .expect_code(0)
+        .stdout;
     assert!(told.contains("--estimate"), "says what would help: {told}");
     grid.worker("h1").start();
     let long = grid.submit(["--estimate", "20m", "--array", "1-3", "--", "sleep", "600"]);
-    let known = grid
-        .until("a prediction", &["job", "predict", &long], |p| (!p["predicted_finish"].is_null()).then(|| p.clone()));
+    let known = grid.until("a prediction", &["job", "predict", &long], |p| {
+        (!p["predicted_finish"].is_null()).then(|| p.clone())
+    });
     let text = |key: &str| known[key].as_str().expect("a time").to_owned();
     // ISO 8601 in UTC sorts by time.
-    assert!(text("predicted_low") <= text("predicted_finish") && text("predicted_finish") <= text("predicted_high"));
-    let told = grid.deskgrid(["job", "predict", &long]).expect_code(0).stdout;
+    assert!(
+        text("predicted_low") <= text("predicted_finish")
+            && text("predicted_finish") <= text("predicted_high")
+    );
+    let told = grid
+        .deskgrid(["job", "predict", &long])
+        .expect_code(0)
+        .stdout;
     assert!(told.contains("80 % between"), "{told}");
     grid.deskgrid(["job", "cancel", &long]).expect_code(0);
     let ended = grid.json(["job", "predict", &long]);
-    assert!(ended["predicted_finish"].is_null() && ended["finished"].is_string(), "{ended}");
+    assert!(
+        ended["predicted_finish"].is_null() && ended["finished"].is_string(),
+        "{ended}"
+    );
 }

@@ -7,7 +7,14 @@ use tests::Grid;
 use super::{all_gone, attempts, job, long_sleep, running};
 
 /// A bag of short tasks of which each prints its number.
-const COUNT: [&str; 6] = ["--array", "1-60", "--", "sh", "-c", "sleep 0.1; echo $DESKGRID_TASK_ID"];
+const COUNT: [&str; 6] = [
+    "--array",
+    "1-60",
+    "--",
+    "sh",
+    "-c",
+    "sleep 0.1; echo $DESKGRID_TASK_ID",
+];
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_master_is_killed_in_the_middle_of_a_bag() {
@@ -21,15 +28,31 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_in_the_middle_of_a_bag
 
     grid.kill_master();
     grid.start_master();
-    assert!(job(&grid, &bag)["tasks"]["finished"].as_u64() >= Some(before), "acknowledged results are still there");
+    assert!(
+        job(&grid, &bag)["tasks"]["finished"].as_u64() >= Some(before),
+        "acknowledged results are still there"
+    );
     waiting.finish().expect_code(0);
 
     let finished = job(&grid, &bag);
-    assert_eq!((&finished["state"], &finished["tasks"]["finished"]), (&"finished".into(), &60.into()));
-    let text = grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0).stdout;
-    let mut numbers: Vec<u32> = text.lines().map(|l| l.trim().parse().expect("a number")).collect();
+    assert_eq!(
+        (&finished["state"], &finished["tasks"]["finished"]),
+        (&"finished".into(), &60.into())
+    );
+    let text = grid
+        .deskgrid(["job", "cat", &bag, "stdout"])
+        .expect_code(0)
+        .stdout;
+    let mut numbers: Vec<u32> = text
+        .lines()
+        .map(|l| l.trim().parse().expect("a number"))
+        .collect();
     numbers.sort_unstable();
-    assert_eq!(numbers, (1..=60).collect::<Vec<_>>(), "each result is there exactly once");
+    assert_eq!(
+        numbers,
+        (1..=60).collect::<Vec<_>>(),
+        "each result is there exactly once"
+    );
 }
 
 #[test]
@@ -37,12 +60,19 @@ fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     let bag = grid.submit(["--", "sh", "-c", "sleep 1; echo done"]);
-    grid.until("the task runs", &["job", "info", &bag], |j| (j["tasks"]["running"] == 1).then_some(()));
+    grid.until("the task runs", &["job", "info", &bag], |j| {
+        (j["tasks"]["running"] == 1).then_some(())
+    });
     grid.kill_master();
     std::thread::sleep(Duration::from_secs(2)); // The outage itself: longer than the task.
     grid.start_master();
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(0);
-    assert_eq!(attempts(&grid, &format!("{bag}.1")).len(), 1, "it was not run again");
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
+    assert_eq!(
+        attempts(&grid, &format!("{bag}.1")).len(),
+        1,
+        "it was not run again"
+    );
 }
 
 #[test]
@@ -50,20 +80,35 @@ fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
     let mut grid = Grid::start();
     grid.worker("doomed").slots(2).start();
     let sleep = long_sleep();
-    let script =
-        format!("test $DESKGRID_HOST != doomed || {{ setsid sleep {sleep} & sleep {sleep}; }}; echo $DESKGRID_HOST");
+    let script = format!(
+        "test $DESKGRID_HOST != doomed || {{ setsid sleep {sleep} & sleep {sleep}; }}; echo $DESKGRID_HOST"
+    );
     let bag = grid.submit(["--array", "1-2", "--", "sh", "-c", &script]);
     running(&sleep);
-    grid.until("both tasks run", &["job", "info", &bag], |j| (j["tasks"]["running"] == 2).then_some(()));
+    grid.until("both tasks run", &["job", "info", &bag], |j| {
+        (j["tasks"]["running"] == 2).then_some(())
+    });
     grid.worker("heir").slots(2).start();
     grid.kill_worker("doomed");
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(5));
 
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(0);
-    assert_eq!(grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0).stdout, "heir\nheir\n");
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
+    assert_eq!(
+        grid.deskgrid(["job", "cat", &bag, "stdout"])
+            .expect_code(0)
+            .stdout,
+        "heir\nheir\n"
+    );
     let tries = attempts(&grid, &format!("{bag}.1"));
-    assert!(tries.len() >= 2 && tries[0]["host"] == "doomed" && tries[0]["state"] != "finished", "{tries:?}");
-    assert!(tries[0]["reason"].as_str().is_some_and(|r| !r.is_empty()), "says why: {tries:?}");
+    assert!(
+        tries.len() >= 2 && tries[0]["host"] == "doomed" && tries[0]["state"] != "finished",
+        "{tries:?}"
+    );
+    assert!(
+        tries[0]["reason"].as_str().is_some_and(|r| !r.is_empty()),
+        "says why: {tries:?}"
+    );
 }
 
 #[test]
@@ -72,6 +117,11 @@ fn a_worker_that_is_killed_comes_back_as_the_same_host() {
     grid.worker("h1").start();
     grid.kill_worker("h1");
     grid.worker("h1").start();
-    assert_eq!(grid.json(["host", "list"])["hosts"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        grid.json(["host", "list"])["hosts"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
     grid.submit(["--wait", "--", "true"]);
 }

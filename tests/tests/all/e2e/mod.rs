@@ -31,7 +31,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::{Grid, alive_with, eventually};
 
-/// A duration for `sleep` that no other process on this machine sleeps, so that it can be found by it.
+/// A duration for `sleep` that no other process on this machine sleeps, so that it can be found by
+/// it.
 fn long_sleep() -> String {
     format!("86{}.{}", std::process::id(), rand::random::<u32>())
 }
@@ -50,9 +51,11 @@ fn all_gone(mark: &str, within: Duration) {
 /// Waits until some process mentions `mark`.
 #[track_caller]
 fn running(mark: &str) {
-    eventually(&format!("a process with {mark} runs"), Duration::from_secs(30), || {
-        (!alive_with(mark).is_empty()).then_some(())
-    });
+    eventually(
+        &format!("a process with {mark} runs"),
+        Duration::from_secs(30),
+        || (!alive_with(mark).is_empty()).then_some(()),
+    );
 }
 
 /// One job as the user sees it.
@@ -64,5 +67,8 @@ fn job(grid: &Grid, job: &str) -> Value {
 /// The attempts of a task as the user sees them.
 #[track_caller]
 pub(crate) fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
-    grid.json(["task", "info", task])["attempts"].as_array().expect("a list of attempts").clone()
+    grid.json(["task", "info", task])["attempts"]
+        .as_array()
+        .expect("a list of attempts")
+        .clone()
 }

@@ -9,7 +9,14 @@ use tests::{Grid, eventually};
 use super::{attempts, job};
 
 /// A bag of short tasks of which each prints its number.
-const COUNT: [&str; 6] = ["--array", "1-60", "--", "sh", "-c", "sleep 0.1; echo $DESKGRID_TASK_ID"];
+const COUNT: [&str; 6] = [
+    "--array",
+    "1-60",
+    "--",
+    "sh",
+    "-c",
+    "sleep 0.1; echo $DESKGRID_TASK_ID",
+];
 
 fn both_there(grid: &Grid) {
     let up = |hosts: &Value| {
@@ -33,55 +40,118 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     grid.until("ten tasks are finished", &["job", "info", &bag], some_done);
 
     let to = grid.dir().join("backup.tar");
-    let backup = grid.as_user("admin", ["--output", "json", "master", "backup", &to.to_string_lossy()]);
+    let backup = grid.as_user(
+        "admin",
+        [
+            "--output",
+            "json",
+            "master",
+            "backup",
+            &to.to_string_lossy(),
+        ],
+    );
     let backup = backup.expect_code(0).json();
-    assert_eq!((&backup["content_files"], &backup["content_bytes"]), (&1.into(), &100_000.into()), "{backup}");
+    assert_eq!(
+        (&backup["content_files"], &backup["content_bytes"]),
+        (&1.into(), &100_000.into()),
+        "{backup}"
+    );
     // The first master goes on for a while, and what it does then is lost with it.
     let late = grid.submit(["--wait", "--", "true"]);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
     grid.kill_master();
 
     let restore = grid.as_user("elsewhere", ["master", "restore", &to.to_string_lossy()]);
     restore.expect_code(0);
-    grid.as_user("elsewhere", ["master", "check"]).expect_code(0);
+    grid.as_user("elsewhere", ["master", "check"])
+        .expect_code(0);
     grid.move_master("elsewhere");
     grid.start_master();
     both_there(&grid);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(0);
-    let text = grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0).stdout;
-    let mut numbers: Vec<u32> = text.lines().map(|l| l.trim().parse().expect("a number")).collect();
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
+    let text = grid
+        .deskgrid(["job", "cat", &bag, "stdout"])
+        .expect_code(0)
+        .stdout;
+    let mut numbers: Vec<u32> = text
+        .lines()
+        .map(|l| l.trim().parse().expect("a number"))
+        .collect();
     numbers.sort_unstable();
-    assert_eq!(numbers, (1..=60).collect::<Vec<_>>(), "each result is there exactly once");
+    assert_eq!(
+        numbers,
+        (1..=60).collect::<Vec<_>>(),
+        "each result is there exactly once"
+    );
     let into = grid.dir().join("results");
-    grid.deskgrid(["job", "fetch", &done, "--into", &into.to_string_lossy()]).expect_code(0);
-    assert_eq!(fs::metadata(into.join("out")).expect("a fetched file").len(), 100_000);
+    grid.deskgrid(["job", "fetch", &done, "--into", &into.to_string_lossy()])
+        .expect_code(0);
+    assert_eq!(
+        fs::metadata(into.join("out"))
+            .expect("a fetched file")
+            .len(),
+        100_000
+    );
 
     grid.deskgrid(["job", "info", &late]).expect_code(1);
     let next = grid.submit(["--wait", "--", "true"]);
-    assert!(next.parse::<u32>().expect("a number") > late.parse().expect("a number"), "{late} is not given out again");
+    assert!(
+        next.parse::<u32>().expect("a number") > late.parse().expect("a number"),
+        "{late} is not given out again"
+    );
     assert_eq!(attempts(&grid, &format!("{next}.1")).len(), 1);
-    let used = grid.as_user("stranger", ["login", "--master", grid.listen(), "--join", &token]);
-    assert!(used.stderr.contains("revoked"), "a token of then works no more: {}", used.stderr);
-    grid.as_user("elsewhere", ["master", "check"]).expect_code(0);
+    let used = grid.as_user(
+        "stranger",
+        ["login", "--master", grid.listen(), "--join", &token],
+    );
+    assert!(
+        used.stderr.contains("revoked"),
+        "a token of then works no more: {}",
+        used.stderr
+    );
+    grid.as_user("elsewhere", ["master", "check"])
+        .expect_code(0);
 }
 
 #[test]
 fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_before_it_is_used() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
-    let bag = grid.submit(["--output-file", "out", "--wait", "--", "sh", "-c", "seq 5000 > out"]);
+    let bag = grid.submit([
+        "--output-file",
+        "out",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        "seq 5000 > out",
+    ]);
     let to = grid.state("copy");
-    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()]).expect_code(0);
-    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()]).expect_code(1);
+    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()])
+        .expect_code(0);
+    grid.as_user("admin", ["master", "backup", &to.to_string_lossy()])
+        .expect_code(1);
     grid.as_user("copy", ["master", "check"]).expect_code(0);
 
     let found = walk(&to.join("master/content"));
-    let [blob] = &found[..] else { panic!("one file of content: {found:?}") };
+    let [blob] = &found[..] else {
+        panic!("one file of content: {found:?}")
+    };
     let whole = fs::read(blob).expect("readable");
     fs::write(blob, &whole[1..]).expect("writable");
-    let told = grid.as_user("copy", ["--output", "json", "master", "check"]).expect_code(1).json();
+    let told = grid
+        .as_user("copy", ["--output", "json", "master", "check"])
+        .expect_code(1)
+        .json();
     assert_eq!(told["sound"], false, "{told}");
-    assert!(told["faults"][0]["what"].as_str().is_some_and(|what| what.contains("damaged")), "{told}");
+    assert!(
+        told["faults"][0]["what"]
+            .as_str()
+            .is_some_and(|what| what.contains("damaged")),
+        "{told}"
+    );
     fs::write(blob, &whole).expect("writable");
 
     let store = to.join("master/store.sqlite");
@@ -90,10 +160,28 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
         let mut bytes = sound.clone();
         bytes[at].fill(0x5A);
         fs::write(&store, &bytes).expect("writable");
-        let refused = grid.as_user("copy", ["master", "start", "--listen", "127.0.0.1:0", "--http", "none"]);
+        let refused = grid.as_user(
+            "copy",
+            [
+                "master",
+                "start",
+                "--listen",
+                "127.0.0.1:0",
+                "--http",
+                "none",
+            ],
+        );
         assert_eq!(refused.code, 1, "{}", refused.stderr);
-        assert!(refused.stderr.contains(said) && refused.stderr.contains("try:"), "{}", refused.stderr);
-        assert_eq!(fs::read(&store).expect("readable"), bytes, "it is left as it is");
+        assert!(
+            refused.stderr.contains(said) && refused.stderr.contains("try:"),
+            "{}",
+            refused.stderr
+        );
+        assert_eq!(
+            fs::read(&store).expect("readable"),
+            bytes,
+            "it is left as it is"
+        );
     }
     fs::write(&store, sound).expect("writable");
 
@@ -109,5 +197,13 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
 
 fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.flat_map(|entry| if entry.path().is_dir() { walk(&entry.path()) } else { vec![entry.path()] }).collect()
+    entries
+        .flat_map(|entry| {
+            if entry.path().is_dir() {
+                walk(&entry.path())
+            } else {
+                vec![entry.path()]
+            }
+        })
+        .collect()
 }

@@ -15,9 +15,11 @@ fn switch(grid: &Grid, worker: &str) -> PathBuf {
 }
 
 fn counts(grid: &Grid, state: &'static str, number: u64) {
-    grid.until(&format!("{number} {state}"), &["job", "info", "last"], |j| {
-        (j["tasks"][state].as_u64() == Some(number)).then_some(())
-    });
+    grid.until(
+        &format!("{number} {state}"),
+        &["job", "info", "last"],
+        |j| (j["tasks"][state].as_u64() == Some(number)).then_some(()),
+    );
 }
 
 /// The letter that the system shows as the state of the process whose command line has `mark`.
@@ -39,18 +41,27 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
     counts(&grid, "running", 1);
     fs::write(switch(&grid, "h1"), "").expect("a file can be written");
     counts(&grid, "suspended", 1);
-    eventually("the process is stopped", Duration::from_secs(5), || (state_of(&sleep) == Some('T')).then_some(()));
+    eventually("the process is stopped", Duration::from_secs(5), || {
+        (state_of(&sleep) == Some('T')).then_some(())
+    });
     let frozen = attempts(&grid, "1.1");
     assert_eq!(
         (&frozen[0]["state"], &frozen[0]["reason"]),
-        (&"suspended".into(), &"first attempt; paused-by-owner".into())
+        (
+            &"suspended".into(),
+            &"first attempt; paused-by-owner".into()
+        )
     );
     assert!(frozen[0]["suspended_since"].is_string(), "{frozen:?}");
     let host = &grid.json(["host", "info", "h1"]);
-    assert_eq!((&host["state"], &host["reason"]), (&"suspended".into(), &"paused-by-owner".into()));
+    assert_eq!(
+        (&host["state"], &host["reason"]),
+        (&"suspended".into(), &"paused-by-owner".into())
+    );
 
     fs::remove_file(switch(&grid, "h1")).expect("is there");
-    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])
+        .expect_code(0);
     let tries = attempts(&grid, "1.1");
     assert_eq!(tries.len(), 1, "suspended is not lost: {tries:?}");
     assert!(tries[0]["suspended_s"].as_f64() > Some(0.0), "{tries:?}");
@@ -60,49 +71,92 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
 fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
     let mut grid = Grid::start();
     grid.worker("mine").start();
-    grid.submit(["--", "sh", "-c", "test $DESKGRID_HOST = other || sleep 600; echo $DESKGRID_HOST"]);
+    grid.submit([
+        "--",
+        "sh",
+        "-c",
+        "test $DESKGRID_HOST = other || sleep 600; echo $DESKGRID_HOST",
+    ]);
     counts(&grid, "running", 1);
     grid.worker("other").start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
-    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"]).expect_code(0);
-    assert_eq!(grid.deskgrid(["job", "cat", "last", "stdout"]).expect_code(0).stdout, "other\n");
+    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])
+        .expect_code(0);
+    assert_eq!(
+        grid.deskgrid(["job", "cat", "last", "stdout"])
+            .expect_code(0)
+            .stdout,
+        "other\n"
+    );
     let tries = attempts(&grid, "1.1");
-    assert_eq!((tries.len(), &tries[1]["duplicate"]), (2, &true.into()), "{tries:?}");
-    assert!(tries[1]["reason"].as_str().is_some_and(|r| r.contains("paused-by-owner")), "says why: {tries:?}");
+    assert_eq!(
+        (tries.len(), &tries[1]["duplicate"]),
+        (2, &true.into()),
+        "{tries:?}"
+    );
+    assert!(
+        tries[1]["reason"]
+            .as_str()
+            .is_some_and(|r| r.contains("paused-by-owner")),
+        "says why: {tries:?}"
+    );
     assert_eq!(job(&grid, "last")["duplicates"], 1);
 }
 
 #[test]
 fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     // No heartbeat comes to the help within the test.
-    let mut grid = Grid::with_master("heartbeat = \"1h\"\nsuspect_after = \"2h\"\nlease = \"3h\"\n");
+    let mut grid =
+        Grid::with_master("heartbeat = \"1h\"\nsuspect_after = \"2h\"\nlease = \"3h\"\n");
     let sleep = long_sleep();
     let go = grid.dir().join("go");
-    grid.worker("mine").config("confinement = \"process\"").start();
-    let script =
-        format!("test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    grid.worker("mine")
+        .config("confinement = \"process\"")
+        .start();
+    let script = format!(
+        "test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done",
+        go.display()
+    );
     let job = grid.submit(["--policy", "deskgrid", "--", "sh", "-c", &script]);
     running(&format!("sleep {sleep}"));
     counts(&grid, "running", 1);
-    grid.worker("other").config("confinement = \"process\"").start();
+    grid.worker("other")
+        .config("confinement = \"process\"")
+        .start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
     let task = format!("{job}.1");
-    eventually("a copy is started", Duration::from_secs(30), || (attempts(&grid, &task).len() == 2).then_some(()));
+    eventually("a copy is started", Duration::from_secs(30), || {
+        (attempts(&grid, &task).len() == 2).then_some(())
+    });
     let explained = grid.json(["job", "explain", &job]);
     let copy = &explained["duplicates"][0];
-    assert_eq!((&copy["attempt"], &copy["host"]), (&format!("{task}#2").into(), &"other".into()), "{explained}");
-    assert!(copy["reason"].as_str().is_some_and(|why| why.contains("duplicate of attempt 1")), "{explained}");
+    assert_eq!(
+        (&copy["attempt"], &copy["host"]),
+        (&format!("{task}#2").into(), &"other".into()),
+        "{explained}"
+    );
+    assert!(
+        copy["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("duplicate of attempt 1")),
+        "{explained}"
+    );
     fs::remove_file(switch(&grid, "mine")).expect("it is there");
     counts(&grid, "suspended", 0);
     fs::write(&go, "").expect("a file can be written");
-    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"]).expect_code(0);
+    grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
+        .expect_code(0);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
 
-    // The master that knew of the stop is gone before it could be heard: the worker's hello is answered with it.
+    // The master that knew of the stop is gone before it could be heard: the worker's hello is
+    // answered with it.
     let sleep = long_sleep();
     let job = grid.submit(["--", "sleep", &sleep]);
     running(&format!("sleep {sleep}"));
-    let host = attempts(&grid, &format!("{job}.1"))[0]["host"].as_str().expect("a host").to_owned();
+    let host = attempts(&grid, &format!("{job}.1"))[0]["host"]
+        .as_str()
+        .expect("a host")
+        .to_owned();
     grid.running(&host).signal(Signal::STOP);
     grid.deskgrid(["job", "cancel", &job]).expect_code(0);
     grid.kill_master();
@@ -114,77 +168,146 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
 #[test]
 fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
     let mut grid = Grid::start();
-    let quiet =
-        ["input", "load", "memory", "battery", "programs"].map(|rule| format!("[owner.{rule}]\nheed = false\n"));
-    let config = format!("[owner]\nfirst_watch_s = 0\nevict_after_s = 1\n{}", quiet.concat());
+    let quiet = ["input", "load", "memory", "battery", "programs"]
+        .map(|rule| format!("[owner.{rule}]\nheed = false\n"));
+    let config = format!(
+        "[owner]\nfirst_watch_s = 0\nevict_after_s = 1\n{}",
+        quiet.concat()
+    );
     grid.worker("h1").config(&config).start();
     let sleep = long_sleep();
     let state = "\"$DESKGRID_CHECKPOINT_DIR\"/state";
-    let script = format!("if [ -e {state} ]; then echo on; else echo 1 > {state}; sleep {sleep}; fi");
+    let script =
+        format!("if [ -e {state} ]; then echo on; else echo 1 > {state}; sleep {sleep}; fi");
     // No copy while it runs: only what the eviction saves can be there.
-    grid.submit(["--retries", "0", "--checkpoint", "1h", "--", "sh", "-c", &script]);
-    eventually("the state is written", Duration::from_secs(30), || state_of(&sleep));
+    grid.submit([
+        "--retries",
+        "0",
+        "--checkpoint",
+        "1h",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    eventually("the state is written", Duration::from_secs(30), || {
+        state_of(&sleep)
+    });
     grid.as_user("h1", ["worker", "pause"]).expect_code(0);
     counts(&grid, "waiting", 1);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
     let tries = attempts(&grid, "1.1");
     assert_eq!(tries.len(), 1, "{tries:?}");
     grid.as_user("h1", ["worker", "resume"]).expect_code(0);
-    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"]).expect_code(0);
-    assert_eq!(grid.deskgrid(["job", "cat", "last", "stdout"]).expect_code(0).stdout, "on\n", "goes on where it was");
+    grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])
+        .expect_code(0);
+    assert_eq!(
+        grid.deskgrid(["job", "cat", "last", "stdout"])
+            .expect_code(0)
+            .stdout,
+        "on\n",
+        "goes on where it was"
+    );
     let tries = attempts(&grid, "1.1");
-    assert_eq!((tries.len(), &tries[1]["duplicate"]), (2, &false.into()), "{tries:?}");
+    assert_eq!(
+        (tries.len(), &tries[1]["duplicate"]),
+        (2, &false.into()),
+        "{tries:?}"
+    );
     let host = grid.json(["host", "info", "h1"]);
-    assert_eq!((&host["lost"], &host["finished"]), (&0.into(), &1.into()), "given back is not lost: {host}");
+    assert_eq!(
+        (&host["lost"], &host["finished"]),
+        (&0.into(), &1.into()),
+        "given back is not lost: {host}"
+    );
 }
 
 /// Only the display is looked at.
 fn only(display: &Display) -> String {
-    let off = ["evdev", "logind", "load", "memory", "power"].map(|sensor| format!("{sensor} = \"off\"\n"));
-    format!("[sensors]\ndisplays = [\"{}\"]\n{}", display.name(), off.concat())
+    let off = ["evdev", "logind", "load", "memory", "power"]
+        .map(|sensor| format!("{sensor} = \"off\"\n"));
+    format!(
+        "[sensors]\ndisplays = [\"{}\"]\n{}",
+        display.name(),
+        off.concat()
+    )
 }
 
 #[test]
 fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
-    let Some(display) = Display::open() else { return println!("SKIPPED: no Xvfb here (Debian: xvfb)") };
+    let Some(display) = Display::open() else {
+        return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
+    };
     let mut grid = Grid::start();
     let rules = "[owner]\nfirst_watch_s = 0\nslots_when_active = 1\n[owner.input]\nidle_s = 2\nresume_s = 2\n";
-    grid.worker("pc").slots(2).config(&format!("{rules}{}", only(&display))).start();
+    grid.worker("pc")
+        .slots(2)
+        .config(&format!("{rules}{}", only(&display)))
+        .start();
     let sleep = long_sleep();
     grid.submit(["--array", "1-2", "--", "sleep", &sleep]);
     counts(&grid, "running", 2);
     // The person types on until that is seen: tasks go on two seconds after the last key.
-    grid.until("one slot is left, and one task suspended", &["host", "info", "pc"], |host| {
-        display.press_key();
-        let tasks = &grid.json(["job", "info", "last"])["tasks"];
-        let shared = host["reason"] == "in-use: tasks may use 1 of 2 slots" && host["slots_usable"] == 1;
-        (shared && tasks["suspended"] == 1 && tasks["running"] == 1).then_some(())
-    });
-    let mut tries: Vec<_> = (1..=2).flat_map(|index| attempts(&grid, &format!("1.{index}"))).collect();
+    grid.until(
+        "one slot is left, and one task suspended",
+        &["host", "info", "pc"],
+        |host| {
+            display.press_key();
+            let tasks = &grid.json(["job", "info", "last"])["tasks"];
+            let shared =
+                host["reason"] == "in-use: tasks may use 1 of 2 slots" && host["slots_usable"] == 1;
+            (shared && tasks["suspended"] == 1 && tasks["running"] == 1).then_some(())
+        },
+    );
+    let mut tries: Vec<_> = (1..=2)
+        .flat_map(|index| attempts(&grid, &format!("1.{index}")))
+        .collect();
     tries.retain(|attempt| attempt["state"] == "suspended");
     assert_eq!(tries.len(), 1, "{tries:?}");
-    assert!(tries[0]["reason"].as_str().is_some_and(|why| why.contains("in-use")), "{tries:?}");
+    assert!(
+        tries[0]["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("in-use")),
+        "{tries:?}"
+    );
     // Nobody types any more.
     counts(&grid, "running", 2);
 }
 
 #[test]
 fn with_the_shipped_rules_nothing_starts_where_somebody_types_and_the_wait_says_so() {
-    let Some(display) = Display::open() else { return println!("SKIPPED: no Xvfb here (Debian: xvfb)") };
-    let shipped =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../configs/worker.toml")).expect("is shipped");
-    let (rules, _) = shipped.split_once("\n[sensors]").expect("its sensors come last");
-    let (_, rules) = rules.split_once("\n[owner]").expect("it has the owner's rules");
+    let Some(display) = Display::open() else {
+        return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
+    };
+    let shipped = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../configs/worker.toml"
+    ))
+    .expect("is shipped");
+    let (rules, _) = shipped
+        .split_once("\n[sensors]")
+        .expect("its sensors come last");
+    let (_, rules) = rules
+        .split_once("\n[owner]")
+        .expect("it has the owner's rules");
     let mut grid = Grid::start();
     // The sensors are those of this test: what a machine that runs tests is busy with says nothing.
-    grid.worker("pc").config(&format!("[owner]{rules}\n{}", only(&display))).start();
+    grid.worker("pc")
+        .config(&format!("[owner]{rules}\n{}", only(&display)))
+        .start();
     display.press_key();
     let job = grid.submit(["--", "echo", "here"]);
     let waits = grid.until("the touch is seen", &["host", "info", "pc"], |host| {
         (host["reason"] == "in-use").then(|| grid.json(["job", "explain", &job]))
     });
     assert!(waits.to_string().contains("in-use"), "{waits}");
-    let status = grid.as_user("pc", ["worker", "status", "--why"]).expect_code(0).stdout;
-    assert!(status.contains("tasks resume after 3m00s without input"), "{status}");
+    let status = grid
+        .as_user("pc", ["worker", "status", "--why"])
+        .expect_code(0)
+        .stdout;
+    assert!(
+        status.contains("tasks resume after 3m00s without input"),
+        "{status}"
+    );
     assert_eq!(super::job(&grid, &job)["tasks"]["waiting"], 1);
 }

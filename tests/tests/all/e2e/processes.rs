@@ -8,7 +8,9 @@ use super::{all_gone, attempts, job, long_sleep, running};
 
 /// A script whose grandchild is in a session of its own and, like itself, ignores SIGTERM.
 fn stubborn(sleep: &str) -> String {
-    format!("trap '' TERM; setsid sh -c \"trap '' TERM; sleep {sleep}; sleep {sleep}\" & sleep {sleep}; sleep {sleep}")
+    format!(
+        "trap '' TERM; setsid sh -c \"trap '' TERM; sleep {sleep}; sleep {sleep}\" & sleep {sleep}; sleep {sleep}"
+    )
 }
 
 #[test]
@@ -29,11 +31,31 @@ fn a_time_limit_kills_the_whole_tree_of_a_task() {
     grid.worker("h1").start();
     let sleep = long_sleep();
     let script = format!("echo before; {}", stubborn(&sleep));
-    grid.deskgrid(["submit", "--timeout", "1s", "--wait", "--", "sh", "-c", &script]).expect_code(3);
+    grid.deskgrid([
+        "submit",
+        "--timeout",
+        "1s",
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ])
+    .expect_code(3);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(5));
     let tries = attempts(&grid, "1.1");
-    assert!(tries[0]["reason"].as_str().is_some_and(|r| r.contains("limit")), "{tries:?}");
-    assert_eq!(grid.deskgrid(["job", "cat", "1", "stdout"]).expect_code(0).stdout, "before\n");
+    assert!(
+        tries[0]["reason"]
+            .as_str()
+            .is_some_and(|r| r.contains("limit")),
+        "{tries:?}"
+    );
+    assert_eq!(
+        grid.deskgrid(["job", "cat", "1", "stdout"])
+            .expect_code(0)
+            .stdout,
+        "before\n"
+    );
 }
 
 #[test]
@@ -41,8 +63,13 @@ fn what_a_task_leaves_running_is_killed_when_it_ends() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     let sleep = long_sleep();
-    let bag =
-        grid.submit(["--wait", "--", "sh", "-c", &format!("setsid sleep {sleep} > /dev/null 2>&1 & echo started")]);
+    let bag = grid.submit([
+        "--wait",
+        "--",
+        "sh",
+        "-c",
+        &format!("setsid sleep {sleep} > /dev/null 2>&1 & echo started"),
+    ]);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(5));
     assert_eq!(job(&grid, &bag)["state"], "finished");
 }
@@ -72,5 +99,7 @@ fn a_worker_that_is_asked_to_end_leaves_nothing_behind() {
     grid.running("h1").terminate();
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(20));
     let mut worker = std::iter::repeat_with(|| grid.running("h1").ended());
-    tests::eventually("the worker ends", Duration::from_secs(20), || worker.next().flatten());
+    tests::eventually("the worker ends", Duration::from_secs(20), || {
+        worker.next().flatten()
+    });
 }

@@ -8,8 +8,10 @@ use super::{attempts, job};
 /// What became of each attempt's result, by host.
 fn beliefs(grid: &Grid, task: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut all: Vec<_> =
-        attempts(grid, task).iter().map(|attempt| (text(&attempt["host"]), text(&attempt["belief"]))).collect();
+    let mut all: Vec<_> = attempts(grid, task)
+        .iter()
+        .map(|attempt| (text(&attempt["host"]), text(&attempt["belief"])))
+        .collect();
     all.sort();
     all
 }
@@ -21,7 +23,8 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         grid.worker(name).start();
     }
     for name in ["h1", "h2"] {
-        grid.as_user("admin", ["host", "owner", name, "ann"]).expect_code(0);
+        grid.as_user("admin", ["host", "owner", name, "ann"])
+            .expect_code(0);
     }
     grid.deskgrid(["host", "owner", "h3", "ann"]).expect_code(6);
     assert_eq!(grid.json(["host", "info", "h1"])["belongs_to"], "ann");
@@ -32,21 +35,46 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         let all = task["attempts"].as_array()?;
         (all.len() == 2 && all.iter().all(|attempt| attempt["belief"] == "open")).then_some(())
     });
-    let why = grid.deskgrid(["job", "explain", &bag]).expect_code(0).stdout;
+    let why = grid
+        .deskgrid(["job", "explain", &bag])
+        .expect_code(0)
+        .stdout;
     assert!(why.contains("another owner"), "{why}");
     assert_eq!(job(&grid, &bag)["tasks"]["finished"], 0);
 
     grid.kill_master();
     grid.start_master();
     grid.worker("h4").start();
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(0);
-    assert_eq!(grid.deskgrid(["job", "cat", &bag, "stdout"]).expect_code(0).stdout, "right\n");
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(0);
+    assert_eq!(
+        grid.deskgrid(["job", "cat", &bag, "stdout"])
+            .expect_code(0)
+            .stdout,
+        "right\n"
+    );
     let beliefs = beliefs(&grid, &task);
-    let of = |host: &str| beliefs.iter().find(|(name, _)| name == host).map(|(_, belief)| belief.as_str());
-    assert_eq!((of("h3"), of("h4"), beliefs.len()), (Some("agreed"), Some("agreed"), 3), "{beliefs:?}");
-    assert!(beliefs.iter().any(|(host, belief)| ["h1", "h2"].contains(&host.as_str()) && belief == "differed"));
+    let of = |host: &str| {
+        beliefs
+            .iter()
+            .find(|(name, _)| name == host)
+            .map(|(_, belief)| belief.as_str())
+    };
+    assert_eq!(
+        (of("h3"), of("h4"), beliefs.len()),
+        (Some("agreed"), Some("agreed"), 3),
+        "{beliefs:?}"
+    );
+    assert!(
+        beliefs
+            .iter()
+            .any(|(host, belief)| ["h1", "h2"].contains(&host.as_str()) && belief == "differed")
+    );
     let said = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
-    assert!(said.contains("differs from that of attempt") && said.contains("another result"), "{said}");
+    assert!(
+        said.contains("differs from that of attempt") && said.contains("another result"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -56,19 +84,50 @@ fn numbers_that_are_close_agree_and_other_results_end_the_task() {
     grid.worker("h2").slots(2).start();
     // Process ids would not do: in namespaces of its own each task counts them anew.
     let script = "echo energy 1.0000$(od -An -N2 -tu2 /dev/urandom | tr -d ' ') > out; od -An -N4 /dev/urandom >&2";
-    let args = ["--quorum", "2", "--compare", "float:1e-3", "--output-file", "out", "--array", "1-5", "--wait", "--"];
+    let args = [
+        "--quorum",
+        "2",
+        "--compare",
+        "float:1e-3",
+        "--output-file",
+        "out",
+        "--array",
+        "1-5",
+        "--wait",
+        "--",
+    ];
     let bag = grid.submit(args.into_iter().chain(["sh", "-c", script]));
     assert_eq!(job(&grid, &bag)["attempts"], 10);
     for name in ["h3", "h4", "h5", "h6"] {
         grid.worker(name).start();
     }
     let bag = grid.submit(["--quorum", "2", "--", "sh", "-c", "echo $DESKGRID_HOST"]);
-    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"]).expect_code(3);
+    grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
+        .expect_code(3);
     let task = grid.json(["task", "info", &format!("{bag}.1")]);
-    assert_eq!((&task["state"], task["attempts"].as_array().map(Vec::len)), (&"failed".into(), Some(6)), "{task}");
-    assert!(task["reason"].as_str().is_some_and(|why| why.contains("too few of them agree")), "{task}");
-    grid.deskgrid(["submit", "--quorum", "9", "--", "true"]).expect_code(2);
-    grid.deskgrid(["submit", "--quorum", "2", "--checkpoint", "5s", "--", "true"]).expect_code(2);
+    assert_eq!(
+        (&task["state"], task["attempts"].as_array().map(Vec::len)),
+        (&"failed".into(), Some(6)),
+        "{task}"
+    );
+    assert!(
+        task["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("too few of them agree")),
+        "{task}"
+    );
+    grid.deskgrid(["submit", "--quorum", "9", "--", "true"])
+        .expect_code(2);
+    grid.deskgrid([
+        "submit",
+        "--quorum",
+        "2",
+        "--checkpoint",
+        "5s",
+        "--",
+        "true",
+    ])
+    .expect_code(2);
 }
 
 #[test]
@@ -77,23 +136,53 @@ fn a_program_of_the_users_decides_which_results_agree() {
     grid.worker("h1").start();
     grid.worker("h2").start();
     let script = "echo $DESKGRID_HOST > who; echo $DESKGRID_TASK_ID";
-    let args = ["--quorum", "2", "--compare", "program", "--output-file", "who", "--array", "1-3", "--"];
+    let args = [
+        "--quorum",
+        "2",
+        "--compare",
+        "program",
+        "--output-file",
+        "who",
+        "--array",
+        "1-3",
+        "--",
+    ];
     let bag = grid.submit(args.into_iter().chain(["sh", "-c", script]));
     grid.until("every result is there", &["task", "list", &bag], |list| {
         let tasks = list["tasks"].as_array()?;
         let open = |attempt: &Value| attempt["belief"] == "open";
-        let both = |task: &Value| task["attempts"].as_array().is_some_and(|a| a.len() == 2 && a.iter().all(open));
+        let both = |task: &Value| {
+            task["attempts"]
+                .as_array()
+                .is_some_and(|a| a.len() == 2 && a.iter().all(open))
+        };
         tasks.iter().all(both).then_some(())
     });
-    assert_eq!(job(&grid, &bag)["state"], "running", "nobody has said yet whether they agree");
-    let why = grid.deskgrid(["job", "explain", &bag]).expect_code(0).stdout;
+    assert_eq!(
+        job(&grid, &bag)["state"],
+        "running",
+        "nobody has said yet whether they agree"
+    );
+    let why = grid
+        .deskgrid(["job", "explain", &bag])
+        .expect_code(0)
+        .stdout;
     assert!(why.contains("deskgrid job judge"), "{why}");
-    grid.deskgrid(["job", "judge", &bag, "--", "no-such-program"]).expect_code(1);
-    grid.deskgrid(["job", "judge", &bag, "--", "sh", "-c", "exit 3"]).expect_code(1);
+    grid.deskgrid(["job", "judge", &bag, "--", "no-such-program"])
+        .expect_code(1);
+    grid.deskgrid(["job", "judge", &bag, "--", "sh", "-c", "exit 3"])
+        .expect_code(1);
     // Each sees another host's file and the same output; this program cares for the output alone.
     let compare = "test -s \"$0/who\" && test -s \"$1/who\" && cmp -s \"$0/stdout\" \"$1/stdout\"";
     let judged = grid.json(["job", "judge", &bag, "--", "sh", "-c", compare]);
-    assert_eq!((&judged["compared"], &judged["differed"]), (&3.into(), &0.into()), "{judged}");
+    assert_eq!(
+        (&judged["compared"], &judged["differed"]),
+        (&3.into(), &0.into()),
+        "{judged}"
+    );
     let done = job(&grid, &bag);
-    assert_eq!((&done["state"], &done["attempts"]), (&"finished".into(), &6.into()));
+    assert_eq!(
+        (&done["state"], &done["attempts"]),
+        (&"finished".into(), &6.into())
+    );
 }

@@ -1,4 +1,5 @@
-//! Simulating and looking at traces from the command line. No grid is asked, and none has to be there.
+//! Simulating and looking at traces from the command line. No grid is asked, and none has to be
+//! there.
 
 use serde_json::Value;
 use tests::{Grid, Output};
@@ -15,40 +16,95 @@ fn trace(grid: &Grid, name: &str, segments: &str) -> String {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]
 fn a_trace_is_simulated_under_policies_and_compared_with_the_optimum() {
     let mut grid = Grid::start();
     grid.kill_master();
-    // The fast host goes down at 100.5 s, which is noticed at 120 s; the slow one has the task until 460 s. Whoever
-    // knows that takes the slow one at once.
-    let dir = trace(&grid, "down", "fast,0,100.5,1,1\nfast,100.5,9000,0,0\nslow,0,9000,1,1\n");
-    let asked =
-        ["simulate", "--trace", &dir, "--policy", "optimal,pri-cr", "--tasks", "1", "--size", "5m", "--start", "0"];
+    // The fast host goes down at 100.5 s, which is noticed at 120 s; the slow one has the task
+    // until 460 s. Whoever knows that takes the slow one at once.
+    let dir = trace(
+        &grid,
+        "down",
+        "fast,0,100.5,1,1\nfast,100.5,9000,0,0\nslow,0,9000,1,1\n",
+    );
+    let asked = [
+        "simulate",
+        "--trace",
+        &dir,
+        "--policy",
+        "optimal,pri-cr",
+        "--tasks",
+        "1",
+        "--size",
+        "5m",
+        "--start",
+        "0",
+    ];
     let answer = grid.json(asked);
     let rows = answer["rows"].as_array().expect("rows");
     let best = &rows[0];
     let row = &rows[1];
-    assert_eq!((best["policy"].as_str(), row["policy"].as_str()), (Some("OPTIMAL"), Some("PRI-CR")));
+    assert_eq!(
+        (best["policy"].as_str(), row["policy"].as_str()),
+        (Some("OPTIMAL"), Some("PRI-CR"))
+    );
     assert!((number(&best["makespan_s"]) - 340.0).abs() < 1e-3, "{best}");
     assert!((number(&row["makespan_s"]) - 460.0).abs() < 1e-3, "{row}");
-    assert!((number(&row["ratio"]) - 460.0 / 340.0).abs() < 1e-6, "{row}");
-    let known = ["platform", "trace", "start_s", "tasks", "task_s", "optimal_s", "replicas", "cpu_waste", "finished"];
+    assert!(
+        (number(&row["ratio"]) - 460.0 / 340.0).abs() < 1e-6,
+        "{row}"
+    );
+    let known = [
+        "platform",
+        "trace",
+        "start_s",
+        "tasks",
+        "task_s",
+        "optimal_s",
+        "replicas",
+        "cpu_waste",
+        "finished",
+    ];
     assert!(known.iter().all(|field| !row[*field].is_null()), "{row}");
     let summary = &answer["summary"][1];
-    let known = ["platform", "policy", "geo_ratio", "worst_ratio", "mean_replicas", "max_replicas"];
-    assert!(known.iter().all(|field| !summary[*field].is_null()), "{summary}");
+    let known = [
+        "platform",
+        "policy",
+        "geo_ratio",
+        "worst_ratio",
+        "mean_replicas",
+        "max_replicas",
+    ];
+    assert!(
+        known.iter().all(|field| !summary[*field].is_null()),
+        "{summary}"
+    );
 }
 
 #[test]
 fn what_cannot_be_finished_is_told_as_unfinished() {
     let grid = Grid::start();
     let dir = trace(&grid, "never", "fast,0,9000,0,0\nslow,0,9000,0,0\n");
-    let answer = grid.json(["simulate", "--trace", &dir, "--policy", "FCFS,OPTIMAL", "--start", "0"]);
+    let answer = grid.json([
+        "simulate",
+        "--trace",
+        &dir,
+        "--policy",
+        "FCFS,OPTIMAL",
+        "--start",
+        "0",
+    ]);
     for row in answer["rows"].as_array().expect("rows") {
-        assert_eq!((&row["finished"], &row["makespan_s"]), (&Value::Bool(false), &Value::Null), "{row}");
+        assert_eq!(
+            (&row["finished"], &row["makespan_s"]),
+            (&Value::Bool(false), &Value::Null),
+            "{row}"
+        );
     }
 }
 
@@ -56,9 +112,30 @@ fn what_cannot_be_finished_is_told_as_unfinished() {
 fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     let grid = Grid::start();
     let run = |seed: &str, threads: &str| {
-        let asked = ["simulate", "--platform", "lab", "--policy", "FCFS,EXCL-PRED-TO", "--hosts", "40", "--tasks"];
-        let more = ["30", "--runs", "14", "--output", "json", "--seed", seed, "--threads", threads];
-        grid.deskgrid(asked.into_iter().chain(more)).expect_code(0).stdout
+        let asked = [
+            "simulate",
+            "--platform",
+            "lab",
+            "--policy",
+            "FCFS,EXCL-PRED-TO",
+            "--hosts",
+            "40",
+            "--tasks",
+        ];
+        let more = [
+            "30",
+            "--runs",
+            "14",
+            "--output",
+            "json",
+            "--seed",
+            seed,
+            "--threads",
+            threads,
+        ];
+        grid.deskgrid(asked.into_iter().chain(more))
+            .expect_code(0)
+            .stdout
     };
     assert_eq!(run("5", "1"), run("5", "2"));
     assert_ne!(run("5", "1"), run("6", "1"));
@@ -67,9 +144,18 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
 #[test]
 fn a_bad_trace_is_refused_with_its_file_its_line_and_the_reason() {
     let grid = Grid::start();
-    let dir = trace(&grid, "gap", "fast,0,10,1,1\nfast,20,30,1,1\nslow,0,30,1,1\n");
-    for command in [&["simulate", "--policy", "FCFS", "--trace"][..], &["trace", "stats"][..]] {
-        let Output { stdout, stderr, .. } = grid.deskgrid(command.iter().copied().chain([&*dir])).expect_code(2);
+    let dir = trace(
+        &grid,
+        "gap",
+        "fast,0,10,1,1\nfast,20,30,1,1\nslow,0,30,1,1\n",
+    );
+    for command in [
+        &["simulate", "--policy", "FCFS", "--trace"][..],
+        &["trace", "stats"][..],
+    ] {
+        let Output { stdout, stderr, .. } = grid
+            .deskgrid(command.iter().copied().chain([&*dir]))
+            .expect_code(2);
         assert_eq!(stdout, "");
         for word in ["availability.csv", "line 3", "gap", "try:"] {
             assert!(stderr.contains(word), "`{word}` in: {stderr}");
@@ -80,14 +166,28 @@ fn a_bad_trace_is_refused_with_its_file_its_line_and_the_reason() {
 #[test]
 fn statistics_of_a_trace_and_of_a_model_have_the_contracts_fields() {
     let grid = Grid::start();
-    let dir = trace(&grid, "fine", "fast,0,1000,1,1\nfast,1000,2000,0,0\nslow,0,2000,1,0.5\n");
+    let dir = trace(
+        &grid,
+        "fine",
+        "fast,0,1000,1,1\nfast,1000,2000,0,0\nslow,0,2000,1,0.5\n",
+    );
     let stats = grid.json(["trace", "stats", "--format", "csv", &dir]);
-    assert_eq!((&stats["hosts"], &stats["segments"]), (&Value::from(2), &Value::from(3)));
+    assert_eq!(
+        (&stats["hosts"], &stats["segments"]),
+        (&Value::from(2), &Value::from(3))
+    );
     assert_eq!(number(&stats["unavailability"]["mean_s"]), 1_000.0);
-    for field in ["availability", "unavailability", "failure_by_task_s", "power_cv"] {
+    for field in [
+        "availability",
+        "unavailability",
+        "failure_by_task_s",
+        "power_cv",
+    ] {
         assert!(!stats[field].is_null(), "{field}: {stats}");
     }
-    let wrong = grid.deskgrid(["trace", "stats", "--model", "heavy-falure"]).expect_code(2);
+    let wrong = grid
+        .deskgrid(["trace", "stats", "--model", "heavy-falure"])
+        .expect_code(2);
     assert!(wrong.stderr.contains("heavy-failure"), "{}", wrong.stderr);
 }
 
@@ -95,8 +195,14 @@ fn statistics_of_a_trace_and_of_a_model_have_the_contracts_fields() {
 fn unknown_words_are_refused_with_what_there_is() {
     let grid = Grid::start();
     let refused = |words: &[&str], wanted: &str| {
-        let output = grid.deskgrid(["simulate"].iter().chain(words)).expect_code(2);
-        assert!(output.stderr.contains(wanted), "`{wanted}` in: {}", output.stderr);
+        let output = grid
+            .deskgrid(["simulate"].iter().chain(words))
+            .expect_code(2);
+        assert!(
+            output.stderr.contains(wanted),
+            "`{wanted}` in: {}",
+            output.stderr
+        );
     };
     refused(&["--policy", "FCSF"], "FCFS");
     refused(&["--policy", "EXCL-PRED-TO:rever=1"], "revert");
@@ -108,34 +214,80 @@ fn unknown_words_are_refused_with_what_there_is() {
 #[test]
 fn limits_are_predicted_for_a_law_and_for_runs_that_were_seen() {
     let grid = Grid::start();
-    let answer = grid.json(["predict", "limits", "--dist", "truncnorm:0,20,8,2", "--n", "200", "--zeta", "0"]);
-    assert!((number(&answer["expected_cost"]) - 11.937_460_987).abs() < 1e-9, "{answer}");
-    let limits: Vec<f64> = answer["sequence"].as_array().expect("limits").iter().map(number).collect();
+    let answer = grid.json([
+        "predict",
+        "limits",
+        "--dist",
+        "truncnorm:0,20,8,2",
+        "--n",
+        "200",
+        "--zeta",
+        "0",
+    ]);
+    assert!(
+        (number(&answer["expected_cost"]) - 11.937_460_987).abs() < 1e-9,
+        "{answer}"
+    );
+    let limits: Vec<f64> = answer["sequence"]
+        .as_array()
+        .expect("limits")
+        .iter()
+        .map(number)
+        .collect();
     let known = [10.8, 13.4, 15.4, 17.1, 18.7, 20.0];
-    assert!(limits.iter().zip(known).all(|(limit, known)| (limit - known).abs() < 1e-9), "{limits:?}");
+    assert!(
+        limits
+            .iter()
+            .zip(known)
+            .all(|(limit, known)| (limit - known).abs() < 1e-9),
+        "{limits:?}"
+    );
     assert_eq!(limits.len(), known.len());
-    assert!((number(&answer["done"][0]) - 0.919).abs() < 1e-3, "{answer}");
+    assert!(
+        (number(&answer["done"][0]) - 0.919).abs() < 1e-3,
+        "{answer}"
+    );
 
-    let runs = "3.0\n3.2\n3.1\n3.3\n2.9\n3.0\n9.5 # slow\n3.4\n3.1\n10.2\n3.2\n3.0\n3.3\n9.9\n3.1\n3.2\n";
+    let runs =
+        "3.0\n3.2\n3.1\n3.3\n2.9\n3.0\n9.5 # slow\n3.4\n3.1\n10.2\n3.2\n3.0\n3.3\n9.9\n3.1\n3.2\n";
     let file = grid.file("runs.txt", runs).display().to_string();
     let answer = grid.json(["predict", "limits", "--runs", &file, "--n", "102"]);
-    assert!((number(&answer["expected_cost"]) - 5.3125).abs() < 1e-9, "{answer}");
-    assert_eq!((&answer["runs"]["count"], &answer["runs"]["killed"]), (&Value::from(16), &Value::from(0)));
-    assert!(number(&answer["learned"]["expected_cost"]) > 5.0, "{answer}");
+    assert!(
+        (number(&answer["expected_cost"]) - 5.3125).abs() < 1e-9,
+        "{answer}"
+    );
+    assert_eq!(
+        (&answer["runs"]["count"], &answer["runs"]["killed"]),
+        (&Value::from(16), &Value::from(0))
+    );
+    assert!(
+        number(&answer["learned"]["expected_cost"]) > 5.0,
+        "{answer}"
+    );
 }
 
 #[test]
 fn what_limits_cannot_be_predicted_from_is_refused_with_the_reason() {
     let grid = Grid::start();
-    let file = grid.file("runs.txt", "3.0\n# none\nthree\n").display().to_string();
+    let file = grid
+        .file("runs.txt", "3.0\n# none\nthree\n")
+        .display()
+        .to_string();
     for (asked, words) in [
         (&["--dist", "truncnorm:0,20,8"][..], "takes 4 numbers"),
         (&["--dist", "pareto:0,20,2"], "must begin after 0"),
         (&["--dist", "uniform:0,10", "--zeta", "1"], "never catch up"),
-        (&["--runs", &file], "runs.txt, line 3: `three` is no run time"),
+        (
+            &["--runs", &file],
+            "runs.txt, line 3: `three` is no run time",
+        ),
         (&["--runs", "/nowhere"], "/nowhere"),
     ] {
-        let Output { stderr, stdout, code } = grid.deskgrid(["predict", "limits"].iter().chain(asked));
+        let Output {
+            stderr,
+            stdout,
+            code,
+        } = grid.deskgrid(["predict", "limits"].iter().chain(asked));
         assert!(code != 0 && stdout.is_empty(), "{asked:?}: {stdout}");
         assert!(stderr.contains(words), "`{words}` in: {stderr}");
     }
@@ -144,11 +296,22 @@ fn what_limits_cannot_be_predicted_from_is_refused_with_the_reason() {
 #[test]
 fn a_bad_log_is_refused_before_anything_is_reproduced() {
     let grid = Grid::start();
-    let file = grid.file("bad.swf", "; MaxProcs: 100\n1 2 3\n").display().to_string();
+    let file = grid
+        .file("bad.swf", "; MaxProcs: 100\n1 2 3\n")
+        .display()
+        .to_string();
     let out = grid.dir().join("report").display().to_string();
-    let refused = grid.deskgrid(["reproduce", "gainaru", "--log", &file, "--out", &out]).expect_code(2);
-    assert!(refused.stderr.contains("bad.swf, line 2: 3 fields"), "{}", refused.stderr);
+    let refused = grid
+        .deskgrid(["reproduce", "gainaru", "--log", &file, "--out", &out])
+        .expect_code(2);
+    assert!(
+        refused.stderr.contains("bad.swf, line 2: 3 fields"),
+        "{}",
+        refused.stderr
+    );
     assert!(!std::path::Path::new(&out).join("report.md").exists());
-    let policy = grid.deskgrid(["simulate", "--platform", "lab", "--policy", "TOPTIMAL"]).expect_code(2);
+    let policy = grid
+        .deskgrid(["simulate", "--platform", "lab", "--policy", "TOPTIMAL"])
+        .expect_code(2);
     assert!(policy.stderr.contains("learns limits"), "{}", policy.stderr);
 }

@@ -1,4 +1,5 @@
-//! The worker as a service: what would be done is shown, what is done is whole, and nothing of it stays.
+//! The worker as a service: what would be done is shown, what is done is whole, and nothing of it
+//! stays.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,13 @@ use tests::Grid;
 
 /// Every file below a directory.
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let all = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter().flatten();
-    all.filter(|entry| entry.file_type().is_file()).map(walkdir::DirEntry::into_path).collect()
+    let all = walkdir::WalkDir::new(dir)
+        .sort_by_file_name()
+        .into_iter()
+        .flatten();
+    all.filter(|entry| entry.file_type().is_file())
+        .map(walkdir::DirEntry::into_path)
+        .collect()
 }
 
 /// Runs `worker VERB` for a PC whose root is `root`, without a state directory given.
@@ -23,8 +29,17 @@ fn a_service_is_shown_before_anything_is_done() {
     let grid = Grid::start();
     let state = grid.state("pc");
     let dir = state.to_str().expect("UTF-8");
-    let shown = on_pc(&grid, &["--dir", dir, "worker", "install", "--slots", "2"]).expect_code(0).stdout;
-    for word in ["[Service]", "ExecStart=", dir, "--slots 2", "systemctl enable", "--yes"] {
+    let shown = on_pc(&grid, &["--dir", dir, "worker", "install", "--slots", "2"])
+        .expect_code(0)
+        .stdout;
+    for word in [
+        "[Service]",
+        "ExecStart=",
+        dir,
+        "--slots 2",
+        "systemctl enable",
+        "--yes",
+    ] {
         assert!(shown.contains(word), "{word} in: {shown}");
     }
     assert!(!state.exists(), "nothing was changed");
@@ -40,39 +55,72 @@ fn a_service_is_installed_and_removed_as_a_whole() {
     let token = grid.token("worker");
     let settings = settings.to_str().expect("UTF-8").to_owned();
 
-    let install = ["worker", "install", "--root", pc, "--yes", "--config", &settings];
+    let install = [
+        "worker", "install", "--root", pc, "--yes", "--config", &settings,
+    ];
     let refused = on_pc(&grid, &install).expect_code(2);
     assert!(refused.stderr.contains("--join"), "{refused:?}");
     let joined = [&install[..], &["--master", grid.listen(), "--join", &token]].concat();
     on_pc(&grid, &joined).expect_code(0);
     let unit = root.join("etc/systemd/system/deskgrid-worker.service");
-    assert!(!fs::read_to_string(&unit).expect("the unit is there").contains(&token), "the token is in no file");
-    assert_eq!(fs::read_to_string(root.join("etc/deskgrid/worker.toml")).expect("a copy"), "slots = 1\n");
-    assert!(root.join("var/lib/deskgrid/worker/identity/link.toml").is_file(), "it has joined");
+    assert!(
+        !fs::read_to_string(&unit)
+            .expect("the unit is there")
+            .contains(&token),
+        "the token is in no file"
+    );
+    assert_eq!(
+        fs::read_to_string(root.join("etc/deskgrid/worker.toml")).expect("a copy"),
+        "slots = 1\n"
+    );
+    assert!(
+        root.join("var/lib/deskgrid/worker/identity/link.toml")
+            .is_file(),
+        "it has joined"
+    );
     verify(&root);
     // A second time brings a new program and needs no token.
     on_pc(&grid, &install).expect_code(0);
 
-    let shown = on_pc(&grid, &["worker", "uninstall", "--root", pc, "--yes"]).expect_code(0).stdout;
+    let shown = on_pc(&grid, &["worker", "uninstall", "--root", pc, "--yes"])
+        .expect_code(0)
+        .stdout;
     assert!(shown.contains("removed"), "{shown}");
     assert_eq!(files(&root), Vec::<PathBuf>::new(), "nothing stays");
-    let again = on_pc(&grid, &["worker", "uninstall", "--root", pc, "--yes"]).expect_code(0).stdout;
-    assert!(again.contains("nothing of a worker is installed"), "{again}");
+    let again = on_pc(&grid, &["worker", "uninstall", "--root", pc, "--yes"])
+        .expect_code(0)
+        .stdout;
+    assert!(
+        again.contains("nothing of a worker is installed"),
+        "{again}"
+    );
 }
 
 /// Has systemd look at the installed unit.
 fn verify(root: &Path) {
     // What the unit leans on is there on a PC; here only the unit itself is of interest.
     let mut command = Command::new("systemd-analyze");
-    command.args(["verify", "--man=no", "--recursive-errors=no", "--root"]).arg(root);
-    command.args(["deskgrid-worker.service", "deskgrid.slice"]).stdin(Stdio::null());
+    command
+        .args(["verify", "--man=no", "--recursive-errors=no", "--root"])
+        .arg(root);
+    command
+        .args(["deskgrid-worker.service", "deskgrid.slice"])
+        .stdin(Stdio::null());
     match command.output() {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            let ours: Vec<&str> = said.lines().filter(|line| line.contains("deskgrid")).collect();
-            assert!(output.status.success() && ours.is_empty(), "systemd does not like the unit: {said}");
+            let ours: Vec<&str> = said
+                .lines()
+                .filter(|line| line.contains("deskgrid"))
+                .collect();
+            assert!(
+                output.status.success() && ours.is_empty(),
+                "systemd does not like the unit: {said}"
+            );
         }
-        Err(error) => println!("SKIPPED: systemd-analyze does not run here ({error}; Debian: systemd)"),
+        Err(error) => {
+            println!("SKIPPED: systemd-analyze does not run here ({error}; Debian: systemd)")
+        }
     }
 }
 
@@ -83,15 +131,26 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     let settings = "[sensors]\nevdev = \"off\"\nlogind = \"off\"\nx11 = \"off\"\nload = \"off\"\npower = \"off\"\n";
     let settings = grid.file("sensors.toml", settings);
     grid.worker("h1").start();
-    let doctor = ["--output", "json", "doctor", "--config", settings.to_str().expect("UTF-8")];
+    let doctor = [
+        "--output",
+        "json",
+        "doctor",
+        "--config",
+        settings.to_str().expect("UTF-8"),
+    ];
     let of = |output: &tests::Output, check: &str| {
         let value = output.json();
         let all = value["findings"].as_array().expect("findings").clone();
-        all.into_iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("{check} in {value}"))
+        all.into_iter()
+            .find(|finding| finding["check"] == check)
+            .unwrap_or_else(|| panic!("{check} in {value}"))
     };
 
     let well = grid.as_user("h1", doctor).expect_code(0);
-    assert_eq!((&well.json()["wrong"], &well.json()["schema"]), (&false.into(), &1.into()));
+    assert_eq!(
+        (&well.json()["wrong"], &well.json()["schema"]),
+        (&false.into(), &1.into())
+    );
     for check in [
         "worker: certificate",
         "worker: master over UDP",
@@ -103,15 +162,31 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     ] {
         assert_ne!(of(&well, check)["severity"], "wrong", "{check}: {well:?}");
     }
-    assert_eq!(grid.json(["host", "info", "h1"])["state"], "ready", "the worker that runs was not disturbed");
+    assert_eq!(
+        grid.json(["host", "info", "h1"])["state"],
+        "ready",
+        "the worker that runs was not disturbed"
+    );
     grid.as_user("user", doctor).expect_code(0);
 
     grid.kill_master();
     let ill = grid.as_user("h1", doctor).expect_code(1);
     let master = of(&ill, "worker: master over UDP");
-    assert_eq!((&ill.json()["wrong"], &master["severity"]), (&true.into(), &"wrong".into()));
-    assert!(master["do"].as_str().is_some_and(|todo| todo.contains("UDP")), "{master}");
-    let text = grid.as_user("h1", ["doctor", "--config", "sensors.toml"]).expect_code(1).stdout;
+    assert_eq!(
+        (&ill.json()["wrong"], &master["severity"]),
+        (&true.into(), &"wrong".into())
+    );
+    assert!(
+        master["do"]
+            .as_str()
+            .is_some_and(|todo| todo.contains("UDP")),
+        "{master}"
+    );
+    let text = grid
+        .as_user("h1", ["doctor", "--config", "sensors.toml"])
+        .expect_code(1)
+        .stdout;
     assert!(text.contains("WRONG") && text.contains("try:"), "{text}");
-    grid.as_user("h1", ["doctor", "--config", "nowhere.toml"]).expect_code(1);
+    grid.as_user("h1", ["doctor", "--config", "nowhere.toml"])
+        .expect_code(1);
 }

@@ -1,5 +1,5 @@
-//! Disclosed tasks on a real grid: what is requested is there at once if it was executed, takes the place of what nobody waits
-//! for if not, and the rest is gone at a word.
+//! Disclosed tasks on a real grid: what is requested is there at once if it was executed, takes the
+//! place of what nobody waits for if not, and the rest is gone at a word.
 
 use std::time::Duration;
 
@@ -7,7 +7,9 @@ use serde_json::Value;
 use tests::Grid;
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn state<'a>(job: &'a Value, state: &str) -> &'a Value {
@@ -18,25 +20,67 @@ fn state<'a>(job: &'a Value, state: &str) -> &'a Value {
 fn what_was_executed_is_there_at_once_when_it_is_requested() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
-    let told = grid.deskgrid(["submit", "--disclose", "--policy", "BATCH-FCFS", "--", "true"]).expect_code(2).stderr;
-    assert!(told.contains("BATCH-FCFS does not tell") && told.contains("FCFSxNEED"), "{told}");
-    let job = grid.submit(["--disclose", "--array", "1-3", "--", "sh", "-c", "sleep 0.3; echo result %{TASK_ID}"]);
+    let told = grid
+        .deskgrid([
+            "submit",
+            "--disclose",
+            "--policy",
+            "BATCH-FCFS",
+            "--",
+            "true",
+        ])
+        .expect_code(2)
+        .stderr;
+    assert!(
+        told.contains("BATCH-FCFS does not tell") && told.contains("FCFSxNEED"),
+        "{told}"
+    );
+    let job = grid.submit([
+        "--disclose",
+        "--array",
+        "1-3",
+        "--",
+        "sh",
+        "-c",
+        "sleep 0.3; echo result %{TASK_ID}",
+    ]);
     let one = format!("{job}.1");
     let info = |grid: &Grid| grid.json(["task", "info", &one]);
     let before = info(&grid);
-    assert_eq!((&before["requested"], &before["speculation"]["requested"]), (&Value::Bool(false), &Value::Null));
-    grid.until("the first is executed", &["task", "info", &one], |task| (task["state"] == "finished").then_some(()));
+    assert_eq!(
+        (&before["requested"], &before["speculation"]["requested"]),
+        (&Value::Bool(false), &Value::Null)
+    );
+    grid.until("the first is executed", &["task", "info", &one], |task| {
+        (task["state"] == "finished").then_some(())
+    });
     let told = grid.deskgrid(["request", &one, "--wait"]).expect_code(0);
     assert_eq!(told.stdout, "result 1\n", "{}", told.stderr);
     let after = info(&grid);
     let life = &after["speculation"];
-    assert_eq!((&after["requested"], number(&life["visible_response_s"])), (&Value::Bool(true), 0.0), "{after}");
-    assert_eq!(life["delivered"], life["requested"], "it was there when it was requested: {after}");
-    assert!(life["executed"].as_str() <= life["requested"].as_str(), "{after}");
+    assert_eq!(
+        (&after["requested"], number(&life["visible_response_s"])),
+        (&Value::Bool(true), 0.0),
+        "{after}"
+    );
+    assert_eq!(
+        life["delivered"], life["requested"],
+        "it was there when it was requested: {after}"
+    );
+    assert!(
+        life["executed"].as_str() <= life["requested"].as_str(),
+        "{after}"
+    );
 
     // The others come one after the other; a request for all of them waits for the last.
-    let told = grid.deskgrid(["request", &job, "--wait"]).expect_code(0).stdout;
-    assert!(told.contains("result 2") && told.contains("result 3"), "{told}");
+    let told = grid
+        .deskgrid(["request", &job, "--wait"])
+        .expect_code(0)
+        .stdout;
+    assert!(
+        told.contains("result 2") && told.contains("result 3"),
+        "{told}"
+    );
     assert_eq!(grid.json(["job", "info", &job])["state"], "finished");
 }
 
@@ -46,11 +90,23 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
     grid.worker("h1").slots(1).start();
     grid.worker("h2").slots(1).start();
     let idle = grid.submit(["--disclose", "--array", "1-4", "--", "sleep", "600"]);
-    grid.until("both hosts work on it", &["job", "info", &idle], |job| (*state(job, "running") == 2).then_some(()));
+    grid.until("both hosts work on it", &["job", "info", &idle], |job| {
+        (*state(job, "running") == 2).then_some(())
+    });
     assert_eq!(*state(&grid.json(["job", "info", &idle]), "disclosed"), 2);
 
-    let wanted = grid.submit(["--disclose", "--array", "1-2", "--", "sh", "-c", "echo here"]);
-    let told = grid.deskgrid(["request", &format!("{wanted}.2"), "--wait"]).expect_code(0);
+    let wanted = grid.submit([
+        "--disclose",
+        "--array",
+        "1-2",
+        "--",
+        "sh",
+        "-c",
+        "echo here",
+    ]);
+    let told = grid
+        .deskgrid(["request", &format!("{wanted}.2"), "--wait"])
+        .expect_code(0);
     assert_eq!(told.stdout, "here\n", "{}", told.stderr);
     let tasks = grid.json(["task", "list", &idle]);
     let reasons: Vec<&str> = tasks["tasks"]
@@ -63,11 +119,19 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
     let by = format!("made room for task {wanted}.2");
     assert!(reasons.iter().any(|why| why.contains(&by)), "{reasons:?}");
 
-    grid.deskgrid(["job", "cancel", &idle, "--unrequested"]).expect_code(0);
-    grid.until("nothing runs any more", &["job", "info", &idle], |job| (job["state"] == "cancelled").then_some(()));
-    grid.deskgrid(["job", "cancel", &wanted, "--unrequested"]).expect_code(0);
+    grid.deskgrid(["job", "cancel", &idle, "--unrequested"])
+        .expect_code(0);
+    grid.until("nothing runs any more", &["job", "info", &idle], |job| {
+        (job["state"] == "cancelled").then_some(())
+    });
+    grid.deskgrid(["job", "cancel", &wanted, "--unrequested"])
+        .expect_code(0);
     grid.until("both hosts are free", &["host", "list"], |hosts| {
-        hosts["hosts"].as_array()?.iter().all(|host| host["state"] == "ready").then_some(())
+        hosts["hosts"]
+            .as_array()?
+            .iter()
+            .all(|host| host["state"] == "ready")
+            .then_some(())
     });
 }
 
@@ -77,28 +141,56 @@ fn the_account_adds_up_to_what_the_workers_reported_and_bills_only_what_was_requ
     grid.worker("h1").slots(2).start();
     let burn = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo done";
     let job = grid.submit(["--disclose", "--array", "1-4", "--", "sh", "-c", burn]);
-    grid.deskgrid(["request", &format!("{job}.1-2"), "--wait"]).expect_code(0);
-    grid.until("all are executed", &["job", "info", &job], |job| (*state(job, "finished") == 4).then_some(()));
+    grid.deskgrid(["request", &format!("{job}.1-2"), "--wait"])
+        .expect_code(0);
+    grid.until("all are executed", &["job", "info", &job], |job| {
+        (*state(job, "finished") == 4).then_some(())
+    });
     let tasks = grid.json(["task", "list", &job]);
     let spent = |wanted: fn(&Value) -> bool| -> f64 {
-        let tasks = tasks["tasks"].as_array().expect("a list").iter().filter(|task| wanted(task));
-        tasks.flat_map(|task| task["attempts"].as_array().expect("a list")).map(|a| number(&a["cpu_s"])).sum()
+        let tasks = tasks["tasks"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter(|task| wanted(task));
+        tasks
+            .flat_map(|task| task["attempts"].as_array().expect("a list"))
+            .map(|a| number(&a["cpu_s"]))
+            .sum()
     };
     let look = |grid: &Grid| grid.json(["account", "--jobs"])["accounts"].clone();
     let accounts = look(&grid);
     for account in [&accounts[0], &accounts[1]] {
-        assert!((number(&account["used_s"]) - spent(|_| true)).abs() < 1e-6, "{accounts}");
-        assert!((number(&account["billed_s"]) - spent(|task| task["requested"] == true)).abs() < 1e-6, "{accounts}");
+        assert!(
+            (number(&account["used_s"]) - spent(|_| true)).abs() < 1e-6,
+            "{accounts}"
+        );
+        assert!(
+            (number(&account["billed_s"]) - spent(|task| task["requested"] == true)).abs() < 1e-6,
+            "{accounts}"
+        );
         assert!(number(&account["free_s"]) > 0.0, "{accounts}");
-        assert_eq!((&account["requested"], &account["finished"]), (&Value::from(2), &Value::from(2)), "{accounts}");
+        assert_eq!(
+            (&account["requested"], &account["finished"]),
+            (&Value::from(2), &Value::from(2)),
+            "{accounts}"
+        );
         assert!(number(&account["scaled_if_all_billed"]) > 1.0, "{accounts}");
     }
-    assert_eq!((&accounts[0]["job"], accounts[1]["job"].to_string()), (&Value::Null, job.clone()), "{accounts}");
+    assert_eq!(
+        (&accounts[0]["job"], accounts[1]["job"].to_string()),
+        (&Value::Null, job.clone()),
+        "{accounts}"
+    );
 
     // What is forgotten stays in the account.
     grid.deskgrid(["job", "forget", &job]).expect_code(0);
     let kept = look(&grid);
-    assert_eq!((kept.as_array().map(Vec::len), &kept[0]["used_s"]), (Some(1), &accounts[0]["used_s"]), "{kept}");
+    assert_eq!(
+        (kept.as_array().map(Vec::len), &kept[0]["used_s"]),
+        (Some(1), &accounts[0]["used_s"]),
+        "{kept}"
+    );
 }
 
 /// The attempts of a task.
@@ -108,7 +200,8 @@ fn attempts(grid: &Grid, task: &str) -> Vec<Value> {
 
 /// Waits until a task's newest attempt runs, as far as the master knows.
 fn runs(grid: &Grid, task: &str) {
-    let running = |info: &Value| (info["attempts"].as_array()?.last()?["state"] == "running").then_some(());
+    let running =
+        |info: &Value| (info["attempts"].as_array()?.last()?["state"] == "running").then_some(());
     grid.until("it runs", &["task", "info", task], running);
 }
 
@@ -117,64 +210,120 @@ fn who_thinks_while_the_next_one_runs_waits_less_than_it_takes_and_drops_the_res
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     grid.worker("h2").slots(1).start();
-    let job = grid.submit(["--disclose", "--array", "1-6", "--", "sh", "-c", "sleep 1.5; echo %{TASK_ID}"]);
-    grid.deskgrid(["request", &format!("{job}.1"), "--wait"]).expect_code(0);
+    let job = grid.submit([
+        "--disclose",
+        "--array",
+        "1-6",
+        "--",
+        "sh",
+        "-c",
+        "sleep 1.5; echo %{TASK_ID}",
+    ]);
+    grid.deskgrid(["request", &format!("{job}.1"), "--wait"])
+        .expect_code(0);
     let third = format!("{job}.3");
     runs(&grid, &third);
-    let told = grid.deskgrid(["request", &third, "--wait"]).expect_code(0).stdout;
+    let told = grid
+        .deskgrid(["request", &third, "--wait"])
+        .expect_code(0)
+        .stdout;
     assert_eq!(told, "3\n");
     let info = grid.json(["task", "info", &third]);
     let response_s = number(&info["speculation"]["visible_response_s"]);
     let took_s = number(&info["attempts"][0]["run_s"]);
-    assert!((0.0..took_s).contains(&response_s) && took_s >= 1.5, "{info}");
-    grid.deskgrid(["job", "cancel", &job, "--unrequested"]).expect_code(0);
+    assert!(
+        (0.0..took_s).contains(&response_s) && took_s >= 1.5,
+        "{info}"
+    );
+    grid.deskgrid(["job", "cancel", &job, "--unrequested"])
+        .expect_code(0);
     let info = grid.json(["job", "info", &job]);
     assert_eq!(info["state"], "cancelled", "{info}");
     grid.until("both hosts are free", &["host", "list"], |hosts| {
-        hosts["hosts"].as_array()?.iter().all(|host| host["state"] == "ready").then_some(())
+        hosts["hosts"]
+            .as_array()?
+            .iter()
+            .all(|host| host["state"] == "ready")
+            .then_some(())
     });
 }
 
 #[test]
 fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
     let mut grid = Grid::start();
-    grid.worker("h1").config("confinement = \"process\"").slots(1).start();
+    grid.worker("h1")
+        .config("confinement = \"process\"")
+        .slots(1)
+        .start();
     let gate = grid.dir().join("gate");
-    let script = format!("while test ! -e {}; do sleep 0.05; done; echo done", gate.display());
+    let script = format!(
+        "while test ! -e {}; do sleep 0.05; done; echo done",
+        gate.display()
+    );
     let idle = grid.submit(["--disclose", "--", "sh", "-c", &script]);
     let task = format!("{idle}.1");
     runs(&grid, &task);
     let hold = grid.dir().join("hold");
-    let script = format!("while test ! -e {}; do sleep 0.05; done; echo here", hold.display());
+    let script = format!(
+        "while test ! -e {}; do sleep 0.05; done; echo here",
+        hold.display()
+    );
     let wanted = grid.submit(["--", "sh", "-c", &script]);
     let by = format!("made room for task {wanted}.1");
     let state = |state: &'static str| {
-        move |info: &Value| (info["attempts"][0]["state"] == state && info["state"] == state).then_some(())
+        move |info: &Value| {
+            (info["attempts"][0]["state"] == state && info["state"] == state).then_some(())
+        }
     };
-    grid.until("it stands still", &["task", "info", &task], state("suspended"));
+    grid.until(
+        "it stands still",
+        &["task", "info", &task],
+        state("suspended"),
+    );
     runs(&grid, &format!("{wanted}.1"));
-    let explained = grid.deskgrid(["job", "explain", &idle]).expect_code(0).stdout;
-    assert!(explained.contains(&by) && explained.contains("frozen"), "{explained}");
+    let explained = grid
+        .deskgrid(["job", "explain", &idle])
+        .expect_code(0)
+        .stdout;
+    assert!(
+        explained.contains(&by) && explained.contains("frozen"),
+        "{explained}"
+    );
     // What it waits for is there; it does not see it.
     grid.file("gate", "");
     grid.kill_master();
     grid.start_master();
     grid.until("still", &["task", "info", &task], state("suspended"));
-    assert_eq!(grid.json(["host", "list"])["hosts"][0]["attempts"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        grid.json(["host", "list"])["hosts"][0]["attempts"]
+            .as_array()
+            .map(Vec::len),
+        Some(2)
+    );
     grid.file("hold", "");
     grid.deskgrid(["job", "wait", &wanted]).expect_code(0);
     grid.deskgrid(["job", "wait", &idle]).expect_code(0);
     let all = attempts(&grid, &task);
     let reason = all[0]["reason"].as_str().expect("a reason");
-    assert_eq!((all.len(), &all[0]["state"]), (1, &Value::from("finished")), "{all:?}");
-    assert!(reason.contains(&by) && number(&all[0]["suspended_s"]) > 0.0, "{all:?}");
+    assert_eq!(
+        (all.len(), &all[0]["state"]),
+        (1, &Value::from("finished")),
+        "{all:?}"
+    );
+    assert!(
+        reason.contains(&by) && number(&all[0]["suspended_s"]) > 0.0,
+        "{all:?}"
+    );
 }
 
 #[test]
 fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_there() {
     let mut grid = Grid::prepared_fast("frozen_per_slot = 0\n");
     grid.begin();
-    grid.worker("h1").config("confinement = \"process\"").slots(1).start();
+    grid.worker("h1")
+        .config("confinement = \"process\"")
+        .slots(1)
+        .start();
     let gate = grid.dir().join("gate");
     let step = "n=$((n+1)); echo $n > $DESKGRID_CHECKPOINT_DIR/new; mv $DESKGRID_CHECKPOINT_DIR/new $state";
     let script = format!(
@@ -182,32 +331,68 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
          {step}; while test ! -e {}; do {step}; sleep 0.05; done; echo $from",
         gate.display()
     );
-    let idle = grid.submit(["--disclose", "--checkpoint", "1h", "--", "sh", "-c", &script]);
+    let idle = grid.submit([
+        "--disclose",
+        "--checkpoint",
+        "1h",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
     let task = format!("{idle}.1");
     runs(&grid, &task);
     let written = || {
-        let mut files = walkdir::WalkDir::new(grid.state("h1")).into_iter().flatten();
+        let mut files = walkdir::WalkDir::new(grid.state("h1"))
+            .into_iter()
+            .flatten();
         files.any(|file| file.file_name() == "n").then_some(())
     };
-    tests::eventually("there is a state to be saved", Duration::from_secs(60), written);
+    tests::eventually(
+        "there is a state to be saved",
+        Duration::from_secs(60),
+        written,
+    );
     let hold = grid.dir().join("hold");
     let script = format!("while test ! -e {}; do sleep 0.05; done", hold.display());
     let wanted = grid.submit(["--", "sh", "-c", &script]);
-    let saved = |info: &Value| (info["attempts"][0]["checkpoint"]["bytes"].as_u64()? > 0).then_some(());
-    grid.until("its state is saved, an hour before its time", &["task", "info", &task], saved);
+    let saved =
+        |info: &Value| (info["attempts"][0]["checkpoint"]["bytes"].as_u64()? > 0).then_some(());
+    grid.until(
+        "its state is saved, an hour before its time",
+        &["task", "info", &task],
+        saved,
+    );
     grid.file("hold", "");
     grid.deskgrid(["job", "wait", &wanted]).expect_code(0);
     runs(&grid, &task);
     let all = attempts(&grid, &task);
-    assert_eq!((all.len(), &all[0]["state"]), (2, &Value::from("killed")), "{all:?}");
+    assert_eq!(
+        (all.len(), &all[0]["state"]),
+        (2, &Value::from("killed")),
+        "{all:?}"
+    );
     let reason = all[0]["reason"].as_str().expect("a reason");
-    assert!(reason.contains(&format!("made room for task {wanted}.1, its state being kept")), "{all:?}");
+    assert!(
+        reason.contains(&format!(
+            "made room for task {wanted}.1, its state being kept"
+        )),
+        "{all:?}"
+    );
     grid.file("gate", "");
     grid.deskgrid(["request", &idle, "--wait"]).expect_code(0);
     let all = attempts(&grid, &task);
-    let from: u64 =
-        grid.deskgrid(["job", "cat", &idle, "stdout"]).expect_code(0).stdout.trim().parse().expect("a number");
-    assert!(from > 0 && all[1]["started_from"]["attempt"] == 1, "{all:?}");
+    let from: u64 = grid
+        .deskgrid(["job", "cat", &idle, "stdout"])
+        .expect_code(0)
+        .stdout
+        .trim()
+        .parse()
+        .expect("a number");
+    assert!(
+        from > 0 && all[1]["started_from"]["attempt"] == 1,
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -219,26 +404,46 @@ fn what_stopped_attempts_took_is_in_the_account() {
     for task in 1..=2 {
         runs(&grid, &format!("{job}.{task}"));
     }
-    grid.deskgrid(["request", &format!("{job}.1")]).expect_code(0);
-    grid.deskgrid(["job", "cancel", &job, "--unrequested"]).expect_code(0);
+    grid.deskgrid(["request", &format!("{job}.1")])
+        .expect_code(0);
+    grid.deskgrid(["job", "cancel", &job, "--unrequested"])
+        .expect_code(0);
     grid.deskgrid(["job", "cancel", &job]).expect_code(0);
     let spent = |tasks: &Value| -> Option<Vec<f64>> {
         let tasks = tasks["tasks"].as_array()?.iter();
-        let spent: Vec<f64> = tasks.map(|task| number(&task["attempts"][0]["cpu_s"])).collect();
+        let spent: Vec<f64> = tasks
+            .map(|task| number(&task["attempts"][0]["cpu_s"]))
+            .collect();
         spent.iter().all(|cpu_s| *cpu_s > 0.0).then_some(spent)
     };
-    let spent = grid.until("the worker has said what both took", &["task", "list", &job], spent);
+    let spent = grid.until(
+        "the worker has said what both took",
+        &["task", "list", &job],
+        spent,
+    );
     let account = &grid.json(["account"])["accounts"][0];
-    assert!((number(&account["used_s"]) - spent.iter().sum::<f64>()).abs() < 1e-6, "{account} {spent:?}");
-    assert!((number(&account["billed_s"]) - spent[0]).abs() < 1e-6, "{account} {spent:?}");
-    assert!((number(&account["free_s"]) - spent[1]).abs() < 1e-6, "{account} {spent:?}");
+    assert!(
+        (number(&account["used_s"]) - spent.iter().sum::<f64>()).abs() < 1e-6,
+        "{account} {spent:?}"
+    );
+    assert!(
+        (number(&account["billed_s"]) - spent[0]).abs() < 1e-6,
+        "{account} {spent:?}"
+    );
+    assert!(
+        (number(&account["free_s"]) - spent[1]).abs() < 1e-6,
+        "{account} {spent:?}"
+    );
 }
 
 #[test]
 fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.begin();
-    grid.worker("h1").config("confinement = \"process\"").slots(2).start();
+    grid.worker("h1")
+        .config("confinement = \"process\"")
+        .slots(2)
+        .start();
     let gate = grid.dir().join("gate");
     let wait = format!("while test ! -e {}; do sleep 0.05; done", gate.display());
     let script = format!("{wait}; head -c 999 /dev/zero | tr '\\0' x; echo %{{TASK_ID}}");
@@ -248,49 +453,114 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     }
     grid.file("gate", "");
     // The second result is more than there may be: the first one goes, and nothing else is started.
-    let removed = |info: &Value| info["speculation"]["removed"].is_string().then(|| info.clone());
+    let removed = |info: &Value| {
+        info["speculation"]["removed"]
+            .is_string()
+            .then(|| info.clone())
+    };
     let gone = |tasks: &Value| tasks["tasks"].as_array()?.iter().find_map(removed);
     let info = grid.until("the oldest is removed", &["task", "list", &job], gone);
     let first = info["task"].as_str().expect("a task").to_owned();
-    let second = if first.ends_with(".1") { format!("{job}.2") } else { format!("{job}.1") };
-    assert_eq!((&info["state"], &info["requested"]), (&Value::from("finished"), &Value::Bool(false)), "{info}");
-    assert!(info["reason"].as_str().is_some_and(|why| why.contains("a request runs it again")), "{info}");
+    let second = if first.ends_with(".1") {
+        format!("{job}.2")
+    } else {
+        format!("{job}.1")
+    };
+    assert_eq!(
+        (&info["state"], &info["requested"]),
+        (&Value::from("finished"), &Value::Bool(false)),
+        "{info}"
+    );
+    assert!(
+        info["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("a request runs it again")),
+        "{info}"
+    );
     let still = |grid: &Grid| {
         let info = grid.json(["job", "info", &job]);
-        assert_eq!((state(&info, "finished"), state(&info, "disclosed")), (&2.into(), &3.into()), "{info}");
-        assert_eq!(grid.json(["task", "info", &format!("{job}.5")])["state"], "disclosed");
-        let explained = grid.deskgrid(["job", "explain", &job]).expect_code(0).stdout;
-        assert!(explained.contains("as much is kept of its user's unrequested output as may be"), "{explained}");
+        assert_eq!(
+            (state(&info, "finished"), state(&info, "disclosed")),
+            (&2.into(), &3.into()),
+            "{info}"
+        );
+        assert_eq!(
+            grid.json(["task", "info", &format!("{job}.5")])["state"],
+            "disclosed"
+        );
+        let explained = grid
+            .deskgrid(["job", "explain", &job])
+            .expect_code(0)
+            .stdout;
+        assert!(
+            explained.contains("as much is kept of its user's unrequested output as may be"),
+            "{explained}"
+        );
     };
     still(&grid);
     assert_eq!(grid.json(["account"])["accounts"][0]["kept_bytes"], 1001);
     let index = first.rsplit('.').next().expect("an index");
-    let told = grid.deskgrid(["job", "cat", &job, "stdout", index]).expect_code(0);
-    assert!(told.stdout.is_empty() && told.stderr.contains(&format!("deskgrid request {first}")), "{}", told.stderr);
+    let told = grid
+        .deskgrid(["job", "cat", &job, "stdout", index])
+        .expect_code(0);
+    assert!(
+        told.stdout.is_empty() && told.stderr.contains(&format!("deskgrid request {first}")),
+        "{}",
+        told.stderr
+    );
 
     grid.kill_master();
     grid.start_master();
-    grid.until("the host is back", &["host", "list"], |hosts| (hosts["hosts"][0]["state"] == "ready").then_some(()));
+    grid.until("the host is back", &["host", "list"], |hosts| {
+        (hosts["hosts"][0]["state"] == "ready").then_some(())
+    });
     still(&grid);
-    let told = grid.deskgrid(["request", &first, "--wait"]).expect_code(0).stdout;
-    assert!(told.len() == 1001 && told.ends_with(&format!("x{index}\n")), "{told}");
+    let told = grid
+        .deskgrid(["request", &first, "--wait"])
+        .expect_code(0)
+        .stdout;
+    assert!(
+        told.len() == 1001 && told.ends_with(&format!("x{index}\n")),
+        "{told}"
+    );
     let all = attempts(&grid, &first);
-    assert_eq!((all.len(), &all[0]["state"], &all[1]["state"]), (2, &"lost".into(), &"finished".into()), "{all:?}");
-    let told = grid.deskgrid(["request", &second, "--wait"]).expect_code(0).stdout;
+    assert_eq!(
+        (all.len(), &all[0]["state"], &all[1]["state"]),
+        (2, &"lost".into(), &"finished".into()),
+        "{all:?}"
+    );
+    let told = grid
+        .deskgrid(["request", &second, "--wait"])
+        .expect_code(0)
+        .stdout;
     assert_eq!(told.len(), 1001, "{told}");
-    assert_eq!(attempts(&grid, &second).len(), 1, "what was not removed is there at once");
+    assert_eq!(
+        attempts(&grid, &second).len(),
+        1,
+        "what was not removed is there at once"
+    );
     // There is room for more of it now; and what was requested stays whatever comes.
-    grid.until("others are executed", &["job", "info", &job], |job| (*state(job, "finished") == 4).then_some(()));
+    grid.until("others are executed", &["job", "info", &job], |job| {
+        (*state(job, "finished") == 4).then_some(())
+    });
     assert!(grid.json(["task", "info", &first])["speculation"]["removed"].is_null());
 
     // Also a job that was settled in the meantime runs again.
-    grid.deskgrid(["job", "cancel", &job, "--unrequested"]).expect_code(0);
+    grid.deskgrid(["job", "cancel", &job, "--unrequested"])
+        .expect_code(0);
     grid.deskgrid(["job", "forget", &job]).expect_code(0);
     let other = grid.submit(["--disclose", "--", "sh", "-c", "head -c 2600 /dev/zero"]);
     let one = format!("{other}.1");
-    grid.until("what is too large at once is removed at once", &["task", "info", &one], removed);
+    grid.until(
+        "what is too large at once is removed at once",
+        &["task", "info", &one],
+        removed,
+    );
     assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
-    let told = grid.deskgrid(["request", &other, "--wait"]).expect_code(0).stdout;
+    let told = grid
+        .deskgrid(["request", &other, "--wait"])
+        .expect_code(0)
+        .stdout;
     assert_eq!((told.len(), attempts(&grid, &one).len()), (2600, 2));
     assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
 }

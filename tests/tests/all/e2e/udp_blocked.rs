@@ -1,4 +1,5 @@
-//! A network that lets TCP through and UDP not, and later UDP too: a relay on a port of its own, in front of the master.
+//! A network that lets TCP through and UDP not, and later UDP too: a relay on a port of its own, in
+//! front of the master.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -8,16 +9,24 @@ use std::time::Duration;
 
 use tests::{Grid, eventually};
 
-/// Passes TCP connections on to `master`; where it listens. On the port of the same number no datagram is taken.
+/// Passes TCP connections on to `master`; where it listens. On the port of the same number no
+/// datagram is taken.
 fn pass_tcp(master: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let here = listener.local_addr().expect("bound");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // While there is no master, whoever comes is sent away.
-            let Ok(onward) = TcpStream::connect(master) else { continue };
+            let Ok(onward) = TcpStream::connect(master) else {
+                continue;
+            };
             let both = [(&stream, &onward), (&onward, &stream)];
-            for (from, to) in both.map(|(a, b)| (a.try_clone().expect("a handle"), b.try_clone().expect("a handle"))) {
+            for (from, to) in both.map(|(a, b)| {
+                (
+                    a.try_clone().expect("a handle"),
+                    b.try_clone().expect("a handle"),
+                )
+            }) {
                 thread::spawn(move || copy(from, to));
             }
         }
@@ -44,7 +53,9 @@ fn pass_udp(here: SocketAddr, master: SocketAddr) {
     thread::spawn(move || {
         let mut datagram = [0; 65_536];
         loop {
-            let Ok((length, from)) = near.recv_from(&mut datagram) else { continue };
+            let Ok((length, from)) = near.recv_from(&mut datagram) else {
+                continue;
+            };
             *peer.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
             let _ = far.send(&datagram[..length]);
         }
@@ -53,7 +64,9 @@ fn pass_udp(here: SocketAddr, master: SocketAddr) {
         let mut datagram = [0; 65_536];
         loop {
             // Nobody is there while the master is down.
-            let Ok(length) = far_too.recv(&mut datagram) else { continue };
+            let Ok(length) = far_too.recv(&mut datagram) else {
+                continue;
+            };
             let peer = *peer_too.lock().unwrap_or_else(PoisonError::into_inner);
             let _ = peer.map(|peer| near_too.send_to(&datagram[..length], peer));
         }
@@ -63,8 +76,20 @@ fn pass_udp(here: SocketAddr, master: SocketAddr) {
 fn runs_a_job(grid: &Grid) {
     let input = grid.file("in", vec![7; 300_000]);
     let input = format!("{}:in", input.display());
-    grid.submit(["--input", &input, "--output-file", "out", "--array", "1-3", "--", "sh", "-c", "cat in in > out"]);
-    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"]).expect_code(0);
+    grid.submit([
+        "--input",
+        &input,
+        "--output-file",
+        "out",
+        "--array",
+        "1-3",
+        "--",
+        "sh",
+        "-c",
+        "cat in in > out",
+    ]);
+    grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
+        .expect_code(0);
 }
 
 #[test]
@@ -73,31 +98,66 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
     let master: SocketAddr = grid.listen().parse().expect("an address");
     let relay = pass_tcp(master);
     let through = relay.to_string();
-    grid.worker("far").via(&through).config("udp_retry_s = 1").start();
+    grid.worker("far")
+        .via(&through)
+        .config("udp_retry_s = 1")
+        .start();
     let said = |word: &str| grid_log(&grid, "far").matches(word).count();
     // The master may know of it a moment before it has said so itself.
-    eventually("the worker joins", Duration::from_secs(60), || (said("way=") > 0).then_some(()));
+    eventually("the worker joins", Duration::from_secs(60), || {
+        (said("way=") > 0).then_some(())
+    });
     assert_eq!((said("way=TCP"), said("way=UDP")), (1, 0));
     runs_a_job(&grid);
 
-    grid.as_user("remote", ["login", "--master", &through, "--join", &grid.token("client"), "--name", "remote"])
-        .expect_code(0);
+    grid.as_user(
+        "remote",
+        [
+            "login",
+            "--master",
+            &through,
+            "--join",
+            &grid.token("client"),
+            "--name",
+            "remote",
+        ],
+    )
+    .expect_code(0);
     grid.as_user("remote", ["job", "list"]).expect_code(0);
     assert!(remembered(&grid), "the next command need not wait for UDP");
-    let doctor = grid.as_user("remote", ["--output", "json", "doctor"]).expect_code(0).json();
+    let doctor = grid
+        .as_user("remote", ["--output", "json", "doctor"])
+        .expect_code(0)
+        .json();
     let finding = |check: &str| {
         let all = doctor["findings"].as_array().expect("findings");
-        all.iter().find(|finding| finding["check"] == check).unwrap_or_else(|| panic!("{check} in {doctor}"))["severity"]
+        all.iter()
+            .find(|finding| finding["check"] == check)
+            .unwrap_or_else(|| panic!("{check} in {doctor}"))["severity"]
             .clone()
     };
-    assert_eq!((finding("user: master over UDP"), finding("user: master over TCP")), ("note".into(), "ok".into()));
+    assert_eq!(
+        (
+            finding("user: master over UDP"),
+            finding("user: master over TCP")
+        ),
+        ("note".into(), "ok".into())
+    );
 
     grid.kill_master();
     grid.start_master();
     let again = |way: &str, times: usize| {
-        eventually(&format!("the worker joins over {way}"), Duration::from_secs(60), || {
-            (grid_log(&grid, "far").matches(&format!("way={way}")).count() >= times).then_some(())
-        });
+        eventually(
+            &format!("the worker joins over {way}"),
+            Duration::from_secs(60),
+            || {
+                (grid_log(&grid, "far")
+                    .matches(&format!("way={way}"))
+                    .count()
+                    >= times)
+                    .then_some(())
+            },
+        );
     };
     again("TCP", 2);
     runs_a_job(&grid);

@@ -1,4 +1,5 @@
-//! Certificates that were never issued: by a CA of the hostile client's own, or with the key of the grid's.
+//! Certificates that were never issued: by a CA of the hostile client's own, or with the key of the
+//! grid's.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,8 @@ use std::path::Path;
 use common::token::Role;
 use link::{Identity, PeerName};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
 };
 use uuid::Uuid;
 
@@ -46,9 +48,16 @@ impl Forger {
 
     /// An identity like that of somebody else, with a key of the forger's own.
     pub(super) fn identity(&self, like: &Identity, kind: Kind) -> Identity {
-        let (mut name, _) = link::identity::read_certificate(&like.certificate).expect("a certificate");
+        let (mut name, _) =
+            link::identity::read_certificate(&like.certificate).expect("a certificate");
         match kind {
-            Kind::Stranger => name = PeerName { id: Uuid::from_u128(7), role: Role::Admin, ..name },
+            Kind::Stranger => {
+                name = PeerName {
+                    id: Uuid::from_u128(7),
+                    role: Role::Admin,
+                    ..name
+                }
+            }
             Kind::OtherGrid => name.grid = Uuid::from_u128(8),
             Kind::Good | Kind::Expired | Kind::ForServers => {}
         }
@@ -65,9 +74,19 @@ impl Forger {
             params.not_after = rcgen::date_time_ymd(2020, 2, 1);
         }
         let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &self.0).expect("can be signed").der().clone();
+        let certificate = params
+            .signed_by(&key, &self.0)
+            .expect("can be signed")
+            .der()
+            .clone();
         let ca = like.ca.clone();
         let link = like.link.clone();
-        Identity { certificate, key: key.serialize_der().into(), ca, link, home: None }
+        Identity {
+            certificate,
+            key: key.serialize_der().into(),
+            ca,
+            link,
+            home: None,
+        }
     }
 }

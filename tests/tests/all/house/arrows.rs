@@ -6,7 +6,8 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
 use super::{ROOMS, root};
 
-/// What each room may use of the others. `tests` and `examples` are not listed: they may use anything.
+/// What each room may use of the others. `tests` and `examples` are not listed: they may use
+/// anything.
 const MAY_USE: [(&str, &[&str]); 7] = [
     ("common", &[]),
     ("scheduler", &["common"]),
@@ -14,14 +15,46 @@ const MAY_USE: [(&str, &[&str]); 7] = [
     ("link", &["common"]),
     ("master", &["scheduler", "link", "common"]),
     ("worker", &["link", "common"]),
-    ("cli", &["simulator", "master", "worker", "scheduler", "link", "common"]),
+    (
+        "cli",
+        &[
+            "simulator",
+            "master",
+            "worker",
+            "scheduler",
+            "link",
+            "common",
+        ],
+    ),
 ];
 
 /// What the rooms without IO, clock and chance may depend on, and nothing else.
 const PURE: [(&str, &[&str]); 3] = [
     ("common", &["postcard", "serde", "thiserror", "uuid"]),
-    ("scheduler", &["common", "rand_chacha", "serde", "statrs", "thiserror", "tracing"]),
-    ("simulator", &["common", "rand_chacha", "scheduler", "serde", "serde_json", "smallvec", "thiserror", "tracing"]),
+    (
+        "scheduler",
+        &[
+            "common",
+            "rand_chacha",
+            "serde",
+            "statrs",
+            "thiserror",
+            "tracing",
+        ],
+    ),
+    (
+        "simulator",
+        &[
+            "common",
+            "rand_chacha",
+            "scheduler",
+            "serde",
+            "serde_json",
+            "smallvec",
+            "thiserror",
+            "tracing",
+        ],
+    ),
 ];
 
 /// Libraries that a pure room must not reach over any number of arrows.
@@ -44,8 +77,9 @@ const IMPURE: [&str; 16] = [
     "tokio",
 ];
 
-/// Arrows that only the tests' own libraries ask for (proptest wants an operating system's randomness of `rand_core`):
-/// the metadata has one set of features for everything, a build of a room alone does not.
+/// Arrows that only the tests' own libraries ask for (proptest wants an operating system's
+/// randomness of `rand_core`): the metadata has one set of features for everything, a build of a
+/// room alone does not.
 const OF_TESTS: [(&str, &str); 1] = [("rand_core", "getrandom")];
 
 fn metadata() -> Metadata {
@@ -60,19 +94,37 @@ fn metadata() -> Metadata {
 /// Direct dependencies that are part of the program, not of its tests.
 fn arrows(metadata: &Metadata) -> BTreeMap<String, BTreeSet<String>> {
     let normal = |p: &cargo_metadata::Package| {
-        p.dependencies.iter().filter(|d| d.kind == DependencyKind::Normal).map(|d| d.name.clone()).collect()
+        p.dependencies
+            .iter()
+            .filter(|d| d.kind == DependencyKind::Normal)
+            .map(|d| d.name.clone())
+            .collect()
     };
-    metadata.workspace_packages().iter().map(|p| (p.name.to_string(), normal(p))).collect()
+    metadata
+        .workspace_packages()
+        .iter()
+        .map(|p| (p.name.to_string(), normal(p)))
+        .collect()
 }
 
 #[test]
 fn rooms_use_only_the_rooms_below_them() {
     let arrows = arrows(&metadata());
-    assert_eq!(arrows.keys().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(ROOMS), "the rooms");
+    assert_eq!(
+        arrows.keys().map(String::as_str).collect::<BTreeSet<_>>(),
+        BTreeSet::from(ROOMS),
+        "the rooms"
+    );
     for (room, allowed) in MAY_USE {
-        let used: Vec<_> = arrows[room].iter().filter(|d| ROOMS.contains(&d.as_str())).collect();
+        let used: Vec<_> = arrows[room]
+            .iter()
+            .filter(|d| ROOMS.contains(&d.as_str()))
+            .collect();
         for other in used {
-            assert!(allowed.contains(&other.as_str()), "{room} -> {other} is an arrow that ARCHITECTURE.md forbids");
+            assert!(
+                allowed.contains(&other.as_str()),
+                "{room} -> {other} is an arrow that ARCHITECTURE.md forbids"
+            );
         }
     }
 }
@@ -82,7 +134,10 @@ fn pure_rooms_use_only_what_is_listed() {
     let arrows = arrows(&metadata());
     for (room, allowed) in PURE {
         for library in &arrows[room] {
-            assert!(allowed.contains(&library.as_str()), "{room} -> {library}: {room} may use only {allowed:?}");
+            assert!(
+                allowed.contains(&library.as_str()),
+                "{room} -> {library}: {room} may use only {allowed:?}"
+            );
         }
     }
 }
@@ -94,18 +149,30 @@ fn pure_rooms_reach_no_clock_no_network_and_no_chance() {
     let by_id: BTreeMap<_, _> = nodes.iter().map(|node| (&node.id, node)).collect();
     let name = |id: &cargo_metadata::PackageId| metadata[id].name.to_string();
     for (room, _) in PURE {
-        let start = metadata.workspace_packages().iter().find(|p| p.name == room).expect("a room").id.clone();
+        let start = metadata
+            .workspace_packages()
+            .iter()
+            .find(|p| p.name == room)
+            .expect("a room")
+            .id
+            .clone();
         let mut reached = BTreeSet::new();
         let mut open = vec![start];
         while let Some(id) = open.pop() {
-            let normal = |d: &&cargo_metadata::NodeDep| d.dep_kinds.iter().any(|k| k.kind == DependencyKind::Normal);
-            let of_tests = |to: &cargo_metadata::PackageId| OF_TESTS.contains(&(&*name(&id), &*name(to)));
+            let normal = |d: &&cargo_metadata::NodeDep| {
+                d.dep_kinds.iter().any(|k| k.kind == DependencyKind::Normal)
+            };
+            let of_tests =
+                |to: &cargo_metadata::PackageId| OF_TESTS.contains(&(&*name(&id), &*name(to)));
             let next = by_id[&id].deps.iter().filter(normal).map(|d| d.pkg.clone());
             open.extend(next.filter(|d| !reached.contains(d) && !of_tests(d)));
             reached.insert(id);
         }
         for library in reached.iter().map(name) {
-            assert!(!IMPURE.contains(&library.as_str()), "{room} reaches {library}");
+            assert!(
+                !IMPURE.contains(&library.as_str()),
+                "{room} reaches {library}"
+            );
         }
     }
 }

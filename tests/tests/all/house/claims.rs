@@ -1,5 +1,6 @@
-//! What the documentation says of "never" and "always": each such paragraph, list entry or table row names the tests that
-//! hold it, in a comment that readers do not see: `<!-- held by: name_of_a_test, name_of_another -->`.
+//! What the documentation says of "never" and "always": each such paragraph, list entry or table
+//! row names the tests that hold it, in a comment that readers do not see: `<!-- held by:
+//! name_of_a_test, name_of_another -->`.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +34,10 @@ fn blocks(document: &str) -> Vec<Block> {
             open = false;
         } else {
             let entry = trimmed.split_once(' ').is_some_and(|(mark, _)| {
-                matches!(mark, "-" | "*") || mark.strip_suffix('.').is_some_and(|n| n.parse::<u32>().is_ok())
+                matches!(mark, "-" | "*")
+                    || mark
+                        .strip_suffix('.')
+                        .is_some_and(|n| n.parse::<u32>().is_ok())
             });
             if !open || entry || trimmed.starts_with('|') || trimmed.starts_with('#') {
                 all.push((number, String::new()));
@@ -51,13 +55,22 @@ fn blocks(document: &str) -> Vec<Block> {
 fn claims(block: &str) -> bool {
     let prose: String = block.split('`').step_by(2).collect::<Vec<_>>().join(" ");
     let prose = prose.split(MARK).next().unwrap_or_default().to_lowercase();
-    prose.split(|c: char| !c.is_alphanumeric()).any(|word| WORDS.contains(&word))
+    prose
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| WORDS.contains(&word))
 }
 
 /// The tests that a block names.
 fn holders(block: &str) -> Vec<&str> {
-    let named = block.split(MARK).skip(1).filter_map(|rest| rest.split_once("-->"));
-    named.flat_map(|(names, _)| names.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
+    let named = block
+        .split(MARK)
+        .skip(1)
+        .filter_map(|rest| rest.split_once("-->"));
+    named
+        .flat_map(|(names, _)| names.split(','))
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// The names of all tests in the rooms.
@@ -70,7 +83,11 @@ fn tests() -> BTreeSet<String> {
             if line.starts_with("#[") {
                 marked |= line.contains("test]") || line.contains("test(");
             } else if let Some((before, rest)) = line.split_once("fn ") {
-                if marked && before.split_whitespace().all(|word| matches!(word, "async" | "pub")) {
+                if marked
+                    && before
+                        .split_whitespace()
+                        .all(|word| matches!(word, "async" | "pub"))
+                {
                     all.extend(rest.split_once('(').map(|(name, _)| name.to_owned()));
                 }
                 marked = false;
@@ -104,9 +121,23 @@ fn what_is_said_of_never_and_always_is_held_by_a_test_that_exists() {
 #[test]
 fn claims_are_told_from_code_and_tests_from_functions() {
     let text = "# Always here\n\nPlain.\n- It never\n  ends. <!-- held by: a, b -->\n- `never`\n\n```\nnever\n```\n| x | always |\n";
-    let found: Vec<(usize, bool, usize)> =
-        blocks(text).iter().map(|(line, block)| (*line, claims(block), holders(block).len())).collect();
-    assert_eq!(found, [(1, true, 0), (3, false, 0), (4, true, 2), (6, false, 0), (11, true, 0)]);
+    let found: Vec<(usize, bool, usize)> = blocks(text)
+        .iter()
+        .map(|(line, block)| (*line, claims(block), holders(block).len()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (1, true, 0),
+            (3, false, 0),
+            (4, true, 2),
+            (6, false, 0),
+            (11, true, 0)
+        ]
+    );
     let tests = tests();
-    assert!(tests.contains("claims_are_told_from_code_and_tests_from_functions") && !tests.contains("holders"));
+    assert!(
+        tests.contains("claims_are_told_from_code_and_tests_from_functions")
+            && !tests.contains("holders")
+    );
 }

@@ -18,21 +18,35 @@ const CONFIGS: [(&str, Load); 5] = [
 /// The master's file shows the defaults.
 fn master(text: &str) -> Result<(), String> {
     let shipped = master::Config::parse(text).map_err(|e| e.to_string())?;
-    if shipped == master::Config::default() { Ok(()) } else { Err(format!("does not show the defaults: {shipped:?}")) }
+    if shipped == master::Config::default() {
+        Ok(())
+    } else {
+        Err(format!("does not show the defaults: {shipped:?}"))
+    }
 }
 
 /// So does the worker's.
 fn worker(text: &str) -> Result<(), String> {
     let shipped: worker::Config = text.parse().map_err(|e| format!("{e}"))?;
-    if shipped == worker::Config::default() { Ok(()) } else { Err(format!("does not show the defaults: {shipped:?}")) }
+    if shipped == worker::Config::default() {
+        Ok(())
+    } else {
+        Err(format!("does not show the defaults: {shipped:?}"))
+    }
 }
 
 fn owner(text: &str) -> Result<worker::owner::rules::Rules, String> {
-    text.parse::<worker::Config>().map(|config| config.owner).map_err(|e| e.to_string())
+    text.parse::<worker::Config>()
+        .map(|config| config.owner)
+        .map_err(|e| e.to_string())
 }
 
 fn holds(holds: bool, what: &dyn std::fmt::Debug) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("does not say what it is to say: {what:?}")) }
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("does not say what it is to say: {what:?}"))
+    }
 }
 
 /// What people know of BOINC: 3 minutes without input, 25 % of load, no battery.
@@ -42,18 +56,26 @@ fn boinc(text: &str) -> Result<(), String> {
     let load = &rules.load;
     let battery = &rules.battery;
     let whole = load.of == worker::owner::rules::Whole::Host;
-    let known = (input.idle_s, load.busy_above, battery.charge_above) == (180.0, 0.25, 1.0) && whole;
-    holds(known && input.heed && load.heed && battery.heed && rules.evict_after_s == 0.0, &rules)
+    let known =
+        (input.idle_s, load.busy_above, battery.charge_above) == (180.0, 0.25, 1.0) && whole;
+    holds(
+        known && input.heed && load.heed && battery.heed && rules.evict_after_s == 0.0,
+        &rules,
+    )
 }
 
-/// What people know of HTCondor's desktop policy: 15 minutes, load of 0.5 and 0.3, 5 minutes, 10 minutes.
+/// What people know of HTCondor's desktop policy: 15 minutes, load of 0.5 and 0.3, 5 minutes, 10
+/// minutes.
 fn htcondor(text: &str) -> Result<(), String> {
     let rules = owner(text)?;
     let input = &rules.input;
     let load = &rules.load;
     let times = (input.idle_s, input.resume_s, rules.evict_after_s) == (900.0, 300.0, 600.0);
     let of = load.of == worker::owner::rules::Whole::Processor;
-    holds(times && of && (load.busy_above, load.free_below) == (0.5, 0.3) && input.heed && load.heed, &rules)
+    holds(
+        times && of && (load.busy_above, load.free_below) == (0.5, 0.3) && input.heed && load.heed,
+        &rules,
+    )
 }
 
 /// Only switches and hours; the same rules as the program's own.
@@ -64,9 +86,15 @@ fn dedicated(text: &str) -> Result<(), String> {
 
 #[test]
 fn every_config_loads() {
-    let shipped: BTreeSet<String> = files("configs", "toml").iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    let shipped: BTreeSet<String> = files("configs", "toml")
+        .iter()
+        .map(|p| p.to_string_lossy().into_owned())
+        .collect();
     let listed: BTreeSet<String> = CONFIGS.iter().map(|(path, _)| (*path).to_owned()).collect();
-    assert_eq!(shipped, listed, "files in configs/ and the table of this test");
+    assert_eq!(
+        shipped, listed,
+        "files in configs/ and the table of this test"
+    );
     for (path, load) in CONFIGS {
         load(&text(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
     }

@@ -1,5 +1,6 @@
-//! The bytes of one value of each message, so that no change of the wire goes unnoticed. After a change that is meant
-//! (and a raised `WIRE_VERSION`): `DESKGRID_BLESS=1 cargo test -p tests golden`.
+//! The bytes of one value of each message, so that no change of the wire goes unnoticed. After a
+//! change that is meant (and a raised `WIRE_VERSION`): `DESKGRID_BLESS=1 cargo test -p tests
+//! golden`.
 
 mod values;
 
@@ -25,20 +26,51 @@ fn lines<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
     for message in messages {
         let frame = encode(&message).expect("short enough");
         assert_eq!(decode::<T>(&frame[PREFIX..]).expect("reads back"), message);
-        writeln!(out, "{family}.{} {}", name(&message), hex(&frame)).expect("a string takes everything");
+        writeln!(out, "{family}.{} {}", name(&message), hex(&frame))
+            .expect("a string takes everything");
     }
 }
 
 fn all_lines() -> String {
     let mut out = String::new();
     lines(&mut out, "enrol", vec![values::enrol()], |_| "Enrol");
-    lines(&mut out, "enrol_reply", values::enrol_replies(), values::enrol_reply_name);
+    lines(
+        &mut out,
+        "enrol_reply",
+        values::enrol_replies(),
+        values::enrol_reply_name,
+    );
     lines(&mut out, "open", values::opens(), values::open_name);
-    lines(&mut out, "get_reply", values::replies_to_get(), values::name_of_get_reply);
-    lines(&mut out, "put_reply", values::put_replies(), values::put_reply_name);
-    lines(&mut out, "to_master", values::to_master(), values::to_master_name);
-    lines(&mut out, "to_worker", values::to_worker(), values::to_worker_name);
-    lines(&mut out, "request", values::requests(), values::request_name);
+    lines(
+        &mut out,
+        "get_reply",
+        values::replies_to_get(),
+        values::name_of_get_reply,
+    );
+    lines(
+        &mut out,
+        "put_reply",
+        values::put_replies(),
+        values::put_reply_name,
+    );
+    lines(
+        &mut out,
+        "to_master",
+        values::to_master(),
+        values::to_master_name,
+    );
+    lines(
+        &mut out,
+        "to_worker",
+        values::to_worker(),
+        values::to_worker_name,
+    );
+    lines(
+        &mut out,
+        "request",
+        values::requests(),
+        values::request_name,
+    );
     lines(&mut out, "reply", values::replies(), values::reply_name);
     out
 }
@@ -51,17 +83,28 @@ fn golden_bytes_of_every_message_are_unchanged() {
     }
     let golden = text(FILE);
     for (ours, theirs) in now.lines().zip(golden.lines()) {
-        assert_eq!(ours, theirs, "the wire has changed: raise WIRE_VERSION and bless, or undo it");
+        assert_eq!(
+            ours, theirs,
+            "the wire has changed: raise WIRE_VERSION and bless, or undo it"
+        );
     }
-    assert_eq!(now.lines().count(), golden.lines().count(), "messages and golden lines");
+    assert_eq!(
+        now.lines().count(),
+        golden.lines().count(),
+        "messages and golden lines"
+    );
 }
 
-/// Names are derived by an exhaustive match; this says that the values name each of them, with no second one missing.
+/// Names are derived by an exhaustive match; this says that the values name each of them, with no
+/// second one missing.
 #[test]
 fn golden_values_cover_every_variant() {
     let names = all_lines();
     let count = |family: &str| {
-        let of_family = names.lines().filter_map(|l| l.split(' ').next()).filter(|n| n.starts_with(family));
+        let of_family = names
+            .lines()
+            .filter_map(|l| l.split(' ').next())
+            .filter(|n| n.starts_with(family));
         of_family.collect::<std::collections::BTreeSet<_>>().len()
     };
     for (family, variants) in [
@@ -74,6 +117,10 @@ fn golden_values_cover_every_variant() {
         ("request.", values::REQUESTS),
         ("reply.", values::REPLIES),
     ] {
-        assert_eq!(count(family), variants, "{family}: a variant has no golden value");
+        assert_eq!(
+            count(family),
+            variants,
+            "{family}: a variant has no golden value"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! House rules: what the architecture, the style and the supply of libraries promise, checked over the sources.
+//! House rules: what the architecture, the style and the supply of libraries promise, checked over
+//! the sources.
 
 mod arrows;
 mod claims;
@@ -21,7 +22,8 @@ pub(super) fn text(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Every file below `room` that has one of these extensions, named from the top of the source tree, in order.
+/// Every file below `room` that has one of these extensions, named from the top of the source tree,
+/// in order.
 fn files(room: &str, extension: &str) -> Vec<PathBuf> {
     walkdir::WalkDir::new(root().join(room))
         .sort_by_file_name()
@@ -37,4 +39,14 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 9] = ["common", "scheduler", "simulator", "link", "master", "worker", "cli", "tests", "examples"];
+const ROOMS: [&str; 9] = [
+    "common",
+    "scheduler",
+    "simulator",
+    "link",
+    "master",
+    "worker",
+    "cli",
+    "tests",
+    "examples",
+];

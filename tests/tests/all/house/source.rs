@@ -1,5 +1,5 @@
-//! Rust text without its comments and literals, so that rules about names do not trip over prose. It knows just enough
-//! of the language for that; it is no parser.
+//! Rust text without its comments and literals, so that rules about names do not trip over prose.
+//! It knows just enough of the language for that; it is no parser.
 
 /// `source` with every comment, string and character literal blanked; lines stay where they are.
 pub(super) fn code(source: &str) -> String {
@@ -12,7 +12,11 @@ pub(super) fn code(source: &str) -> String {
             out.push(first);
             rest = &rest[first.len_utf8()..];
         } else {
-            out.extend(rest[..length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+            out.extend(
+                rest[..length]
+                    .chars()
+                    .map(|c| if c == '\n' { '\n' } else { ' ' }),
+            );
             rest = &rest[length..];
         }
     }
@@ -82,12 +86,18 @@ fn character(rest: &str) -> usize {
 }
 
 fn raw_string(rest: &str) -> usize {
-    let after = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r')).unwrap_or("");
+    let after = rest
+        .strip_prefix("br")
+        .or_else(|| rest.strip_prefix('r'))
+        .unwrap_or("");
     let hashes = after.len() - after.trim_start_matches('#').len();
-    let Some(body) = after[hashes..].strip_prefix('"') else { return 0 };
+    let Some(body) = after[hashes..].strip_prefix('"') else {
+        return 0;
+    };
     let end = format!("\"{}", "#".repeat(hashes));
     let opening = rest.len() - body.len();
-    body.find(&end).map_or(rest.len(), |at| opening + at + end.len())
+    body.find(&end)
+        .map_or(rest.len(), |at| opening + at + end.len())
 }
 
 #[test]

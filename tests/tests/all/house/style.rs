@@ -28,7 +28,11 @@ const IMPURE_NAMES: [&str; 14] = [
 ];
 
 /// What must not occur in code anywhere.
-const UNFINISHED: [&str; 3] = [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("db", "g!")];
+const UNFINISHED: [&str; 3] = [
+    concat!("to", "do!"),
+    concat!("unimple", "mented!"),
+    concat!("db", "g!"),
+];
 
 /// What must not occur anywhere, prose included.
 const PROMISES: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -38,8 +42,14 @@ const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "manager", "misc"];
 
 /// The files that may hold `unsafe`, each with why.
 const UNSAFE: [(&str, &str); 9] = [
-    ("link/src/files/windows.rs", "the free space of a disk: std does not ask for it"),
-    ("tests/src/chaos/vfs.rs", "SQLite asks for its files through C: simulated disks must answer so"),
+    (
+        "link/src/files/windows.rs",
+        "the free space of a disk: std does not ask for it",
+    ),
+    (
+        "tests/src/chaos/vfs.rs",
+        "SQLite asks for its files through C: simulated disks must answer so",
+    ),
     (
         "worker/src/os/linux/birth.rs",
         "a vfork-like clone, and what its child gives up before it becomes the program: only system calls are allowed there",
@@ -48,20 +58,44 @@ const UNSAFE: [(&str, &str); 9] = [
         "worker/src/os/linux/sys.rs",
         "fork, waiting with resource usage and signal masks: rustix has no safe form of them",
     ),
-    ("worker/src/os/windows/job.rs", "Job Objects: windows-sys has only the bare calls"),
+    (
+        "worker/src/os/windows/job.rs",
+        "Job Objects: windows-sys has only the bare calls",
+    ),
     (
         "worker/src/os/windows/sys.rs",
         "suspension of processes, clocks, input, power, memory and directory changes: windows-sys has only the bare calls",
     ),
-    ("tests/tests/faults/disk.rs", "ext4's shutdown ioctl, for power loss: rustix has only the bare call"),
-    ("worker/tests/hostile/acts.rs", "a hostile task makes the system calls that a task is not to make"),
-    ("worker/tests/hostile/kernels.rs", "what the kernel shares by number: rustix has no calls of System V"),
+    (
+        "tests/tests/faults/disk.rs",
+        "ext4's shutdown ioctl, for power loss: rustix has only the bare call",
+    ),
+    (
+        "worker/tests/hostile/acts.rs",
+        "a hostile task makes the system calls that a task is not to make",
+    ),
+    (
+        "worker/tests/hostile/kernels.rs",
+        "what the kernel shares by number: rustix has no calls of System V",
+    ),
 ];
 
 fn each_file(rooms: &[&str], mut check: impl FnMut(&Path, &str)) {
-    let outside: &[&str] = if rooms.len() == ROOMS.len() { &OUTSIDE } else { &[] };
-    let found: Vec<_> = rooms.iter().chain(outside).flat_map(|room| files(room, "rs")).collect();
-    assert!(found.len() >= rooms.len(), "only {} source files found", found.len());
+    let outside: &[&str] = if rooms.len() == ROOMS.len() {
+        &OUTSIDE
+    } else {
+        &[]
+    };
+    let found: Vec<_> = rooms
+        .iter()
+        .chain(outside)
+        .flat_map(|room| files(room, "rs"))
+        .collect();
+    assert!(
+        found.len() >= rooms.len(),
+        "only {} source files found",
+        found.len()
+    );
     for path in found {
         check(&path, &text(&path));
     }
@@ -77,14 +111,23 @@ fn lines_with(code: &str, name: &str) -> Vec<usize> {
             !before.ends_with(part) && (name.ends_with('!') || !after.starts_with(part))
         })
     };
-    code.lines().enumerate().filter(|(_, line)| whole(line)).map(|(n, _)| n + 1).collect()
+    code.lines()
+        .enumerate()
+        .filter(|(_, line)| whole(line))
+        .map(|(n, _)| n + 1)
+        .collect()
 }
 
 #[test]
 fn the_pure_rooms_name_no_clock_no_io_and_no_hash_order() {
     each_file(&["common/src", "scheduler/src"], |path, source| {
         for name in IMPURE_NAMES {
-            assert_eq!(lines_with(&code(source), name), [0; 0], "{}: `{name}`", path.display());
+            assert_eq!(
+                lines_with(&code(source), name),
+                [0; 0],
+                "{}: `{name}`",
+                path.display()
+            );
         }
     });
 }
@@ -93,10 +136,20 @@ fn the_pure_rooms_name_no_clock_no_io_and_no_hash_order() {
 fn nothing_is_left_unfinished() {
     each_file(&ROOMS, |path, source| {
         for name in UNFINISHED {
-            assert_eq!(lines_with(&code(source), name), [0; 0], "{}: `{name}`", path.display());
+            assert_eq!(
+                lines_with(&code(source), name),
+                [0; 0],
+                "{}: `{name}`",
+                path.display()
+            );
         }
         for word in PROMISES {
-            assert_eq!(lines_with(source, word), [0; 0], "{}: `{word}`", path.display());
+            assert_eq!(
+                lines_with(source, word),
+                [0; 0],
+                "{}: `{word}`",
+                path.display()
+            );
         }
     });
 }
@@ -105,10 +158,19 @@ fn nothing_is_left_unfinished() {
 fn names_say_something() {
     each_file(&ROOMS, |path, source| {
         let stem = path.file_stem().expect("a file").to_string_lossy();
-        assert!(!EMPTY_NAMES.contains(&&*stem), "{}: a module needs a name of what it does", path.display());
+        assert!(
+            !EMPTY_NAMES.contains(&&*stem),
+            "{}: a module needs a name of what it does",
+            path.display()
+        );
         let code = code(source);
         for name in EMPTY_NAMES {
-            assert_eq!(lines_with(&code, &format!("mod {name}")), [0; 0], "{}: `mod {name}`", path.display());
+            assert_eq!(
+                lines_with(&code, &format!("mod {name}")),
+                [0; 0],
+                "{}: `mod {name}`",
+                path.display()
+            );
         }
         let gets = code.lines().position(|line| line.contains("fn get_"));
         assert_eq!(gets, None, "{}: drop the `get_`", path.display());
@@ -118,7 +180,11 @@ fn names_say_something() {
 #[test]
 fn every_file_says_first_what_it_is() {
     each_file(&ROOMS, |path, source| {
-        assert!(source.starts_with("//! "), "{} does not open with `//! ` and what it is", path.display());
+        assert!(
+            source.starts_with("//! "),
+            "{} does not open with `//! ` and what it is",
+            path.display()
+        );
     });
 }
 
@@ -126,7 +192,11 @@ fn every_file_says_first_what_it_is() {
 fn no_file_is_too_long() {
     each_file(&ROOMS, |path, source| {
         let lines = source.lines().count();
-        assert!(lines <= MAX_LINES, "{} has {lines} lines: split it", path.display());
+        assert!(
+            lines <= MAX_LINES,
+            "{} has {lines} lines: split it",
+            path.display()
+        );
     });
 }
 
@@ -136,14 +206,25 @@ fn unsafe_code_is_only_where_the_table_says_why() {
     each_file(&ROOMS, |path, source| {
         if !lines_with(&code(source), "unsafe").is_empty() {
             found.insert(path.to_string_lossy().into_owned());
-            assert!(source.contains("// SAFETY:"), "{} has `unsafe` without a SAFETY comment", path.display());
+            assert!(
+                source.contains("// SAFETY:"),
+                "{} has `unsafe` without a SAFETY comment",
+                path.display()
+            );
         }
     });
-    assert_eq!(found, UNSAFE.iter().map(|(path, _)| (*path).to_owned()).collect(), "files with `unsafe` and the table");
+    assert_eq!(
+        found,
+        UNSAFE.iter().map(|(path, _)| (*path).to_owned()).collect(),
+        "files with `unsafe` and the table"
+    );
 }
 
 #[test]
 fn whole_names_are_told_from_parts() {
-    assert_eq!(lines_with("let a: Instantly;\nuse std::time::Instant;", "Instant"), [2]);
+    assert_eq!(
+        lines_with("let a: Instantly;\nuse std::time::Instant;", "Instant"),
+        [2]
+    );
     assert_eq!(lines_with("unsafe_code\nunsafe {}", "unsafe"), [2]);
 }

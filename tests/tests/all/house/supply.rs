@@ -1,5 +1,5 @@
-//! What comes from outside: licences, published security advisories, and nothing but registry releases. Works offline;
-//! whether a version was yanked it cannot know.
+//! What comes from outside: licences, published security advisories, and nothing but registry
+//! releases. Works offline; whether a version was yanked it cannot know.
 
 use cargo_metadata::semver::{Version, VersionReq};
 use cargo_metadata::{Metadata, MetadataCommand};
@@ -48,38 +48,56 @@ fn parse<T: serde::de::DeserializeOwned>(path: &str) -> T {
     toml::from_str(&text(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// The packages of every platform where they have been fetched (`cargo fetch`), else those of this one.
+/// The packages of every platform where they have been fetched (`cargo fetch`), else those of this
+/// one.
 fn packages() -> Metadata {
     let mut command = MetadataCommand::new();
     command.manifest_path(root().join("Cargo.toml"));
     let exec = |command: &mut MetadataCommand, more: &[String]| {
-        command.other_options([&["--offline".to_owned(), "--locked".to_owned()], more].concat()).exec()
+        command
+            .other_options([&["--offline".to_owned(), "--locked".to_owned()], more].concat())
+            .exec()
     };
     exec(&mut command, &[]).unwrap_or_else(|_| {
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         println!("not every platform's packages are here: looking at those of {target} only");
-        exec(&mut command, &["--filter-platform".to_owned(), target]).expect("what was built is here")
+        exec(&mut command, &["--filter-platform".to_owned(), target])
+            .expect("what was built is here")
     })
 }
 
 #[test]
 fn every_licence_is_on_the_list() {
     let allowed: Licences = parse(".ci/licences.toml");
-    let known: Vec<_> = allowed.allow.iter().map(|l| spdx::license_id(l).expect("an SPDX name")).collect();
+    let known: Vec<_> = allowed
+        .allow
+        .iter()
+        .map(|l| spdx::license_id(l).expect("an SPDX name"))
+        .collect();
     for package in packages().packages {
         let name = &package.name;
-        let licence = package.license.as_ref().unwrap_or_else(|| panic!("{name} states no licence"));
+        let licence = package
+            .license
+            .as_ref()
+            .unwrap_or_else(|| panic!("{name} states no licence"));
         let expression = spdx::Expression::parse_mode(licence, spdx::ParseMode::LAX)
             .unwrap_or_else(|e| panic!("{name}: licence `{licence}`: {e}"));
-        let met = expression
-            .evaluate(|want| want.addition.is_none() && want.license.id().is_some_and(|id| known.contains(&id)));
-        assert!(met, "{name} has the licence `{licence}`, which .ci/licences.toml does not allow");
+        let met = expression.evaluate(|want| {
+            want.addition.is_none() && want.license.id().is_some_and(|id| known.contains(&id))
+        });
+        assert!(
+            met,
+            "{name} has the licence `{licence}`, which .ci/licences.toml does not allow"
+        );
     }
 }
 
 /// What is locked for the program, and for fuzzing it.
 fn locked() -> Vec<Locked> {
-    ["Cargo.lock", "fuzz/Cargo.lock"].into_iter().flat_map(|path| parse::<Lock>(path).package).collect()
+    ["Cargo.lock", "fuzz/Cargo.lock"]
+        .into_iter()
+        .flat_map(|path| parse::<Lock>(path).package)
+        .collect()
 }
 
 #[test]
@@ -88,7 +106,11 @@ fn no_locked_version_has_a_known_advisory() {
     assert!(!table.advisory.is_empty());
     for Locked { name, version, .. } in &locked() {
         for advisory in table.advisory.iter().filter(|a| a.name == *name) {
-            let safe = |range: &String| VersionReq::parse(range).expect("a version range").matches(version);
+            let safe = |range: &String| {
+                VersionReq::parse(range)
+                    .expect("a version range")
+                    .matches(version)
+            };
             assert!(
                 advisory.safe.iter().any(safe),
                 "{name} {version}: see {}; safe are {:?}",
@@ -103,7 +125,10 @@ fn no_locked_version_has_a_known_advisory() {
 fn every_locked_crate_was_looked_up() {
     let table: Advisories = parse(".ci/advisories.toml");
     for Locked { name, .. } in locked().iter().filter(|p| p.source.is_some()) {
-        assert!(table.looked_up.contains(name), "{name} is new: run .ci/advisories (its head says how)");
+        assert!(
+            table.looked_up.contains(name),
+            "{name} is new: run .ci/advisories (its head says how)"
+        );
     }
 }
 
@@ -120,12 +145,17 @@ fn libraries_are_registry_releases() {
 #[test]
 fn every_library_that_we_chose_has_its_reason_in_the_decisions() {
     let decisions = text("DECISIONS.md");
-    let named: std::collections::BTreeSet<&str> =
-        decisions.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-')).collect();
+    let named: std::collections::BTreeSet<&str> = decisions
+        .split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-'))
+        .collect();
     for room in packages().workspace_packages() {
         for library in room.dependencies.iter().filter(|d| d.path.is_none()) {
             let name = &library.name;
-            assert!(named.contains(name.as_str()), "{} uses {name}, and DECISIONS.md does not say why", room.name);
+            assert!(
+                named.contains(name.as_str()),
+                "{} uses {name}, and DECISIONS.md does not say why",
+                room.name
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Places a saved state for an attempt that is to go on from it. Every byte is verified as it is copied: a
-//! state that is not whole is not used at all.
+//! Places a saved state for an attempt that is to go on from it. Every byte is verified as it is
+//! copied: a state that is not whole is not used at all.
 
 use std::io;
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::Bounds;
 use crate::cache::{Cache, Pinned};
 use crate::os::{self, files};
 
-/// Makes the directory `dir`, and places the state in it if there is one. Where that does not work, the directory is
-/// empty and the error, for people, says why.
+/// Makes the directory `dir`, and places the state in it if there is one. Where that does not work,
+/// the directory is empty and the error, for people, says why.
 pub(in crate::attempt) async fn restore(
     cache: &Arc<Cache>,
     from: Option<Saved>,
@@ -30,28 +30,45 @@ pub(in crate::attempt) async fn restore(
     Ok(placed)
 }
 
-async fn bring(cache: &Arc<Cache>, saved: &Saved, dir: &Path, bounds: Bounds) -> Result<(), String> {
+async fn bring(
+    cache: &Arc<Cache>,
+    saved: &Saved,
+    dir: &Path,
+    bounds: Bounds,
+) -> Result<(), String> {
     let list = fetch(cache, saved.manifest, "its list of files", MAX_MANIFEST).await?;
     let manifest = read(&list, saved.manifest)?;
     bounds.object(manifest.files.len(), manifest.bytes())?;
     let mut here = Vec::with_capacity(manifest.files.len());
     for file in manifest.files {
-        here.push((fetch(cache, file.blob, file.path.as_str(), bounds.bytes).await?, file));
+        here.push((
+            fetch(cache, file.blob, file.path.as_str(), bounds.bytes).await?,
+            file,
+        ));
     }
     let dir = dir.to_owned();
-    let place_all = move || here.iter().try_for_each(|(from, file)| place(from, file, &dir));
-    tokio::task::spawn_blocking(place_all).await.map_err(|panic| panic.to_string())?
+    let place_all = move || {
+        here.iter()
+            .try_for_each(|(from, file)| place(from, file, &dir))
+    };
+    tokio::task::spawn_blocking(place_all)
+        .await
+        .map_err(|panic| panic.to_string())?
 }
 
 async fn fetch(cache: &Arc<Cache>, blob: BlobRef, what: &str, most: u64) -> Result<Pinned, String> {
     if blob.size > most {
         return Err(format!("`{what}` has {} bytes", blob.size));
     }
-    cache.fetch(blob).await.map_err(|error| format!("`{what}` cannot be fetched: {error}"))
+    cache
+        .fetch(blob)
+        .await
+        .map_err(|error| format!("`{what}` cannot be fetched: {error}"))
 }
 
 fn read(list: &Pinned, expected: BlobRef) -> Result<Manifest, String> {
-    let bytes = std::fs::read(list.path()).map_err(|error| format!("its list of files cannot be read: {error}"))?;
+    let bytes = std::fs::read(list.path())
+        .map_err(|error| format!("its list of files cannot be read: {error}"))?;
     if link::content::hash_bytes(&bytes) != expected {
         list.discard();
         return Err("its list of files is damaged".to_owned());

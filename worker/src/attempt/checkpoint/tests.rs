@@ -6,7 +6,10 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds { bytes: 1_000, files: 3 };
+const BOUNDS: Bounds = Bounds {
+    bytes: 1_000,
+    files: 3,
+};
 
 /// An attempt's directory with these files in its checkpoint directory, and a content store.
 struct Place {
@@ -52,22 +55,40 @@ impl Place {
 fn a_state_is_its_files_with_their_names_and_content() {
     let place = Place::new(&[("step", b"7"), ("deep/er/table", b"numbers")]);
     let copy = place.copy(&[]).unwrap().unwrap();
-    let list = Manifest::from_bytes(&fs::read(place.blobs.path_of(&copy.manifest)).unwrap()).unwrap();
-    let read = |file: &SavedFile| (file.path.to_string(), fs::read(place.blobs.path_of(&file.blob)).unwrap());
+    let list =
+        Manifest::from_bytes(&fs::read(place.blobs.path_of(&copy.manifest)).unwrap()).unwrap();
+    let read = |file: &SavedFile| {
+        (
+            file.path.to_string(),
+            fs::read(place.blobs.path_of(&file.blob)).unwrap(),
+        )
+    };
     let files: Vec<_> = list.files.iter().map(read).collect();
-    assert_eq!(files, [("deep/er/table".to_owned(), b"numbers".to_vec()), ("step".to_owned(), b"7".to_vec())]);
+    assert_eq!(
+        files,
+        [
+            ("deep/er/table".to_owned(), b"numbers".to_vec()),
+            ("step".to_owned(), b"7".to_vec())
+        ]
+    );
 }
 
 #[test]
 fn nothing_is_copied_that_is_not_there_or_not_new() {
     let place = Place::new(&[]);
-    assert!(place.copy(&[]).unwrap().is_none(), "an empty directory is no state");
+    assert!(
+        place.copy(&[]).unwrap().is_none(),
+        "an empty directory is no state"
+    );
     fs::write(place.state().join("step"), "1").unwrap();
     let first = place.copy(&[]).unwrap().unwrap();
     assert!(place.copy(&first.seen).unwrap().is_none());
     fs::write(place.state().join("aside"), "2").unwrap();
     fs::rename(place.state().join("aside"), place.state().join("step")).unwrap();
-    assert!(place.copy(&first.seen).unwrap().is_some(), "renamed over it: another file of the same length");
+    assert!(
+        place.copy(&first.seen).unwrap().is_some(),
+        "renamed over it: another file of the same length"
+    );
     fs::remove_dir_all(place.state()).unwrap();
     assert!(place.copy(&first.seen).unwrap().is_none());
 }
@@ -85,9 +106,17 @@ fn a_copy_that_nobody_holds_any_more_leaves_nothing() {
 #[test]
 fn what_is_too_much_is_refused_with_its_measure() {
     let large = Place::new(&[("a", &[0; 600]), ("b", &[0; 600])]);
-    assert!(large.refusal().contains("1200 bytes"), "{}", large.refusal());
+    assert!(
+        large.refusal().contains("1200 bytes"),
+        "{}",
+        large.refusal()
+    );
     let many = Place::new(&[("a", b""), ("b", b""), ("c", b""), ("d", b"")]);
-    assert!(many.refusal().contains("more files than the 3"), "{}", many.refusal());
+    assert!(
+        many.refusal().contains("more files than the 3"),
+        "{}",
+        many.refusal()
+    );
 }
 
 #[cfg(unix)]
@@ -96,7 +125,11 @@ fn what_could_be_somebody_elses_is_refused() {
     let place = Place::new(&[]);
     fs::write(place.dir.path().join("secret"), "of the owner").unwrap();
     symlink(place.dir.path().join("secret"), place.state().join("link")).unwrap();
-    assert!(place.refusal().contains("symbolic link"), "{}", place.refusal());
+    assert!(
+        place.refusal().contains("symbolic link"),
+        "{}",
+        place.refusal()
+    );
     fs::remove_file(place.state().join("link")).unwrap();
     fs::hard_link(place.dir.path().join("secret"), place.state().join("link")).unwrap();
     assert!(place.refusal().contains("hard link"), "{}", place.refusal());

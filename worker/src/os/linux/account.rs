@@ -1,24 +1,30 @@
-//! Accounts of this system: which user and group ids a name stands for. Only those in `/etc/passwd`: a name that only a
-//! server on the network knows can be given as a number.
+//! Accounts of this system: which user and group ids a name stands for. Only those in
+//! `/etc/passwd`: a name that only a server on the network knows can be given as a number.
 
 use std::fs;
 
-/// Whose account tasks get where a worker of root's is told of none: that which owns nothing, by its name and by its number.
+/// Whose account tasks get where a worker of root's is told of none: that which owns nothing, by
+/// its name and by its number.
 const NOBODY: &str = "nobody";
 const NOBODY_IDS: (u32, u32) = (65_534, 65_534);
 
-/// User and group id of nobody. Nothing where this system has no such id: root is then root of a container that knows no
-/// other account, and has no rights outside it.
+/// User and group id of nobody. Nothing where this system has no such id: root is then root of a
+/// container that knows no other account, and has no rights outside it.
 pub(crate) fn of_nobody() -> Option<(u32, u32)> {
     let (user, group) = find(NOBODY).unwrap_or(NOBODY_IDS);
     let maps = [("/proc/self/uid_map", user), ("/proc/self/gid_map", group)];
-    let known = maps.into_iter().all(|(map, id)| fs::read_to_string(map).is_ok_and(|map| maps_id(&map, id)));
+    let known = maps
+        .into_iter()
+        .all(|(map, id)| fs::read_to_string(map).is_ok_and(|map| maps_id(&map, id)));
     known.then_some((user, group))
 }
 
 fn maps_id(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
-        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let numbers: Vec<u64> = line
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
         matches!(numbers[..], [first, _, count] if (first..first + count).contains(&u64::from(id)))
     })
 }
@@ -41,11 +47,16 @@ pub(crate) fn own() -> String {
 
 /// User and group id of an account, by its name or by its number. The error is for people.
 pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
-    let known = fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd cannot be read: {error}"))?;
+    let known = fs::read_to_string("/etc/passwd")
+        .map_err(|error| format!("/etc/passwd cannot be read: {error}"))?;
     match search(&known, name) {
-        Some((0, _)) => Err(format!("the account `{name}` is root's: tasks need one that may do nothing")),
+        Some((0, _)) => Err(format!(
+            "the account `{name}` is root's: tasks need one that may do nothing"
+        )),
         Some(ids) => Ok(ids),
-        None => Err(format!("there is no account `{name}` on this host: make one with `useradd --system {name}`")),
+        None => Err(format!(
+            "there is no account `{name}` on this host: make one with `useradd --system {name}`"
+        )),
     }
 }
 
@@ -55,9 +66,17 @@ fn search(known: &str, name: &str) -> Option<(u32, u32)> {
         let mut fields = line.split(':');
         let name = fields.next()?;
         let mut ids = fields.skip(1);
-        Some((name, (ids.next()?.parse::<u32>().ok()?, ids.next()?.parse::<u32>().ok()?)))
+        Some((
+            name,
+            (
+                ids.next()?.parse::<u32>().ok()?,
+                ids.next()?.parse::<u32>().ok()?,
+            ),
+        ))
     });
-    let found = entries.into_iter().find(|(known, (user, _))| *known == name || Some(*user) == number);
+    let found = entries
+        .into_iter()
+        .find(|(known, (user, _))| *known == name || Some(*user) == number);
     // A number stands for itself, whether or not it has a name.
     found.map(|(_, ids)| ids).or(number.map(|id| (id, id)))
 }
@@ -68,7 +87,8 @@ mod tests {
 
     #[test]
     fn accounts_are_found_by_name_and_by_number() {
-        let known = "root:x:0:0:root:/root:/bin/bash\n# a comment\ntask:x:990:985::/:/usr/sbin/nologin\n";
+        let known =
+            "root:x:0:0:root:/root:/bin/bash\n# a comment\ntask:x:990:985::/:/usr/sbin/nologin\n";
         assert_eq!(search(known, "task"), Some((990, 985)));
         assert_eq!(search(known, "990"), Some((990, 985)));
         assert_eq!(search(known, "4000"), Some((4_000, 4_000)));

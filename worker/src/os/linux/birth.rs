@@ -1,6 +1,6 @@
-//! How a command is born: a new process that enters its control groups, takes its standard streams, gives up what it
-//! is not to have, and becomes the program. Costs the same however big the caller is. What it is to give up is decided
-//! in [`super::confine`].
+//! How a command is born: a new process that enters its control groups, takes its standard streams,
+//! gives up what it is not to have, and becomes the program. Costs the same however big the caller
+//! is. What it is to give up is decided in [`super::confine`].
 #![allow(unsafe_code)] // Between birth and program only system calls are allowed; every block says why it is sound.
 
 use std::ffi::{CStr, CString};
@@ -76,7 +76,8 @@ enum Stage {
     Program,
 }
 
-/// What the new process needs between its birth and its program, prepared before: it may not allocate.
+/// What the new process needs between its birth and its program, prepared before: it may not
+/// allocate.
 struct Plan<'a> {
     program: *const libc::c_char,
     argv: *const *const libc::c_char,
@@ -99,7 +100,8 @@ struct Plan<'a> {
 
 /// The stack on which the new process gets to its program, in bytes.
 const STACK: usize = 64 * 1024;
-/// The lowest nice value. Under SCHED_IDLE it changes nothing; it counts where that could not be set.
+/// The lowest nice value. Under SCHED_IDLE it changes nothing; it counts where that could not be
+/// set.
 const NICE: libc::c_int = 19;
 /// The number of the first descriptor that is passed on beside the standard ones.
 const PASSED: libc::c_int = 3;
@@ -108,21 +110,28 @@ const ABOVE: libc::c_int = 10;
 /// The empty view that covers what bars the way.
 const EMPTY: &CStr = c"mode=755,size=64k";
 
-/// Starts a program in a session of its own and in its directory, with every signal as it is by default, at the lowest
-/// processor and IO priority from its first instruction on.
+/// Starts a program in a session of its own and in its directory, with every signal as it is by
+/// default, at the lowest processor and IO priority from its first instruction on.
 ///
-/// posix_spawn would do for a part of it, but glibc's refuses SCHED_IDLE, and to set it on the running program would
-/// come too late for what that has forked by then.
+/// posix_spawn would do for a part of it, but glibc's refuses SCHED_IDLE, and to set it on the
+/// running program would come too late for what that has forked by then.
 pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
-        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+        list.iter()
+            .map(|s| s.as_ptr())
+            .chain([ptr::null()])
+            .collect()
     };
     let argv = pointers(birth.argv);
     let env = pointers(birth.env);
     let doors: Vec<libc::c_int> = birth.doors.iter().map(AsRawFd::as_raw_fd).collect();
     let stdio = &birth.stdio;
     let cage = birth.cage;
-    let passed = cage.passed.iter().map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ABOVE)).collect::<Result<Vec<_>, _>>();
+    let passed = cage
+        .passed
+        .iter()
+        .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ABOVE))
+        .collect::<Result<Vec<_>, _>>();
     let passed = passed.map_err(|error| NotBorn::Process(error.into()))?;
     let mut plan = Plan {
         program: birth.program.as_ptr(),
@@ -138,7 +147,8 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         no_new_privileges: cage.no_new_privileges,
         rules: cage.rules.as_ref().map_or(-1, AsRawFd::as_raw_fd),
         filter: libc::sock_fprog {
-            len: u16::try_from(cage.filter.len()).map_err(|e| NotBorn::Cage(io::Error::other(e)))?,
+            len: u16::try_from(cage.filter.len())
+                .map_err(|e| NotBorn::Cage(io::Error::other(e)))?,
             // The kernel copies it, and the two types are the same struct of the kernel's.
             filter: cage.filter.as_ptr().cast_mut().cast(),
         },
@@ -148,17 +158,24 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     };
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: CLONE_VFORK suspends this, the only thread, until the child has left this memory by exec or exit, so
-    // the child's use of the stack (its aligned end is passed) and of `plan` is exclusive and over at the return.
-    // `become_program` only makes system calls, and all that `plan` points to outlives the call.
+    // SAFETY: CLONE_VFORK suspends this, the only thread, until the child has left this memory by
+    // exec or exit, so the child's use of the stack (its aligned end is passed) and of `plan` is
+    // exclusive and over at the return. `become_program` only makes system calls, and all that
+    // `plan` points to outlives the call.
     let pid = unsafe {
         let top = stack.as_mut_ptr_range().end;
         libc::clone(become_program, top.cast(), flags, (&raw mut plan).cast())
     };
-    let Some(pid) = positive(pid) else { return Err(NotBorn::Process(io::Error::last_os_error())) };
+    let Some(pid) = positive(pid) else {
+        return Err(NotBorn::Process(io::Error::last_os_error()));
+    };
     // SAFETY: plain reads; volatile because the compiler did not see the child write.
-    let (error, stage) =
-        unsafe { (ptr::read_volatile(&raw const plan.error), ptr::read_volatile(&raw const plan.stage)) };
+    let (error, stage) = unsafe {
+        (
+            ptr::read_volatile(&raw const plan.error),
+            ptr::read_volatile(&raw const plan.stage),
+        )
+    };
     if error == 0 {
         return Ok(pid);
     }
@@ -175,8 +192,9 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
 
 /// The child's way from its birth to its program.
 extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `spawn` passes its plan, which nobody else uses meanwhile. Only system calls: no allocation, no locks,
-    // no unwinding. The signal table is this process's own copy (no CLONE_SIGHAND).
+    // SAFETY: `spawn` passes its plan, which nobody else uses meanwhile. Only system calls: no
+    // allocation, no locks, no unwinding. The signal table is this process's own copy (no
+    // CLONE_SIGHAND).
     unsafe {
         let plan = &mut *plan.cast::<Plan<'_>>();
         libc::setsid();
@@ -209,13 +227,15 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
 /// Moves the calling process into its control groups; false if it may not.
 unsafe fn enter_groups(plan: &Plan<'_>) -> bool {
     // SAFETY: system calls with descriptors that `spawn`'s caller holds, and a static byte.
-    (0..plan.doors_count).all(|at| unsafe { libc::write(*plan.doors.add(at), c"0".as_ptr().cast(), 1) == 1 })
+    (0..plan.doors_count)
+        .all(|at| unsafe { libc::write(*plan.doors.add(at), c"0".as_ptr().cast(), 1) == 1 })
 }
 
 /// Gives up what the plan says, the means for the next step last; false if one step fails.
 unsafe fn enter_cage(plan: &Plan<'_>) -> bool {
-    // Raw system calls: glibc's functions of these names would speak to other threads of this memory's.
-    // SAFETY: system calls with numbers, descriptors that `spawn`'s caller holds, and pointers into the plan.
+    // Raw system calls: glibc's functions of these names would speak to other threads of this
+    // memory's. SAFETY: system calls with numbers, descriptors that `spawn`'s caller holds, and
+    // pointers into the plan.
     unsafe {
         if let Some(mask) = plan.mask {
             put_on(mask);
@@ -248,7 +268,14 @@ unsafe fn enter_cage(plan: &Plan<'_>) -> bool {
         if plan.rules >= 0 && libc::syscall(libc::SYS_landlock_restrict_self, plan.rules, 0) != 0 {
             return false;
         }
-        let set_filter = || libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const plan.filter);
+        let set_filter = || {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                0,
+                &raw const plan.filter,
+            )
+        };
         plan.filter.len == 0 || set_filter() == 0
     }
 }
@@ -262,15 +289,33 @@ unsafe fn put_on(mask: &Mask) {
             return;
         }
         // What the owner mounts or ejects meanwhile, he does here too.
-        libc::mount(none, c"/".as_ptr(), none, libc::MS_REC | libc::MS_SLAVE, ptr::null());
-        // Taken before the cover is there; what this view of the file system has not opened cannot be put into it.
+        libc::mount(
+            none,
+            c"/".as_ptr(),
+            none,
+            libc::MS_REC | libc::MS_SLAVE,
+            ptr::null(),
+        );
+        // Taken before the cover is there; what this view of the file system has not opened cannot
+        // be put into it.
         let mut trees = [-1; MOST];
         for (tree, path) in trees.iter_mut().zip(&mask.shown) {
-            let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
-            *tree = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) as libc::c_int;
+            let flags = libc::OPEN_TREE_CLONE
+                | libc::OPEN_TREE_CLOEXEC
+                | libc::AT_RECURSIVE as libc::c_uint;
+            *tree = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags)
+                as libc::c_int;
         }
         let (empty, flags) = (c"tmpfs".as_ptr(), libc::MS_NOSUID | libc::MS_NODEV);
-        if trees[0] < 0 || libc::mount(empty, mask.over.as_ptr(), empty, flags, EMPTY.as_ptr().cast()) != 0 {
+        if trees[0] < 0
+            || libc::mount(
+                empty,
+                mask.over.as_ptr(),
+                empty,
+                flags,
+                EMPTY.as_ptr().cast(),
+            ) != 0
+        {
             return;
         }
 
@@ -283,12 +328,20 @@ unsafe fn put_on(mask: &Mask) {
         }
         for (tree, path) in trees.into_iter().zip(&mask.shown) {
             let to = (libc::AT_FDCWD, path.as_ptr());
-            libc::syscall(libc::SYS_move_mount, tree, c"".as_ptr(), to.0, to.1, libc::MOVE_MOUNT_F_EMPTY_PATH);
+            libc::syscall(
+                libc::SYS_move_mount,
+                tree,
+                c"".as_ptr(),
+                to.0,
+                to.1,
+                libc::MOVE_MOUNT_F_EMPTY_PATH,
+            );
         }
     }
 }
 
-/// Gives up all capabilities. Programs of root would get them back, but for the privileges that none can gain any more.
+/// Gives up all capabilities. Programs of root would get them back, but for the privileges that
+/// none can gain any more.
 unsafe fn give_up_capabilities() -> bool {
     /// Of capset's interface, the one for 64 capabilities.
     const VERSION: u32 = 0x2008_0522;
@@ -297,18 +350,25 @@ unsafe fn give_up_capabilities() -> bool {
         version: u32,
         pid: libc::c_int,
     }
-    let header = Header { version: VERSION, pid: 0 };
+    let header = Header {
+        version: VERSION,
+        pid: 0,
+    };
     let none = [0_u32; 6];
     // SAFETY: a system call with two locals of the size that the kernel reads.
     unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) == 0 }
 }
 
-/// The lowest weight for the calling process's session, where the kernel shares processors among sessions: priorities count
-/// only within one. Where control groups do that instead, it changes nothing.
+/// The lowest weight for the calling process's session, where the kernel shares processors among
+/// sessions: priorities count only within one. Where control groups do that instead, it changes
+/// nothing.
 unsafe fn lower_session() {
     // SAFETY: system calls with static strings and a descriptor that is closed here.
     unsafe {
-        let file = libc::open(c"/proc/self/autogroup".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        let file = libc::open(
+            c"/proc/self/autogroup".as_ptr(),
+            libc::O_WRONLY | libc::O_CLOEXEC,
+        );
         if file >= 0 {
             libc::write(file, c"19".as_ptr().cast(), 2);
             libc::close(file);
@@ -316,7 +376,8 @@ unsafe fn lower_session() {
     }
 }
 
-/// Lowest processor and IO priority for the calling process. A container may forbid it; then so be it.
+/// Lowest processor and IO priority for the calling process. A container may forbid it; then so be
+/// it.
 unsafe fn lower_priorities() {
     const WHO_PROCESS: libc::c_int = 1;
     const CLASS_IDLE: libc::c_int = 3 << 13;

@@ -1,9 +1,11 @@
-//! Control groups: where the worker may make some, and what an attempt's own one is good for: freezing and ending
-//! everything in it at once, and limits that hold for all its processes together.
+//! Control groups: where the worker may make some, and what an attempt's own one is good for:
+//! freezing and ending everything in it at once, and limits that hold for all its processes
+//! together.
 //!
-//! Version 2 where the worker may make groups there, version 1 for what version 2 does not offer. The worker makes one
-//! *ground* in each hierarchy that it uses, the spawner makes *rooms* in them, and hands a room from attempt to attempt.
-//! What is not here: which processes belong to an attempt (a subreaper knows), and when to freeze them.
+//! Version 2 where the worker may make groups there, version 1 for what version 2 does not offer.
+//! The worker makes one *ground* in each hierarchy that it uses, the spawner makes *rooms* in them,
+//! and hands a room from attempt to attempt. What is not here: which processes belong to an attempt
+//! (a subreaper knows), and when to freeze them.
 
 mod find;
 mod ground;

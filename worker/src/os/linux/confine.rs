@@ -1,6 +1,6 @@
-//! What an attempt gives up at each level of confinement, decided and prepared by its init before the command is born.
-//! What is not here: which level an attempt gets, and the system calls by which the command's process gives things up
-//! ([`super::birth`]).
+//! What an attempt gives up at each level of confinement, decided and prepared by its init before
+//! the command is born. What is not here: which level an attempt gets, and the system calls by
+//! which the command's process gives things up ([`super::birth`]).
 
 mod bubblewrap;
 mod filter;
@@ -23,7 +23,17 @@ pub(super) use filter::Filters;
 pub(super) use mask::{MOST, Mask, Place};
 
 /// Directories of the system that a task may read and execute from, as far as they are there.
-const SYSTEM: [&str; 9] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
+const SYSTEM: [&str; 9] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+];
 /// Where a task may only read.
 const TO_READ: [&str; 3] = ["/etc", "/proc", "/sys"];
 
@@ -46,13 +56,24 @@ pub(super) fn wrap(
     argv: Vec<CString>,
 ) -> Result<Wrapped, String> {
     let network = confines.network;
-    let bare = |cage: Cage, program, argv| Ok(Wrapped { cage, program, argv, word: None });
+    let bare = |cage: Cage, program, argv| {
+        Ok(Wrapped {
+            cage,
+            program,
+            argv,
+            word: None,
+        })
+    };
     match confines.level {
         Confinement::Process => bare(as_account(confines, dir, Cage::default())?, program, argv),
         Confinement::Landlock => {
             let rules = landlock::rules(confines, dir)?;
             let filter = filters.of(network, false).to_vec();
-            let cage = Cage { rules: Some(rules), filter, ..strict() };
+            let cage = Cage {
+                rules: Some(rules),
+                filter,
+                ..strict()
+            };
             bare(as_account(confines, dir, cage)?, program, argv)
         }
         Confinement::Namespace | Confinement::Account => {
@@ -74,25 +95,44 @@ fn in_namespaces(
     let bwrap = bubblewrap::find().ok_or("bubblewrap (`bwrap`) is not installed on this host")?;
     let unpassed = |error: std::io::Error| format!("its filter cannot be passed on: {error}");
     let filter = filter::to_file(filters.of(confines.network, true)).map_err(unpassed)?;
-    let (word, said) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| unpassed(error.into()))?;
+    let (word, said) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+        .map_err(|error| unpassed(error.into()))?;
     let zero = |_| "a path has a zero byte".to_owned();
     let argv = bubblewrap::argv(confines, dir, program, argv).map_err(zero)?;
 
     // bubblewrap itself gives up its capabilities, after it has used them.
-    let cage = Cage { passed: vec![filter, said], no_capabilities: false, ..strict() };
+    let cage = Cage {
+        passed: vec![filter, said],
+        no_capabilities: false,
+        ..strict()
+    };
     let program = CString::new(bwrap.as_os_str().as_bytes()).map_err(zero)?;
-    Ok(Wrapped { cage: as_account(confines, dir, cage)?, program, argv, word: Some(Word(word)) })
+    Ok(Wrapped {
+        cage: as_account(confines, dir, cage)?,
+        program,
+        argv,
+        word: Some(Word(word)),
+    })
 }
 
 /// With the account that tasks have here, if they have one.
 fn as_account(confines: &Confines, dir: &Path, cage: Cage) -> Result<Cage, String> {
-    let Some(account) = confines.account else { return Ok(cage) };
+    let Some(account) = confines.account else {
+        return Ok(cage);
+    };
     let mask = Mask::prepare(dir, &confines.readable);
-    let mask = mask.map_err(|error| format!("the way to its directory cannot be opened to its account: {error}"))?;
-    Ok(Cage { account: Some(account), mask: Some(mask), ..cage })
+    let mask = mask.map_err(|error| {
+        format!("the way to its directory cannot be opened to its account: {error}")
+    })?;
+    Ok(Cage {
+        account: Some(account),
+        mask: Some(mask),
+        ..cage
+    })
 }
 
-/// What a wrapper says of the command, from which alone an exit code of the wrapper's own can be told from the command's.
+/// What a wrapper says of the command, from which alone an exit code of the wrapper's own can be
+/// told from the command's.
 #[derive(Debug)]
 pub(super) struct Word(OwnedFd);
 
@@ -106,16 +146,28 @@ impl Word {
     }
 }
 
-/// Whether tasks that are confined so see this file, and may execute it as far as that is ours to say.
+/// Whether tasks that are confined so see this file, and may execute it as far as that is ours to
+/// say.
 pub(super) fn shows(confines: &Confines, dir: &Path, file: &Path) -> bool {
-    let Ok(file) = file.canonicalize() else { return false };
-    let system = SYSTEM.into_iter().chain(confines.readable.iter().map(String::as_str)).map(Path::new);
-    let mut seen = system.chain([dir]).filter_map(|path| path.canonicalize().ok());
+    let Ok(file) = file.canonicalize() else {
+        return false;
+    };
+    let system = SYSTEM
+        .into_iter()
+        .chain(confines.readable.iter().map(String::as_str))
+        .map(Path::new);
+    let mut seen = system
+        .chain([dir])
+        .filter_map(|path| path.canonicalize().ok());
     confines.level == Confinement::Process || seen.any(|path| file.starts_with(path))
 }
 
 /// What every level but the first gives up.
 fn strict() -> Cage {
     let root = rustix::process::geteuid().is_root();
-    Cage { no_new_privileges: true, no_capabilities: root, ..Cage::default() }
+    Cage {
+        no_new_privileges: true,
+        no_capabilities: root,
+        ..Cage::default()
+    }
 }

@@ -1,5 +1,5 @@
-//! What the worker asks of files beyond what every system has alike: rights, identity, kinds, and opening without being
-//! led elsewhere.
+//! What the worker asks of files beyond what every system has alike: rights, identity, kinds, and
+//! opening without being led elsewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -8,7 +8,9 @@ use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
+};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, openat};
@@ -67,8 +69,8 @@ pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
 }
 
-/// Lets other accounts pass through a directory, though not look around in it: every file and directory beside the way
-/// is for this user alone.
+/// Lets other accounts pass through a directory, though not look around in it: every file and
+/// directory beside the way is for this user alone.
 pub(crate) fn let_through(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(0o711))
 }
@@ -76,25 +78,39 @@ pub(crate) fn let_through(dir: &Path) -> io::Result<()> {
 /// Makes a file of this user's that was not there before.
 pub(crate) fn create_private(path: &Path, executable: bool) -> io::Result<File> {
     let mode = if executable { 0o700 } else { 0o600 };
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
 }
 
-/// Opens a file for reading without following a symbolic link anywhere below `dir`, and without waiting for whoever
-/// should write to a named pipe put there meanwhile.
+/// Opens a file for reading without following a symbolic link anywhere below `dir`, and without
+/// waiting for whoever should write to a named pipe put there meanwhile.
 pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
-    let (no_link, none) = (OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty());
+    let (no_link, none) = (
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::empty(),
+    );
     let mut at: OwnedFd = openat(CWD, dir, no_link | OFlags::DIRECTORY, none)?;
     for name in relative.parent().into_iter().flat_map(Path::components) {
         at = openat(&at, name.as_os_str(), no_link | OFlags::DIRECTORY, none)?;
     }
     let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    Ok(File::from(openat(&at, name, no_link | OFlags::NONBLOCK, none)?))
+    Ok(File::from(openat(
+        &at,
+        name,
+        no_link | OFlags::NONBLOCK,
+        none,
+    )?))
 }
 
-/// Looks at everything below a directory without following links, whatever rights its owner took away, however long the
-/// names are together; stops where `each` says so.
+/// Looks at everything below a directory without following links, whatever rights its owner took
+/// away, however long the names are together; stops where `each` says so.
 pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> ControlFlow<()>) {
-    let Ok(root) = openat(CWD, dir, DIRECTORY, Mode::empty()) else { return };
+    let Ok(root) = openat(CWD, dir, DIRECTORY, Mode::empty()) else {
+        return;
+    };
     let _ = below(&root, 0, each);
 }
 
@@ -109,18 +125,30 @@ pub(crate) enum Seen {
 
 /// How many directories are open at a time at most.
 const DEPTH: u32 = 200;
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::DIRECTORY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
-fn below(dir: &OwnedFd, depth: u32, each: &mut dyn FnMut(Seen) -> ControlFlow<()>) -> ControlFlow<()> {
-    let Ok(entries) = rustix::fs::Dir::read_from(dir) else { return ControlFlow::Continue(()) };
+fn below(
+    dir: &OwnedFd,
+    depth: u32,
+    each: &mut dyn FnMut(Seen) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let Ok(entries) = rustix::fs::Dir::read_from(dir) else {
+        return ControlFlow::Continue(());
+    };
     for entry in entries.flatten() {
         let name = entry.file_name();
         if name == c"." || name == c".." {
             continue;
         }
         // What comes and goes while this looks does not count.
-        let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-        each(Seen::Entry(u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK))?;
+        let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        each(Seen::Entry(
+            u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK,
+        ))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             continue;
         }
@@ -155,25 +183,47 @@ fn itself(fd: &OwnedFd) -> String {
 
 /// Opens a directory, also where its mode forbids that to its owner.
 fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
-    let may = rustix::fs::accessat(dir, name, Access::READ_OK | Access::EXEC_OK, AtFlags::empty());
+    let may = rustix::fs::accessat(
+        dir,
+        name,
+        Access::READ_OK | Access::EXEC_OK,
+        AtFlags::empty(),
+    );
     if may != Err(Errno::ACCESS) {
-        return Ok(Opened { dir: openat(dir, name, DIRECTORY, Mode::empty())?, _unlocked: None });
+        return Ok(Opened {
+            dir: openat(dir, name, DIRECTORY, Mode::empty())?,
+            _unlocked: None,
+        });
     }
     let locked = openat(dir, name, DIRECTORY | OFlags::PATH, Mode::empty())?;
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&locked)?.st_mode & 0o7777);
     rustix::fs::chmod(itself(&locked), mode | Mode::RWXU)?;
     let unlocked = Unlocked(locked, mode);
-    let dir = openat(CWD, itself(&unlocked.0), DIRECTORY & !OFlags::NOFOLLOW, Mode::empty())?;
-    Ok(Opened { dir, _unlocked: Some(unlocked) })
+    let dir = openat(
+        CWD,
+        itself(&unlocked.0),
+        DIRECTORY & !OFlags::NOFOLLOW,
+        Mode::empty(),
+    )?;
+    Ok(Opened {
+        dir,
+        _unlocked: Some(unlocked),
+    })
 }
 
-/// How much disk is taken by files that lay below a directory, are removed, and yet are held open or in memory by processes
-/// of the account that the directory belongs to.
+/// How much disk is taken by files that lay below a directory, are removed, and yet are held open
+/// or in memory by processes of the account that the directory belongs to.
 pub(crate) fn removed_below(dir: &Path) -> u64 {
-    let Ok(meta) = fs::metadata(dir) else { return 0 };
+    let Ok(meta) = fs::metadata(dir) else {
+        return 0;
+    };
     let mut found = BTreeMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let is_process = process.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit);
+        let is_process = process
+            .file_name()
+            .as_encoded_bytes()
+            .first()
+            .is_some_and(u8::is_ascii_digit);
         if is_process && process.metadata().is_ok_and(|of| of.uid() == meta.uid()) {
             held_open(&process.path(), dir, meta.dev(), &mut found);
             held_in_memory(&process.path(), dir, &mut found);
@@ -187,13 +237,19 @@ const REMOVED: &[u8] = b" (deleted)";
 
 fn lay_below(name: &[u8], dir: &Path) -> bool {
     let dir = dir.as_os_str().as_bytes();
-    name.strip_prefix(dir).is_some_and(|rest| rest.starts_with(b"/") && rest.ends_with(REMOVED))
+    name.strip_prefix(dir)
+        .is_some_and(|rest| rest.starts_with(b"/") && rest.ends_with(REMOVED))
 }
 
 /// By their open descriptors.
 fn held_open(process: &Path, dir: &Path, device: u64, found: &mut BTreeMap<u64, u64>) {
-    for fd in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
-        let ours = fs::read_link(fd.path()).is_ok_and(|name| lay_below(name.as_os_str().as_bytes(), dir));
+    for fd in fs::read_dir(process.join("fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let ours =
+            fs::read_link(fd.path()).is_ok_and(|name| lay_below(name.as_os_str().as_bytes(), dir));
         if let Some(meta) = ours.then(|| fs::metadata(fd.path()).ok()).flatten()
             && (meta.nlink(), meta.dev()) == (0, device)
         {
@@ -202,20 +258,31 @@ fn held_open(process: &Path, dir: &Path, device: u64, found: &mut BTreeMap<u64, 
     }
 }
 
-/// By what is mapped: so much of a file, as its last mapped byte says. Who holds it open too says it better.
+/// By what is mapped: so much of a file, as its last mapped byte says. Who holds it open too says
+/// it better.
 fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
-    let Ok(maps) = fs::read(process.join("maps")) else { return };
+    let Ok(maps) = fs::read(process.join("maps")) else {
+        return;
+    };
     for line in maps.split(|byte| *byte == b'\n') {
         let mut fields = line.splitn(6, |byte| *byte == b' ');
-        let mut text = || fields.next().and_then(|field| std::str::from_utf8(field).ok());
-        let (Some(range), Some(_), Some(offset), Some(_), Some(inode)) = (text(), text(), text(), text(), text())
+        let mut text = || {
+            fields
+                .next()
+                .and_then(|field| std::str::from_utf8(field).ok())
+        };
+        let (Some(range), Some(_), Some(offset), Some(_), Some(inode)) =
+            (text(), text(), text(), text(), text())
         else {
             continue;
         };
         let name = fields.next().unwrap_or_default().trim_ascii_start();
         let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
-        let ends = range.split_once('-').and_then(|(start, end)| hex(end)?.checked_sub(hex(start)?));
-        if let (true, Some(length), Some(offset), Ok(inode)) = (lay_below(name, dir), ends, hex(offset), inode.parse())
+        let ends = range
+            .split_once('-')
+            .and_then(|(start, end)| hex(end)?.checked_sub(hex(start)?));
+        if let (true, Some(length), Some(offset), Ok(inode)) =
+            (lay_below(name, dir), ends, hex(offset), inode.parse())
         {
             let end = found.entry(inode).or_default();
             *end = (*end).max(offset + length);
@@ -223,25 +290,38 @@ fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
     }
 }
 
-/// Gives this user back the rights on his own directories and files in a tree, where somebody took them away; says on how
-/// many. What lies at `spared` stays as it is.
+/// Gives this user back the rights on his own directories and files in a tree, where somebody took
+/// them away; says on how many. What lies at `spared` stays as it is.
 pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
     let mut rest = vec![root.to_owned()];
     let mut repaired = 0;
     while let Some(path) = rest.pop() {
-        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+        let Ok(meta) = fs::symlink_metadata(&path) else {
+            continue;
+        };
         let kind = meta.file_type();
         let mode = meta.permissions().mode();
         if path == spared || !(kind.is_dir() || kind.is_file()) {
             continue;
         }
 
-        let (needed, given) = if kind.is_dir() { (0o700, 0o700) } else { (0o400, 0o600) };
+        let (needed, given) = if kind.is_dir() {
+            (0o700, 0o700)
+        } else {
+            (0o400, 0o600)
+        };
         if mode & needed != needed {
-            repaired += u64::from(fs::set_permissions(&path, Permissions::from_mode(mode | given)).is_ok());
+            repaired +=
+                u64::from(fs::set_permissions(&path, Permissions::from_mode(mode | given)).is_ok());
         }
         if kind.is_dir() {
-            rest.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+            rest.extend(
+                fs::read_dir(&path)
+                    .into_iter()
+                    .flatten()
+                    .flatten()
+                    .map(|entry| entry.path()),
+            );
         }
     }
     repaired
@@ -252,9 +332,16 @@ pub(crate) fn open_up(root: &Path) {
     let mut dirs: Vec<PathBuf> = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
         let _ = fs::set_permissions(&dir, Permissions::from_mode(0o700));
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        let Ok(entries) = fs::read_dir(&dir) else {
+            continue;
+        };
         // `file_type` does not follow links.
-        dirs.extend(entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+        dirs.extend(
+            entries
+                .flatten()
+                .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+                .map(|e| e.path()),
+        );
     }
 }
 
@@ -269,17 +356,30 @@ mod tests {
         let close = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
         let dir = top.path().join("worker");
         let foreign = top.path().join("foreign");
-        let (identity, attempts, key) = (dir.join("identity"), dir.join("attempts"), dir.join("identity/key"));
-        [&identity, &attempts].into_iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
-        [&key, &foreign].into_iter().for_each(|file| fs::write(file, "x").unwrap());
+        let (identity, attempts, key) = (
+            dir.join("identity"),
+            dir.join("attempts"),
+            dir.join("identity/key"),
+        );
+        [&identity, &attempts]
+            .into_iter()
+            .for_each(|dir| fs::create_dir_all(dir).unwrap());
+        [&key, &foreign]
+            .into_iter()
+            .for_each(|file| fs::write(file, "x").unwrap());
         std::os::unix::fs::symlink(&foreign, dir.join("link")).unwrap();
         fs::set_permissions(&dir, Permissions::from_mode(0o711)).unwrap();
         assert_eq!(repair(&dir, &attempts), 0);
         assert_eq!(mode(&dir), 0o711);
 
-        [&key, &identity, &attempts, &foreign, &dir].into_iter().for_each(|path| close(path));
+        [&key, &identity, &attempts, &foreign, &dir]
+            .into_iter()
+            .for_each(|path| close(path));
         assert_eq!(repair(&dir, &attempts), 3);
-        assert_eq!([&dir, &identity, &key].map(|path| mode(path)), [0o700, 0o700, 0o600]);
+        assert_eq!(
+            [&dir, &identity, &key].map(|path| mode(path)),
+            [0o700, 0o700, 0o600]
+        );
         assert_eq!(mode(&foreign), 0, "it is only linked to");
     }
 }

@@ -1,7 +1,9 @@
-//! The init of one attempt: starts the command, watches over its process tree, and ends only when nothing of it is
-//! left. Forked by the spawner; speaks with the worker over the attempt's control socket.
+//! The init of one attempt: starts the command, watches over its process tree, and ends only when
+//! nothing of it is left. Forked by the spawner; speaks with the worker over the attempt's control
+//! socket.
 //!
-//! The worker's end of that socket closes when the worker dies, however it dies: then the tree is killed.
+//! The worker's end of that socket closes when the worker dies, however it dies: then the tree is
+//! killed.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,12 +29,17 @@ const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_millis(10);
 /// How a wrapper ends that has not come to start the command.
 const WRAPPER_FAILED: Status = Status::Exited(1);
-/// The longest launch message, in bytes: what the wire allows for a command, and room for the environment.
+/// The longest launch message, in bytes: what the wire allows for a command, and room for the
+/// environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
 
 /// The init's whole life. `room` are the attempt's control groups, where it has some.
 pub(super) fn run(wires: Wires, room: Option<Room>, filters: &Filters, null: &File) -> ! {
-    let code = if watch_over(wires, room.unwrap_or_default(), filters, null).is_ok() { 0 } else { 1 };
+    let code = if watch_over(wires, room.unwrap_or_default(), filters, null).is_ok() {
+        0
+    } else {
+        1
+    };
     std::process::exit(code)
 }
 
@@ -40,7 +47,10 @@ pub(super) fn run(wires: Wires, room: Option<Room>, filters: &Filters, null: &Fi
 pub(super) fn refuse(wires: Wires, error: &io::Error) {
     let why = format!("this host has no room for another process: {error}");
     // Where the worker does not hear it, it sees the socket close.
-    let _ = send(&mut UnixStream::from(wires.control), &Report::NotStarted(why));
+    let _ = send(
+        &mut UnixStream::from(wires.control),
+        &Report::NotStarted(why),
+    );
 }
 
 fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> io::Result<()> {
@@ -50,21 +60,47 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
     let mut control = UnixStream::from(wires.control);
     let launch = read_launch(&mut control)?;
     let starved = room.kills_for_memory();
-    match start::start(&launch, &mut room, filters, &wires.stdout, &wires.stderr, null) {
+    match start::start(
+        &launch,
+        &mut room,
+        filters,
+        &wires.stdout,
+        &wires.stderr,
+        null,
+    ) {
         Err(why) => send(&mut control, &Report::NotStarted(why)),
         Ok(Started { main, word }) => {
             drop((wires.stdout, wires.stderr));
             let wrapped = word.is_some();
-            let Some(status) = Tree { main, wrapped, room: &room, rest: Rest::Awake }.attend(&mut control)? else {
+            let Some(status) = Tree {
+                main,
+                wrapped,
+                room: &room,
+                rest: Rest::Awake,
+            }
+            .attend(&mut control)?
+            else {
                 return Ok(());
             };
             if status == WRAPPER_FAILED && word.is_some_and(|word| !word.started()) {
-                return send(&mut control, &Report::NotStarted(program::out_of_sight(&launch)));
+                return send(
+                    &mut control,
+                    &Report::NotStarted(program::out_of_sight(&launch)),
+                );
             }
             let starved = room.kills_for_memory() > starved && status != Status::Exited(0);
             let over = launch.limits.memory.filter(|_| starved);
-            let over = over.map(|limit| format!("it wanted more memory than the {limit} bytes that a task has here"));
-            send(&mut control, &Report::Ended { status, cpu: sys::children_cpu().into(), over })
+            let over = over.map(|limit| {
+                format!("it wanted more memory than the {limit} bytes that a task has here")
+            });
+            send(
+                &mut control,
+                &Report::Ended {
+                    status,
+                    cpu: sys::children_cpu().into(),
+                    over,
+                },
+            )
         }
     }
 }
@@ -116,11 +152,22 @@ impl Tree<'_> {
             }
             if let Some(status) = ended {
                 self.end();
-                return Ok(Some(if self.wrapped { status.unwrapped() } else { status }));
+                return Ok(Some(if self.wrapped {
+                    status.unwrapped()
+                } else {
+                    status
+                }));
             }
-            let pause = if let Rest::Settling(pause) = self.rest { Some(pause) } else { None };
-            let alive =
-                if sys::wait_for(Some(control.as_fd()), pause) { self.obey(control) } else { self.settle(control) };
+            let pause = if let Rest::Settling(pause) = self.rest {
+                Some(pause)
+            } else {
+                None
+            };
+            let alive = if sys::wait_for(Some(control.as_fd()), pause) {
+                self.obey(control)
+            } else {
+                self.settle(control)
+            };
             if !alive {
                 self.end();
                 return Ok(None);
@@ -136,24 +183,28 @@ impl Tree<'_> {
             Ok(count) => count,
             Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         };
-        orders[..count].iter().filter_map(|byte| order_of(*byte)).all(|order| match order {
-            Order::Terminate => {
-                self.terminate();
-                true
-            }
-            Order::Kill => {
-                self.kill();
-                true
-            }
-            Order::Freeze => self.freeze(control),
-            Order::Thaw => {
-                self.thaw();
-                true
-            }
-        })
+        orders[..count]
+            .iter()
+            .filter_map(|byte| order_of(*byte))
+            .all(|order| match order {
+                Order::Terminate => {
+                    self.terminate();
+                    true
+                }
+                Order::Kill => {
+                    self.kill();
+                    true
+                }
+                Order::Freeze => self.freeze(control),
+                Order::Thaw => {
+                    self.thaw();
+                    true
+                }
+            })
     }
 
-    /// Asks every process to end. One that only passes on how the command ends will do so when that has ended.
+    /// Asks every process to end. One that only passes on how the command ends will do so when that
+    /// has ended.
     fn terminate(&self) {
         let spared = self.wrapped.then_some(self.main);
         if self.room.freezes() {
@@ -184,7 +235,9 @@ impl Tree<'_> {
 
     /// Says so once a tree that was told to stop stands still; false if the worker is gone.
     fn settle(&mut self, control: &mut UnixStream) -> bool {
-        let Rest::Settling(pause) = self.rest else { return true };
+        let Rest::Settling(pause) = self.rest else {
+            return true;
+        };
         if self.room.is_frozen() {
             self.rest = Rest::Frozen;
             return send(control, &Report::Frozen).is_ok();
@@ -205,8 +258,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Kills and reaps until the kernel says that there is no child left: as this process is the subreaper, that proves
-    /// that no descendant is left either. Leaves the room thawed.
+    /// Kills and reaps until the kernel says that there is no child left: as this process is the
+    /// subreaper, that proves that no descendant is left either. Leaves the room thawed.
     fn end(&mut self) {
         let mut everywhere = !self.room.freezes();
         loop {
@@ -237,7 +290,9 @@ impl Status {
         const BASE: i32 = 128;
         const MOST: i32 = 64;
         match self {
-            Status::Exited(code) if (BASE + 1..=BASE + MOST).contains(&code) => Status::Signalled(code - BASE),
+            Status::Exited(code) if (BASE + 1..=BASE + MOST).contains(&code) => {
+                Status::Signalled(code - BASE)
+            }
             status => status,
         }
     }

@@ -1,4 +1,5 @@
-//! How much processor time has passed, was used, and was used by this worker with all that is below it.
+//! How much processor time has passed, was used, and was used by this worker with all that is below
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,8 +9,8 @@ use crate::share::Load;
 /// Every so many looks every process is looked at, also those that were not ours.
 const AGAIN: u32 = 12;
 
-/// Who used the processors, looked at again and again. Remembers which processes are not ours, since reading them all
-/// each time would cost more than a worker may.
+/// Who used the processors, looked at again and again. Remembers which processes are not ours,
+/// since reading them all each time would cost more than a worker may.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     foreign: BTreeSet<u32>,
@@ -24,12 +25,17 @@ impl Accounts {
         processors(&fs::read_to_string("/proc/stat").ok()?).map(|load| Load { ours, ..load })
     }
 
-    /// Used by this process and everything below it, living or ended: what has ended is counted with whoever waited for
-    /// it, and that is one of ours, since each attempt's init waits for all of its tree. Whatever a process below this
-    /// one does, it stays below; one that is elsewhere never comes here, but its number may.
+    /// Used by this process and everything below it, living or ended: what has ended is counted
+    /// with whoever waited for it, and that is one of ours, since each attempt's init waits for all
+    /// of its tree. Whatever a process below this one does, it stays below; one that is elsewhere
+    /// never comes here, but its number may.
     fn ours(&mut self) -> u64 {
         self.looks = self.looks.wrapping_add(1);
-        let known = if self.looks.is_multiple_of(AGAIN) { BTreeSet::new() } else { std::mem::take(&mut self.foreign) };
+        let known = if self.looks.is_multiple_of(AGAIN) {
+            BTreeSet::new()
+        } else {
+            std::mem::take(&mut self.foreign)
+        };
         let mut children: BTreeMap<u32, Vec<(u32, u64)>> = BTreeMap::new();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
@@ -42,7 +48,10 @@ impl Accounts {
                 children.entry(parent).or_default().push((pid, used));
             }
         }
-        let own = fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(process);
+        let own = fs::read_to_string("/proc/self/stat")
+            .ok()
+            .as_deref()
+            .and_then(process);
         let mut sum = own.map_or(0, |(_, used)| used);
         let mut parents = vec![std::process::id()];
         while let Some(parent) = parents.pop() {
@@ -51,31 +60,59 @@ impl Accounts {
                 parents.push(child);
             }
         }
-        self.foreign
-            .extend(children.into_values().flatten().map(|(pid, _)| pid).filter(|pid| *pid != std::process::id()));
+        self.foreign.extend(
+            children
+                .into_values()
+                .flatten()
+                .map(|(pid, _)| pid)
+                .filter(|pid| *pid != std::process::id()),
+        );
         sum
     }
 }
 
-/// All and used time of all processors together, from the first line: user, nice, system, idle, waiting for a disk,
-/// interrupts (two), stolen; what follows is counted among the first two already. How many processors, by their lines.
+/// All and used time of all processors together, from the first line: user, nice, system, idle,
+/// waiting for a disk, interrupts (two), stolen; what follows is counted among the first two
+/// already. How many processors, by their lines.
 fn processors(stat: &str) -> Option<Load> {
-    let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    let fields: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
+    let fields = stat
+        .lines()
+        .next()?
+        .strip_prefix("cpu ")?
+        .split_whitespace();
+    let fields: Vec<u64> = fields
+        .take(8)
+        .map_while(|field| field.parse().ok())
+        .collect();
     let total: u64 = fields.iter().sum();
     let idle = fields.get(3)? + fields.get(4).copied().unwrap_or(0);
     let stolen = fields.get(7).copied().unwrap_or(0);
-    let numbered =
-        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let numbered = |line: &&str| {
+        line.strip_prefix("cpu")
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
     let processors = stat.lines().skip(1).take_while(numbered).count().max(1) as u32;
-    Some(Load { processors, total, used: total - idle - stolen, stolen, ours: 0 })
+    Some(Load {
+        processors,
+        total,
+        used: total - idle - stolen,
+        stolen,
+        ours: 0,
+    })
 }
 
 /// A process's parent, and the time that it and the children that it waited for have used.
 fn process(stat: &str) -> Option<(u32, u64)> {
     // The name in parentheses may hold anything; the fields are counted from behind it.
-    let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_whitespace().collect();
-    let used = fields.get(11..15)?.iter().map(|field| field.parse().unwrap_or(0u64)).sum();
+    let fields: Vec<&str> = stat
+        .get(stat.rfind(')')? + 1..)?
+        .split_whitespace()
+        .collect();
+    let used = fields
+        .get(11..15)?
+        .iter()
+        .map(|field| field.parse().unwrap_or(0u64))
+        .sum();
     Some((fields.get(1)?.parse().ok()?, used))
 }
 
@@ -85,8 +122,17 @@ mod tests {
 
     #[test]
     fn lines_of_the_system_are_read_as_its_manual_says() {
-        let load = Load { processors: 2, total: 531, used: 73, stolen: 8, ours: 0 };
-        assert_eq!(processors("cpu  10 20 30 400 50 6 7 8 9 10\ncpu0 1\ncpu1 1\nintr 1\n"), Some(load));
+        let load = Load {
+            processors: 2,
+            total: 531,
+            used: 73,
+            stolen: 8,
+            ours: 0,
+        };
+        assert_eq!(
+            processors("cpu  10 20 30 400 50 6 7 8 9 10\ncpu0 1\ncpu1 1\nintr 1\n"),
+            Some(load)
+        );
         assert_eq!(processors("intr 1 2\n"), None);
         let stat = "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 100";
         assert_eq!(process(stat), Some((7, 110)));
@@ -97,14 +143,23 @@ mod tests {
     fn what_is_remembered_changes_nothing() {
         let mut accounts = Accounts::default();
         let first = accounts.ours();
-        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap();
         assert!(!accounts.foreign.is_empty() && !accounts.foreign.contains(&std::process::id()));
         for _ in 0..2 * AGAIN {
             let before = Accounts::default().ours();
             let now = accounts.ours();
             let after = Accounts::default().ours();
-            assert!(first <= before && before <= now && now <= after, "{first} {before} {now} {after}");
-            assert!(!accounts.foreign.contains(&child.id()), "a new process of ours is not taken for another's");
+            assert!(
+                first <= before && before <= now && now <= after,
+                "{first} {before} {now} {after}"
+            );
+            assert!(
+                !accounts.foreign.contains(&child.id()),
+                "a new process of ours is not taken for another's"
+            );
         }
         child.kill().unwrap();
         child.wait().unwrap();
@@ -116,13 +171,17 @@ mod tests {
         let before = accounts.look().unwrap();
         let mut number = 1u64;
         let after = loop {
-            number = (0..10_000_000)
-                .fold(number, |n, i| std::hint::black_box(n.wrapping_mul(6_364_136_223_846_793_005) + i));
+            number = (0..10_000_000).fold(number, |n, i| {
+                std::hint::black_box(n.wrapping_mul(6_364_136_223_846_793_005) + i)
+            });
             let now = accounts.look().unwrap();
             if now.ours >= before.ours + 5 {
                 break now;
             }
         };
-        assert!(after.total > before.total && after.used > before.used, "{before:?} {after:?}");
+        assert!(
+            after.total > before.total && after.used > before.used,
+            "{before:?} {after:?}"
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! Linux: a spawner process, one init process per attempt, control groups or signals to whole trees.
+//! Linux: a spawner process, one init process per attempt, control groups or signals to whole
+//! trees.
 //!
-//! `worker -> spawner -> init -> command -> ...`: see [`spawner`] and [`init`]. This file is the worker's end.
+//! `worker -> spawner -> init -> command -> ...`: see [`spawner`] and [`init`]. This file is the
+//! worker's end.
 
 pub(crate) mod account;
 mod birth;
@@ -52,7 +54,9 @@ fn byte_of(order: Order) -> u8 {
 }
 
 fn order_of(byte: u8) -> Option<Order> {
-    [Order::Terminate, Order::Kill, Order::Freeze, Order::Thaw].into_iter().find(|order| byte_of(*order) == byte)
+    [Order::Terminate, Order::Kill, Order::Freeze, Order::Thaw]
+        .into_iter()
+        .find(|order| byte_of(*order) == byte)
 }
 
 /// What a command writes to one of its standard streams.
@@ -81,33 +85,52 @@ pub struct Process {
 }
 
 impl Launcher {
-    /// Starts the spawner: `program` called with [`crate::spawner::ARG`]. Attempts get control groups on `grounds`.
+    /// Starts the spawner: `program` called with [`crate::spawner::ARG`]. Attempts get control
+    /// groups on `grounds`.
     ///
     /// # Errors
     /// If it cannot be started.
     pub fn start(program: PathBuf, grounds: Grounds) -> io::Result<Self> {
         let spawner = Mutex::new(Spawner::start(&program, &grounds)?);
-        Ok(Self { program, grounds, spawner })
+        Ok(Self {
+            program,
+            grounds,
+            spawner,
+        })
     }
 
-    /// Has a command started. Where its standard output or error is not kept, the command writes to nowhere.
+    /// Has a command started. Where its standard output or error is not kept, the command writes to
+    /// nowhere.
     ///
     /// # Errors
-    /// If no spawner can be had, or no more descriptors. That the command itself does not start is a [`Report`].
-    pub async fn launch(&self, launch: &Launch, keep_stdout: bool, keep_stderr: bool) -> io::Result<Process> {
+    /// If no spawner can be had, or no more descriptors. That the command itself does not start is
+    /// a [`Report`].
+    pub async fn launch(
+        &self,
+        launch: &Launch,
+        keep_stdout: bool,
+        keep_stderr: bool,
+    ) -> io::Result<Process> {
         let bytes = postcard::to_extend(launch, vec![0; 4]).map_err(io::Error::other)?;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
         let ((stdout, out), (stderr, err)) = (output(keep_stdout)?, output(keep_stderr)?);
         self.pass(&[theirs.as_fd(), out.as_fd(), err.as_fd()])?;
-        let mut process = Process { control: UnixStream::from_std(ours)?, inbox: Vec::new(), stdout, stderr };
+        let mut process = Process {
+            control: UnixStream::from_std(ours)?,
+            inbox: Vec::new(),
+            stdout,
+            stderr,
+        };
         process.describe(bytes).await?;
         Ok(process)
     }
 
     fn pass(&self, fds: &[std::os::fd::BorrowedFd<'_>; 3]) -> io::Result<()> {
         let mut spawner = self.spawner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Err(error) = spawner.pass(fds) else { return Ok(()) };
+        let Err(error) = spawner.pass(fds) else {
+            return Ok(());
+        };
         tracing::warn!(%error, "the spawner process is gone; starting another");
         *spawner = Spawner::start(&self.program, &self.grounds)?;
         spawner.pass(fds)
@@ -124,7 +147,8 @@ fn output(keep: bool) -> io::Result<(Option<Output>, OwnedFd)> {
     Ok((Some(pipe::Receiver::from_owned_fd(read)?), write))
 }
 
-/// Lets a command write this many bytes before it is read again, as far as the system allows; false where it never does.
+/// Lets a command write this many bytes before it is read again, as far as the system allows; false
+/// where it never does.
 pub(crate) fn enlarge(output: &Output, bytes: usize) -> bool {
     // The user's share of pipe memory may be used up; then it goes slower.
     let _ = rustix::pipe::fcntl_setpipe_size(output, bytes);
@@ -151,7 +175,12 @@ impl Spawner {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(fds));
-        sendmsg(&self.socket, &[IoSlice::new(b"A")], &mut ancillary, SendFlags::NOSIGNAL)?;
+        sendmsg(
+            &self.socket,
+            &[IoSlice::new(b"A")],
+            &mut ancillary,
+            SendFlags::NOSIGNAL,
+        )?;
         Ok(())
     }
 }
@@ -172,12 +201,17 @@ impl Process {
 
     /// Passes an order on. Orders after the end are of no effect.
     pub fn order(&self, order: Order) {
-        // Past tokio, whose view of the socket may be older than its state: a byte always fits while the reader lives,
-        // and if it is dead there is nothing to order.
-        let _ = send(&self.control, &[byte_of(order)], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        // Past tokio, whose view of the socket may be older than its state: a byte always fits
+        // while the reader lives, and if it is dead there is nothing to order.
+        let _ = send(
+            &self.control,
+            &[byte_of(order)],
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        );
     }
 
-    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to cancel.
+    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to
+    /// cancel.
     pub async fn report(&mut self) -> Report {
         loop {
             if let Some(report) = self.buffered() {
@@ -186,7 +220,11 @@ impl Process {
             match self.control.read_buf(&mut self.inbox).await {
                 Ok(0) | Err(_) => {
                     // Its watcher was killed: the spawner kills what was below it.
-                    return Report::Ended { status: init::LOST, cpu: common::Span::ZERO, over: None };
+                    return Report::Ended {
+                        status: init::LOST,
+                        cpu: common::Span::ZERO,
+                        over: None,
+                    };
                 }
                 Ok(_) => {}
             }
@@ -222,7 +260,10 @@ pub(crate) fn awake() -> common::Span {
 /// Processor time that this thread has used.
 pub(crate) fn thread_cpu() -> std::time::Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
-    std::time::Duration::new(u64::try_from(used.tv_sec).unwrap_or(0), u32::try_from(used.tv_nsec).unwrap_or(0))
+    std::time::Duration::new(
+        u64::try_from(used.tv_sec).unwrap_or(0),
+        u32::try_from(used.tv_nsec).unwrap_or(0),
+    )
 }
 
 /// Which version of Landlock the kernel has; 0 if none.
@@ -237,5 +278,9 @@ pub(crate) fn is_root() -> bool {
 
 /// What tells this run of the host from every other.
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim().parse().ok()
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }

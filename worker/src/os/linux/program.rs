@@ -1,5 +1,5 @@
-//! Which program a command is, and why it cannot be executed, in words for its user. A wrapper says that of itself alone, so
-//! it can also be found out beforehand.
+//! Which program a command is, and why it cannot be executed, in words for its user. A wrapper says
+//! that of itself alone, so it can also be found out beforehand.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,46 +18,76 @@ const OTHER_FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 
 /// Where the program is: as given if it has a slash, else in the command's own `PATH`.
 pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
-    let name = launch.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
+    let name = launch
+        .argv
+        .first()
+        .filter(|name| !name.is_empty())
+        .ok_or("the command is empty")?;
     if name.contains('/') {
         return Ok(PathBuf::from(name));
     }
-    let path = launch.env.iter().find(|(key, _)| key == "PATH").map_or("", |(_, value)| value);
-    let may_run = |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
+    let path = launch
+        .env
+        .iter()
+        .find(|(key, _)| key == "PATH")
+        .map_or("", |(_, value)| value);
+    let may_run = |file: &PathBuf| {
+        file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+    };
     let places = path.split(':').filter(|place| place.starts_with('/'));
-    places.map(|place| Path::new(place).join(name)).find(may_run).ok_or_else(|| {
-        let hint = if dir.join(name).exists() {
-            format!("; to run the input of that name, say `./{name}`")
-        } else {
-            String::new()
-        };
-        format!("program `{name}` not found in PATH ({path}){hint}")
-    })
+    places
+        .map(|place| Path::new(place).join(name))
+        .find(may_run)
+        .ok_or_else(|| {
+            let hint = if dir.join(name).exists() {
+                format!("; to run the input of that name, say `./{name}`")
+            } else {
+                String::new()
+            };
+            format!("program `{name}` not found in PATH ({path}){hint}")
+        })
 }
 
 /// Says why a program would not be executed, as far as that can be seen beforehand.
 pub(super) fn check(program: &Path, dir: &Path, confines: &Confines) -> io::Result<()> {
     let there = dir.join(program);
     let meta = fs::metadata(&there)?;
-    if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 || !confine::shows(confines, dir, &there) {
+    if !meta.is_file()
+        || meta.permissions().mode() & 0o111 == 0
+        || !confine::shows(confines, dir, &there)
+    {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     // What may be executed but not read is left to the kernel.
-    let Ok(file) = File::open(&there) else { return Ok(()) };
+    let Ok(file) = File::open(&there) else {
+        return Ok(());
+    };
     let mut head = Vec::new();
     file.take(HEAD as u64).read_to_end(&mut head)?;
 
     if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
-        let interpreter = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let line = line
+            .split(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
+        let interpreter = line
+            .split(u8::is_ascii_whitespace)
+            .next()
+            .unwrap_or_default();
         return fs::metadata(dir.join(std::ffi::OsStr::from_bytes(interpreter))).map(drop);
     }
-    if head.starts_with(ELF) || has_other_formats() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ENOEXEC)) }
+    if head.starts_with(ELF) || has_other_formats() {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ENOEXEC))
+    }
 }
 
 fn has_other_formats() -> bool {
     let known = |name: &std::ffi::OsStr| name == "register" || name == "status";
-    fs::read_dir(OTHER_FORMATS).is_ok_and(|names| names.flatten().any(|entry| !known(&entry.file_name())))
+    fs::read_dir(OTHER_FORMATS)
+        .is_ok_and(|names| names.flatten().any(|entry| !known(&entry.file_name())))
 }
 
 /// Says what it means that a program could not be executed.
@@ -69,9 +99,15 @@ pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::E
         io::ErrorKind::NotFound if there.exists() => {
             format!("program `{name}` is there, but the interpreter or loader that it names is not")
         }
-        io::ErrorKind::NotFound if program.is_absolute() => format!("program `{name}` does not exist on this host"),
-        io::ErrorKind::NotFound => format!("program `{name}` does not exist below the attempt's directory"),
-        io::ErrorKind::PermissionDenied if !confine::shows(&launch.confines, dir, &there) => out_of_sight(launch),
+        io::ErrorKind::NotFound if program.is_absolute() => {
+            format!("program `{name}` does not exist on this host")
+        }
+        io::ErrorKind::NotFound => {
+            format!("program `{name}` does not exist below the attempt's directory")
+        }
+        io::ErrorKind::PermissionDenied if !confine::shows(&launch.confines, dir, &there) => {
+            out_of_sight(launch)
+        }
         io::ErrorKind::PermissionDenied => {
             format!("program `{name}` may not be executed: is the input marked executable?")
         }

@@ -1,8 +1,8 @@
-//! The spawner: a small process that the worker starts once, while it is small itself, and that forks one watching
-//! process ([`super::init`]) for each attempt, so that a big worker never forks.
+//! The spawner: a small process that the worker starts once, while it is small itself, and that
+//! forks one watching process ([`super::init`]) for each attempt, so that a big worker never forks.
 //!
-//! It never sees what an attempt does: it passes three descriptors on. It is the subreaper above the watching
-//! processes, and kills what they would leave behind if one of them were killed.
+//! It never sees what an attempt does: it passes three descriptors on. It is the subreaper above
+//! the watching processes, and kills what they would leave behind if one of them were killed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use rustix::process::{Pid, Resource, Rlimit, getpid, set_child_subreaper, setrlimit, setsid, umask};
+use rustix::process::{
+    Pid, Resource, Rlimit, getpid, set_child_subreaper, setrlimit, setsid, umask,
+};
 
 use super::cgroup::{Grounds, Pool};
 use super::confine::Filters;
@@ -39,7 +41,13 @@ pub(crate) fn spawner_main() -> i32 {
     let _ = setsid();
     let _ = set_child_subreaper(Some(getpid()));
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let _ = setrlimit(
+        Resource::Core,
+        Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        },
+    );
     umask(Mode::from_raw_mode(0o022));
     let null = match OpenOptions::new().read(true).write(true).open("/dev/null") {
         Ok(null) => null,
@@ -49,7 +57,11 @@ pub(crate) fn spawner_main() -> i32 {
     let rooms = Pool::new(grounds, std::process::id());
     // Where there is none for this kind of processor, what needs one does not start.
     let filters = Filters::compile().unwrap_or_default();
-    let mut state = Inits { rooms, filters, running: BTreeMap::new() };
+    let mut state = Inits {
+        rooms,
+        filters,
+        running: BTreeMap::new(),
+    };
     while serve_one(&null, &mut state) {}
     // The worker is gone. Each init sees that too, ends its tree and then itself.
     while !matches!(sys::reap(), Reap::Childless) {
@@ -75,7 +87,9 @@ impl Inits {
             Ok(Fork::Parent(pid)) => drop(self.running.insert(pid.as_raw_nonzero().get(), number)),
             Ok(Fork::Child) => init::run(wires, room, &self.filters, null),
             Err(error) => {
-                number.into_iter().for_each(|number| self.rooms.give_back(number));
+                number
+                    .into_iter()
+                    .for_each(|number| self.rooms.give_back(number));
                 init::refuse(wires, &error);
             }
         }
@@ -83,14 +97,18 @@ impl Inits {
 
     /// Takes note of a child that ended; whether it was an init that left somebody behind.
     fn ended(&mut self, pid: Pid, status: Status) -> bool {
-        let Some(number) = self.running.remove(&pid.as_raw_nonzero().get()) else { return false };
+        let Some(number) = self.running.remove(&pid.as_raw_nonzero().get()) else {
+            return false;
+        };
         if let (Some(number), false) = (number, status == Status::Exited(0)) {
             // Nobody dies in a frozen group of version 1.
             let room = self.rooms.room(number);
             room.kill();
             room.thaw();
         }
-        number.into_iter().for_each(|number| self.rooms.give_back(number));
+        number
+            .into_iter()
+            .for_each(|number| self.rooms.give_back(number));
         status != Status::Exited(0)
     }
 }
@@ -136,16 +154,35 @@ fn receive() -> io::Result<Option<Wires>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    let got = recvmsg(io::stdin().as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let got = recvmsg(
+        io::stdin().as_fd(),
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     if got.bytes == 0 {
         return Ok(None);
     }
     let fds: Vec<OwnedFd> = ancillary
         .drain()
-        .filter_map(|message| if let RecvAncillaryMessage::ScmRights(fds) = message { Some(fds) } else { None })
+        .filter_map(|message| {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                Some(fds)
+            } else {
+                None
+            }
+        })
         .flatten()
         .collect();
-    let [control, stdout, stderr] = <[OwnedFd; 3]>::try_from(fds)
-        .map_err(|fds| io::Error::new(io::ErrorKind::InvalidData, format!("{} descriptors instead of 3", fds.len())))?;
-    Ok(Some(Wires { control, stdout, stderr }))
+    let [control, stdout, stderr] = <[OwnedFd; 3]>::try_from(fds).map_err(|fds| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{} descriptors instead of 3", fds.len()),
+        )
+    })?;
+    Ok(Some(Wires {
+        control,
+        stdout,
+        stderr,
+    }))
 }

@@ -1,6 +1,6 @@
 //! The start of an attempt's command: what it may use, and, where it does not start, why. What is
-//! not here: which program it is ([`super::program`]), its confinement ([`super::confine`]) and its birth
-//! ([`super::birth`]).
+//! not here: which program it is ([`super::program`]), its confinement ([`super::confine`]) and its
+//! birth ([`super::birth`]).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -25,8 +25,8 @@ pub(super) struct Started {
     pub word: Option<Word>,
 }
 
-/// Starts the command in its room, at the lowest priorities. Where it cannot enter the room, it runs without. The error is
-/// for people.
+/// Starts the command in its room, at the lowest priorities. Where it cannot enter the room, it
+/// runs without. The error is for people.
 pub(super) fn start(
     launch: &Launch,
     room: &mut Room,
@@ -38,34 +38,70 @@ pub(super) fn start(
     let dir = PathBuf::from(&launch.dir);
     let program = program::find(launch, &dir)?;
     let zero = |_| "an argument or variable has a zero byte".to_owned();
-    let strings = |list: Vec<Vec<u8>>| list.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(zero);
+    let strings = |list: Vec<Vec<u8>>| {
+        list.into_iter()
+            .map(CString::new)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(zero)
+    };
     let argv = strings(launch.argv.iter().map(|a| a.clone().into_bytes()).collect())?;
-    let env = strings(launch.env.iter().map(|(k, v)| format!("{k}={v}").into_bytes()).collect())?;
+    let env = strings(
+        launch
+            .env
+            .iter()
+            .map(|(k, v)| format!("{k}={v}").into_bytes())
+            .collect(),
+    )?;
     let path = CString::new(program.as_os_str().as_bytes()).map_err(zero)?;
     let at = CString::new(launch.dir.as_bytes()).map_err(zero)?;
     let input = match &launch.stdin {
         None => None,
-        Some(name) => {
-            Some(File::open(dir.join(name)).map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?)
-        }
+        Some(name) => Some(
+            File::open(dir.join(name))
+                .map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?,
+        ),
     };
     let stdin: BorrowedFd<'_> = input.as_ref().map_or(null.as_fd(), AsFd::as_fd);
-    let Wrapped { cage, program: wrapped, argv, word } = wrap(&launch.confines, filters, &dir, path, argv)?;
+    let Wrapped {
+        cage,
+        program: wrapped,
+        argv,
+        word,
+    } = wrap(&launch.confines, filters, &dir, path, argv)?;
     if word.is_some() {
-        program::check(&program, &dir, &launch.confines).map_err(|e| program::why_not(launch, &dir, &program, &e))?;
+        program::check(&program, &dir, &launch.confines)
+            .map_err(|e| program::why_not(launch, &dir, &program, &e))?;
     }
     if let Some((user, group)) = cage.account {
-        hand_over(&dir, user, group).map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
-        [stdout, stderr].into_iter().for_each(|pipe| hand_over_pipe(pipe, user, group));
+        hand_over(&dir, user, group)
+            .map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
+        [stdout, stderr]
+            .into_iter()
+            .for_each(|pipe| hand_over_pipe(pipe, user, group));
     }
     let doors = enter(room, launch, cage.account.is_some())?;
-    let stdio = Stdio { stdin, stdout: stdout.as_fd(), stderr: stderr.as_fd() };
-    let birth = Birth { program: &wrapped, argv: &argv, env: &env, dir: &at, stdio, doors: &doors, cage: &cage };
+    let stdio = Stdio {
+        stdin,
+        stdout: stdout.as_fd(),
+        stderr: stderr.as_fd(),
+    };
+    let birth = Birth {
+        program: &wrapped,
+        argv: &argv,
+        env: &env,
+        dir: &at,
+        stdio,
+        doors: &doors,
+        cage: &cage,
+    };
     let born = match spawn(&birth) {
         Err(NotBorn::Groups(_)) => {
             *room = Room::default();
             limit(launch.limits, true, cage.account.is_some())?;
-            spawn(&Birth { doors: &[], ..birth })
+            spawn(&Birth {
+                doors: &[],
+                ..birth
+            })
         }
         born => born,
     };
@@ -84,13 +120,19 @@ pub(super) fn start(
 
 /// Sets the limits, in the room as far as it has them; gives the doors to the room.
 fn enter(room: &mut Room, launch: &Launch, own_account: bool) -> Result<Vec<File>, String> {
-    let doors = room.limit(launch.limits.memory, launch.limits.processes).and_then(|()| room.doors());
+    let doors = room
+        .limit(launch.limits.memory, launch.limits.processes)
+        .and_then(|()| room.doors());
     let doors = doors.unwrap_or_else(|_| {
         *room = Room::default();
         Vec::new()
     });
     let bare = |limited: bool| !limited;
-    limit(launch.limits, bare(room.limits_memory()), own_account && bare(room.limits_processes()))?;
+    limit(
+        launch.limits,
+        bare(room.limits_memory()),
+        own_account && bare(room.limits_processes()),
+    )?;
     Ok(doors)
 }
 
@@ -102,17 +144,23 @@ fn hand_over(dir: &Path, user: u32, group: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a standard stream to an account, which can then open it by its name, too. What is not a pipe is not the attempt's
-/// own.
+/// Gives a standard stream to an account, which can then open it by its name, too. What is not a
+/// pipe is not the attempt's own.
 fn hand_over_pipe(stream: &OwnedFd, user: u32, group: u32) {
-    let is_pipe = rustix::fs::fstat(stream).is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Fifo);
+    let is_pipe = rustix::fs::fstat(stream)
+        .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Fifo);
     if is_pipe {
-        let _ = rustix::fs::fchown(stream, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        let _ = rustix::fs::fchown(
+            stream,
+            Some(Uid::from_raw(user)),
+            Some(Gid::from_raw(group)),
+        );
     }
 }
 
-/// Sets the limits of each process: of its memory only where that of all of them cannot be limited. Of processes the
-/// kernel counts all of an account's, so that makes sense only where tasks have one of their own.
+/// Sets the limits of each process: of its memory only where that of all of them cannot be limited.
+/// Of processes the kernel counts all of an account's, so that makes sense only where tasks have
+/// one of their own.
 fn limit(limits: Limits, memory: bool, processes: bool) -> Result<(), String> {
     for (resource, most) in [
         (Resource::As, limits.memory.filter(|_| memory)),
@@ -122,9 +170,17 @@ fn limit(limits: Limits, memory: bool, processes: bool) -> Result<(), String> {
     ] {
         if let Some(most) = most {
             // Nobody may go above what the system allows already.
-            let most = getrlimit(resource).maximum.map_or(most, |now| now.min(most));
-            setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
-                .map_err(|e| format!("the limit on {resource:?} cannot be set to {most}: {e}"))?;
+            let most = getrlimit(resource)
+                .maximum
+                .map_or(most, |now| now.min(most));
+            setrlimit(
+                resource,
+                Rlimit {
+                    current: Some(most),
+                    maximum: Some(most),
+                },
+            )
+            .map_err(|e| format!("the limit on {resource:?} cannot be set to {most}: {e}"))?;
         }
     }
     Ok(())

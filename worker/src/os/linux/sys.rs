@@ -1,5 +1,6 @@
-//! The few system calls that neither std nor rustix offers, each behind a safe function: fork of a single-threaded
-//! process, reaping, and waiting for a child or a descriptor. How a program is started is in [`super::birth`].
+//! The few system calls that neither std nor rustix offers, each behind a safe function: fork of a
+//! single-threaded process, reaping, and waiting for a child or a descriptor. How a program is
+//! started is in [`super::birth`].
 #![allow(unsafe_code)] // Thin wrappers over libc; every block says why it is sound.
 
 use std::io;
@@ -20,10 +21,13 @@ pub(super) enum Fork {
 
 /// Forks. The caller must have one thread only: the child goes on as an ordinary program.
 pub(super) fn fork() -> io::Result<Fork> {
-    // SAFETY: the spawner and the inits never start a thread, so the child's memory is in a consistent state.
+    // SAFETY: the spawner and the inits never start a thread, so the child's memory is in a
+    // consistent state.
     match unsafe { libc::fork() } {
         0 => Ok(Fork::Child),
-        pid => positive(pid).map(Fork::Parent).ok_or_else(io::Error::last_os_error),
+        pid => positive(pid)
+            .map(Fork::Parent)
+            .ok_or_else(io::Error::last_os_error),
     }
 }
 
@@ -33,8 +37,9 @@ pub(super) fn positive(pid: libc::pid_t) -> Option<Pid> {
 
 extern "C" fn on_child(_: libc::c_int) {}
 
-/// The signals that the spawner and the inits treat in their own way, and how. Those that end a session are harmless:
-/// these processes end when the worker does, and not before the tasks below them.
+/// The signals that the spawner and the inits treat in their own way, and how. Those that end a
+/// session are harmless: these processes end when the worker does, and not before the tasks below
+/// them.
 pub(super) const ARRANGED: [(libc::c_int, libc::sighandler_t); 7] = [
     (libc::SIGCHLD, libc::SIG_DFL), // Replaced by a handler, which no program inherits.
     (libc::SIGTERM, libc::SIG_IGN),
@@ -45,18 +50,21 @@ pub(super) const ARRANGED: [(libc::c_int, libc::sighandler_t); 7] = [
     (libc::SIGTSTP, libc::SIG_IGN),
 ];
 
-/// Makes SIGCHLD interrupt [`wait_for`] and nothing else, and every other signal as [`ARRANGED`] says or, whatever was
-/// inherited, as it is by default.
+/// Makes SIGCHLD interrupt [`wait_for`] and nothing else, and every other signal as [`ARRANGED`]
+/// says or, whatever was inherited, as it is by default.
 pub(super) fn arrange_signals() {
     (1..=libc::SIGRTMAX()).for_each(|signal| handle(signal, libc::SIG_DFL));
-    ARRANGED.iter().for_each(|(signal, handler)| handle(*signal, *handler));
+    ARRANGED
+        .iter()
+        .for_each(|(signal, handler)| handle(*signal, *handler));
     handle(libc::SIGCHLD, on_child as *const () as libc::sighandler_t);
     block_sigchld();
 }
 
 /// Only a system call: also for a child on its way to its program.
 pub(super) fn handle(signal: libc::c_int, handler: libc::sighandler_t) {
-    // SAFETY: the only handler of ours does nothing, which is async-signal-safe; zeroes are a valid action.
+    // SAFETY: the only handler of ours does nothing, which is async-signal-safe; zeroes are a valid
+    // action.
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = handler;
@@ -82,29 +90,40 @@ pub(super) fn empty_set() -> libc::sigset_t {
     }
 }
 
-/// Closes what this process inherited beside its standard descriptors: nothing of whoever started the worker is to
-/// reach a task. To be called before anything is opened.
+/// Closes what this process inherited beside its standard descriptors: nothing of whoever started
+/// the worker is to reach a task. To be called before anything is opened.
 pub(crate) fn close_inherited() {
-    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    let fds: Vec<libc::c_int> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let open = std::fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let fds: Vec<libc::c_int> = open
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
     for fd in fds.into_iter().filter(|fd| *fd > 2) {
-        // SAFETY: nothing in this process owns a descriptor yet; closing one that is closed already only fails.
+        // SAFETY: nothing in this process owns a descriptor yet; closing one that is closed already
+        // only fails.
         unsafe { libc::close(fd) };
     }
 }
 
-/// Waits until the descriptor has something (or is closed), a child has changed, or the time is over. True: the
-/// descriptor.
+/// Waits until the descriptor has something (or is closed), a child has changed, or the time is
+/// over. True: the descriptor.
 pub(super) fn wait_for(fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> bool {
     // A negative descriptor is skipped by the kernel.
-    let mut poll = libc::pollfd { fd: fd.map_or(-1, |fd| fd.as_raw_fd()), events: libc::POLLIN, revents: 0 };
+    let mut poll = libc::pollfd {
+        fd: fd.map_or(-1, |fd| fd.as_raw_fd()),
+        events: libc::POLLIN,
+        revents: 0,
+    };
     let time = timeout.map(|t| libc::timespec {
         tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
     });
     let mask = empty_set();
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: one valid pollfd, a valid or null timespec, a valid mask; SIGCHLD is blocked except inside this call.
+    // SAFETY: one valid pollfd, a valid or null timespec, a valid mask; SIGCHLD is blocked except
+    // inside this call.
     unsafe { libc::ppoll(&raw mut poll, 1, time, &raw const mask) > 0 }
 }
 
@@ -162,6 +181,7 @@ pub(super) fn landlock_version() -> u32 {
     const VERSION: libc::c_uint = 1;
     let none = ptr::null::<libc::c_void>();
     // SAFETY: with this flag, the other arguments must be null and zero; nothing is made.
-    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) };
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0_usize, VERSION) };
     u32::try_from(version).unwrap_or(0)
 }

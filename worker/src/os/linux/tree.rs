@@ -1,8 +1,8 @@
 //! All processes below the calling one: finding, stopping and signalling them to a fixpoint.
 //!
-//! The caller is a subreaper, so whatever a descendant does (a new session, a double fork) it stays below the caller.
-//! Nothing here knows what the processes are for. The walk reads every process's parent from `/proc`: the kernel's
-//! own lists of children are not built into every kernel.
+//! The caller is a subreaper, so whatever a descendant does (a new session, a double fork) it stays
+//! below the caller. Nothing here knows what the processes are for. The walk reads every process's
+//! parent from `/proc`: the kernel's own lists of children are not built into every kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-/// How long to try to bring a tree to rest: enough for a fork bomb, short against an owner's patience.
+/// How long to try to bring a tree to rest: enough for a fork bomb, short against an owner's
+/// patience.
 const FREEZE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look at `/proc` for one view of it in which every parent is there.
 const PASSES: usize = 3;
@@ -39,7 +40,8 @@ impl Member {
 /// State and parent of a process, if it still exists.
 fn look(pid: i32) -> Option<(u8, i32)> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, parentheses included; state and parent follow the last one.
+    // The name in parentheses may hold anything, parentheses included; state and parent follow the
+    // last one.
     let end = stat.iter().rposition(|b| *b == b')')?;
     let mut fields = stat.get(end + 2..)?.split(|b| *b == b' ');
     let state = *fields.next()?.first()?;
@@ -50,7 +52,8 @@ fn look(pid: i32) -> Option<(u8, i32)> {
 /// All processes that one pass over `/proc` shows, by their parents.
 struct Snapshot {
     children: BTreeMap<i32, Vec<(i32, u8)>>,
-    /// Somebody's parent was gone when its turn came: where its child belongs now, only another pass can show.
+    /// Somebody's parent was gone when its turn came: where its child belongs now, only another
+    /// pass can show.
     torn: bool,
 }
 
@@ -72,13 +75,17 @@ fn snapshot() -> Snapshot {
 pub(super) fn members(spared: &dyn Fn(Pid) -> bool) -> Vec<Member> {
     // Where other users' processes are hidden, every pass looks torn: then the last one has to do.
     let passes = std::iter::repeat_with(snapshot).take(PASSES);
-    let Some(Snapshot { children, .. }) = first_whole_or_last(passes) else { return Vec::new() };
+    let Some(Snapshot { children, .. }) = first_whole_or_last(passes) else {
+        return Vec::new();
+    };
     let me = getpid().as_raw_nonzero().get();
     let mut found: Vec<Member> = Vec::new();
     let mut parents = vec![me];
     while let Some(parent) = parents.pop() {
         for &(child, state) in children.get(&parent).into_iter().flatten() {
-            let Some(pid) = Pid::from_raw(child) else { continue };
+            let Some(pid) = Pid::from_raw(child) else {
+                continue;
+            };
             if parent == me && spared(pid) {
                 continue;
             }
@@ -100,10 +107,10 @@ fn first_whole_or_last(passes: impl Iterator<Item = Snapshot>) -> Option<Snapsho
     last
 }
 
-/// Stops every process below this one, until two looks in a row find the same ones, of which none could still execute or
-/// fork. One look is not enough: who is listed may leave another that is not, and end or stop before its own turn to be
-/// looked at comes. A process that the kernel holds uninterruptibly counts as stopped once it was told: it stops before it
-/// executes anything again.
+/// Stops every process below this one, until two looks in a row find the same ones, of which none
+/// could still execute or fork. One look is not enough: who is listed may leave another that is
+/// not, and end or stop before its own turn to be looked at comes. A process that the kernel holds
+/// uninterruptibly counts as stopped once it was told: it stops before it executes anything again.
 pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
     let deadline = Instant::now() + FREEZE_PATIENCE;
     let mut told = BTreeSet::new();
@@ -118,7 +125,10 @@ pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
                 let _ = kill_process(member.pid, Signal::STOP);
             }
         }
-        let now: BTreeSet<_> = found.iter().map(|m| (m.pid.as_raw_nonzero(), m.ended())).collect();
+        let now: BTreeSet<_> = found
+            .iter()
+            .map(|m| (m.pid.as_raw_nonzero(), m.ended()))
+            .collect();
         if !restless && at_rest.as_ref() == Some(&now) || Instant::now() > deadline {
             return !restless;
         }
@@ -135,12 +145,16 @@ pub(super) fn signal(signal: Signal, spared: Option<Pid>) {
 }
 
 fn signal_all(signal: Signal, members: Vec<Member>, spared: Option<Pid>) {
-    for member in members.into_iter().filter(|m| !m.ended() && Some(m.pid) != spared) {
+    for member in members
+        .into_iter()
+        .filter(|m| !m.ended() && Some(m.pid) != spared)
+    {
         let _ = kill_process(member.pid, signal);
     }
 }
 
-/// Kills every process below this one that a look finds: stopped first, so that none is born meanwhile.
+/// Kills every process below this one that a look finds: stopped first, so that none is born
+/// meanwhile.
 pub(super) fn kill(spared: &dyn Fn(Pid) -> bool) {
     freeze(spared);
     signal_all(Signal::KILL, members(spared), None);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 
-/// How much longer to wait where every change is told: only a file system whose changes others make (over a network)
-/// is looked at for its own sake then.
+/// How much longer to wait where every change is told: only a file system whose changes others make
+/// (over a network) is looked at for its own sake then.
 const PATIENCE: u32 = 10;
 
 /// The names in a directory, not what is below them.
@@ -22,16 +22,23 @@ impl DirWatch {
     pub(crate) fn new(dir: &Path) -> Self {
         let watch = || {
             let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-            let news = inotify::WatchFlags::CREATE | inotify::WatchFlags::DELETE | inotify::WatchFlags::MOVE;
+            let news = inotify::WatchFlags::CREATE
+                | inotify::WatchFlags::DELETE
+                | inotify::WatchFlags::MOVE;
             inotify::add_watch(&fd, dir, news).map(|_| fd)
         };
         Self(watch().ok())
     }
 
-    /// Waits until a name has come or gone. Without a watch, and now and then with one, returns after `pause`.
+    /// Waits until a name has come or gone. Without a watch, and now and then with one, returns
+    /// after `pause`.
     pub(crate) fn wait(&self, pause: Duration) {
-        let Some(fd) = &self.0 else { return thread::sleep(pause) };
-        let Ok(timeout) = Timespec::try_from(pause * PATIENCE) else { return thread::sleep(pause) };
+        let Some(fd) = &self.0 else {
+            return thread::sleep(pause);
+        };
+        let Ok(timeout) = Timespec::try_from(pause * PATIENCE) else {
+            return thread::sleep(pause);
+        };
         match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => {}
             Ok(_) => {

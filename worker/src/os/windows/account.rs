@@ -2,7 +2,9 @@
 
 /// User and group id of an account: there are no such numbers here.
 pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
-    Err(format!("tasks cannot have an account of their own on Windows, such as `{name}`"))
+    Err(format!(
+        "tasks cannot have an account of their own on Windows, such as `{name}`"
+    ))
 }
 
 /// The account of nobody: no task gets one.

@@ -1,5 +1,5 @@
-//! What a launch means on Windows: which program file, with which arguments and environment; and why it failed, for
-//! people.
+//! What a launch means on Windows: which program file, with which arguments and environment; and
+//! why it failed, for people.
 
 use std::fs::File;
 use std::io;
@@ -23,56 +23,93 @@ const SYSTEM: [&str; 8] = [
     "PROCESSOR_ARCHITECTURE",
     "OS",
 ];
-/// What programs here call a directory of their own, for what is asked of them as `TMPDIR` and `HOME`.
-const ALIASES: [(&str, &str); 3] = [("TEMP", "TMPDIR"), ("TMP", "TMPDIR"), ("USERPROFILE", "HOME")];
+/// What programs here call a directory of their own, for what is asked of them as `TMPDIR` and
+/// `HOME`.
+const ALIASES: [(&str, &str); 3] = [
+    ("TEMP", "TMPDIR"),
+    ("TMP", "TMPDIR"),
+    ("USERPROFILE", "HOME"),
+];
 
 /// The command, without its outputs, and its program file. The error is for people.
 pub(super) fn build(launch: &Launch) -> Result<(Command, PathBuf), String> {
     let dir = PathBuf::from(&launch.dir);
-    let name = launch.argv.first().filter(|name| !name.is_empty()).ok_or("the command is empty")?;
+    let name = launch
+        .argv
+        .first()
+        .filter(|name| !name.is_empty())
+        .ok_or("the command is empty")?;
     let program = find_program(name, &dir, value(launch, "PATH").unwrap_or(""))?;
     let mut command = Command::new(&program);
-    command.args(&launch.argv[1..]).current_dir(&dir).env_clear();
-    command.envs(SYSTEM.iter().filter_map(|key| Some((*key, std::env::var_os(key)?))));
-    command.envs(ALIASES.iter().filter_map(|(key, as_in)| Some((*key, value(launch, as_in)?))));
+    command
+        .args(&launch.argv[1..])
+        .current_dir(&dir)
+        .env_clear();
+    command.envs(
+        SYSTEM
+            .iter()
+            .filter_map(|key| Some((*key, std::env::var_os(key)?))),
+    );
+    command.envs(
+        ALIASES
+            .iter()
+            .filter_map(|(key, as_in)| Some((*key, value(launch, as_in)?))),
+    );
     command.envs(launch.env.iter().map(|(key, value)| (key, value)));
     match &launch.stdin {
         None => command.stdin(Stdio::null()),
         Some(name) => {
             let file = File::open(dir.join(name));
-            command.stdin(file.map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?)
+            command.stdin(
+                file.map_err(|e| format!("its standard input `{name}` cannot be opened: {e}"))?,
+            )
         }
     };
     Ok((command, program))
 }
 
 fn value<'a>(launch: &'a Launch, key: &str) -> Option<&'a str> {
-    launch.env.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| &**value)
+    launch
+        .env
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(key))
+        .map(|(_, value)| &**value)
 }
 
-/// Where the program is: below the attempt's directory (or where it says) if it has a slash of either kind, else in the
-/// command's own `PATH`.
+/// Where the program is: below the attempt's directory (or where it says) if it has a slash of
+/// either kind, else in the command's own `PATH`.
 fn find_program(name: &str, dir: &Path, path: &str) -> Result<PathBuf, String> {
     let here = dir.join(name.replace('/', r"\"));
     if name.contains(['/', '\\']) {
         return Ok(complete(&here).unwrap_or(here));
     }
     let places = std::env::split_paths(path).filter(|place| place.is_absolute());
-    places.filter_map(|place| complete(&place.join(name))).next().ok_or_else(|| {
-        let hint = if complete(&here).is_some() {
-            format!("; to run the input of that name, say `./{name}`")
-        } else {
-            String::new()
-        };
-        format!("program `{name}` not found in PATH ({path}){hint}")
-    })
+    places
+        .filter_map(|place| complete(&place.join(name)))
+        .next()
+        .ok_or_else(|| {
+            let hint = if complete(&here).is_some() {
+                format!("; to run the input of that name, say `./{name}`")
+            } else {
+                String::new()
+            };
+            format!("program `{name}` not found in PATH ({path}){hint}")
+        })
 }
 
-/// The file itself where its name says that it is a program, else the first with an ending that says so, else itself.
+/// The file itself where its name says that it is a program, else the first with an ending that
+/// says so, else itself.
 fn complete(file: &Path) -> Option<PathBuf> {
-    let says = file.extension().is_some_and(|end| ENDINGS.iter().any(|ending| end.eq_ignore_ascii_case(ending)));
+    let says = file.extension().is_some_and(|end| {
+        ENDINGS
+            .iter()
+            .any(|ending| end.eq_ignore_ascii_case(ending))
+    });
     let whole = Some(file.to_owned());
-    let others = ENDINGS.iter().map(|ending| file.with_added_extension(ending)).filter(|_| !says);
+    let others = ENDINGS
+        .iter()
+        .map(|ending| file.with_added_extension(ending))
+        .filter(|_| !says);
     others.chain(whole).find(|file| file.is_file())
 }
 

@@ -1,15 +1,17 @@
-//! What the worker asks of files beyond what every system has alike. Rights are inherited from the worker's directory:
-//! see `link::files`.
+//! What the worker asks of files beyond what every system has alike. Rights are inherited from the
+//! worker's directory: see `link::files`.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use windows_sys::Win32::Storage::FileSystem::{FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_OPEN_REPARSE_POINT};
+use windows_sys::Win32::Storage::FileSystem::{
+    FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_OPEN_REPARSE_POINT,
+};
 
-/// Which file it is: when it was made and last written to, in the system's ticks. Two files with the same times are
-/// taken for one.
+/// Which file it is: when it was made and last written to, in the system's ticks. Two files with
+/// the same times are taken for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(u64, u64);
 
@@ -18,8 +20,8 @@ pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.creation_time(), meta.last_write_time())
 }
 
-/// How many names the file has: one, as far as can be seen without opening it. A task can read whatever it could make
-/// a second name of.
+/// How many names the file has: one, as far as can be seen without opening it. A task can read
+/// whatever it could make a second name of.
 pub(crate) fn names_of(_meta: &Metadata) -> u64 {
     1
 }
@@ -29,14 +31,19 @@ pub(crate) fn disk_of(meta: &Metadata) -> u64 {
     meta.len()
 }
 
-/// Whether its owner may execute the file: Windows goes by the name, and the mark is for systems that do not.
+/// Whether its owner may execute the file: Windows goes by the name, and the mark is for systems
+/// that do not.
 pub(crate) fn is_executable(_meta: &Metadata) -> bool {
     false
 }
 
 /// What it is, where it is neither a regular file nor a directory.
 pub(crate) fn kind_of(meta: &Metadata) -> &'static str {
-    if meta.file_type().is_symlink() { "a symbolic link" } else { "a device" }
+    if meta.file_type().is_symlink() {
+        "a symbolic link"
+    } else {
+        "a device"
+    }
 }
 
 /// Reads exactly these bytes from this offset on.
@@ -76,10 +83,12 @@ pub(crate) fn create_private(path: &Path, _executable: bool) -> io::Result<File>
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Opens a file for reading without following a link or junction anywhere below `dir`. A directory that is exchanged
-/// for one between the look and the opening is not noticed: nothing of the attempt runs any more where it matters.
+/// Opens a file for reading without following a link or junction anywhere below `dir`. A directory
+/// that is exchanged for one between the look and the opening is not noticed: nothing of the
+/// attempt runs any more where it matters.
 pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
-    let leads_elsewhere = |meta: &Metadata| meta.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0;
+    let leads_elsewhere =
+        |meta: &Metadata| meta.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0;
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "a link leads elsewhere");
     let mut at: PathBuf = dir.to_owned();
     for name in relative.parent().into_iter().flat_map(Path::components) {
@@ -89,15 +98,24 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
         }
     }
     at.push(relative.file_name().ok_or(io::ErrorKind::InvalidInput)?);
-    let file = OpenOptions::new().read(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(&at)?;
-    if leads_elsewhere(&file.metadata()?) { Err(refused()) } else { Ok(file) }
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT)
+        .open(&at)?;
+    if leads_elsewhere(&file.metadata()?) {
+        Err(refused())
+    } else {
+        Ok(file)
+    }
 }
 
 /// Makes everything in a tree removable: nothing that is marked read-only can be removed.
 pub(crate) fn open_up(root: &Path) {
     let mut dirs: Vec<PathBuf> = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        let Ok(entries) = fs::read_dir(&dir) else {
+            continue;
+        };
         for entry in entries.flatten() {
             // Of the entry itself: links are not followed.
             let Ok(meta) = entry.metadata() else { continue };
@@ -137,13 +155,21 @@ mod tests {
     fn bytes_are_read_and_written_at_offsets_and_no_further() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
         write_at(&file, b"0123456789", 0).unwrap();
         write_at(&file, b"ab", 4).unwrap();
         let mut bytes = [0; 4];
         read_at(&file, &mut bytes, 3).unwrap();
         assert_eq!(&bytes, b"3ab6");
-        assert_eq!(read_at(&file, &mut bytes, 8).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            read_at(&file, &mut bytes, 8).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
         assert_eq!(fs::read(open_path(dir.path())).unwrap(), b"0123ab6789");
     }
 
@@ -155,7 +181,11 @@ mod tests {
 
 /// Looks at everything below a directory without following links; stops where `each` says so.
 pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> std::ops::ControlFlow<()>) {
-    for entry in walkdir::WalkDir::new(dir).min_depth(1).into_iter().flatten() {
+    for entry in walkdir::WalkDir::new(dir)
+        .min_depth(1)
+        .into_iter()
+        .flatten()
+    {
         let bytes = entry.metadata().map_or(0, |meta| disk_of(&meta));
         if each(Seen::Entry(bytes)).is_break() {
             return;
@@ -173,7 +203,8 @@ pub(crate) enum Seen {
     TooDeep,
 }
 
-/// How much disk is taken by removed files that are held open: a file that is open keeps its name here.
+/// How much disk is taken by removed files that are held open: a file that is open keeps its name
+/// here.
 pub(crate) fn removed_below(_dir: &Path) -> u64 {
     0
 }

@@ -1,4 +1,5 @@
-//! A Job Object: what holds a command and everything that it starts. Thin wrappers; each says why it is sound.
+//! A Job Object: what holds a command and everything that it starts. Thin wrappers; each says why
+//! it is sound.
 #![allow(unsafe_code)] // Job Objects are known to neither std nor a well-kept small crate.
 
 use std::io;
@@ -10,13 +11,16 @@ use std::time::Duration;
 use windows_sys::Win32::Foundation::{ERROR_MORE_DATA, HANDLE};
 use windows_sys::Win32::System::JobObjects::{
     AssignProcessToJobObject, CreateJobObjectW, JOB_OBJECT_LIMIT_ACTIVE_PROCESS,
-    JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION, JOB_OBJECT_LIMIT_JOB_MEMORY, JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
-    JOB_OBJECT_LIMIT_PRIORITY_CLASS, JOB_OBJECT_UILIMIT_DESKTOP, JOB_OBJECT_UILIMIT_DISPLAYSETTINGS,
-    JOB_OBJECT_UILIMIT_EXITWINDOWS, JOB_OBJECT_UILIMIT_HANDLES, JOB_OBJECT_UILIMIT_READCLIPBOARD,
-    JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS, JOB_OBJECT_UILIMIT_WRITECLIPBOARD, JOBOBJECT_BASIC_ACCOUNTING_INFORMATION,
-    JOBOBJECT_BASIC_PROCESS_ID_LIST, JOBOBJECT_BASIC_UI_RESTRICTIONS, JOBOBJECT_EXTENDED_LIMIT_INFORMATION,
-    JOBOBJECTINFOCLASS, JobObjectBasicAccountingInformation, JobObjectBasicProcessIdList, JobObjectBasicUIRestrictions,
-    JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject, TerminateJobObject,
+    JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION, JOB_OBJECT_LIMIT_JOB_MEMORY,
+    JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE, JOB_OBJECT_LIMIT_PRIORITY_CLASS,
+    JOB_OBJECT_UILIMIT_DESKTOP, JOB_OBJECT_UILIMIT_DISPLAYSETTINGS, JOB_OBJECT_UILIMIT_EXITWINDOWS,
+    JOB_OBJECT_UILIMIT_HANDLES, JOB_OBJECT_UILIMIT_READCLIPBOARD,
+    JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS, JOB_OBJECT_UILIMIT_WRITECLIPBOARD,
+    JOBOBJECT_BASIC_ACCOUNTING_INFORMATION, JOBOBJECT_BASIC_PROCESS_ID_LIST,
+    JOBOBJECT_BASIC_UI_RESTRICTIONS, JOBOBJECT_EXTENDED_LIMIT_INFORMATION, JOBOBJECTINFOCLASS,
+    JobObjectBasicAccountingInformation, JobObjectBasicProcessIdList, JobObjectBasicUIRestrictions,
+    JobObjectExtendedLimitInformation, QueryInformationJobObject, SetInformationJobObject,
+    TerminateJobObject,
 };
 use windows_sys::Win32::System::Threading::IDLE_PRIORITY_CLASS;
 
@@ -27,7 +31,8 @@ use crate::os::Limits;
 /// How many processes a look expects; more only cost a second look.
 const EXPECTED: usize = 64;
 
-/// The job of one attempt. When the last handle is closed, however this process ends, everything in it is killed.
+/// The job of one attempt. When the last handle is closed, however this process ends, everything in
+/// it is killed.
 #[derive(Debug)]
 pub(super) struct Job {
     handle: OwnedHandle,
@@ -44,7 +49,8 @@ pub(super) struct Used {
 }
 
 impl Job {
-    /// A job with nothing in it. That it dies with us is a must; limits that the system does not take are only logged.
+    /// A job with nothing in it. That it dies with us is a must; limits that the system does not
+    /// take are only logged.
     pub(super) fn new(limits: Limits) -> io::Result<Self> {
         // SAFETY: neither a name nor rights are passed; the handle is checked, and ours alone.
         let handle = unsafe {
@@ -54,7 +60,10 @@ impl Job {
             }
             OwnedHandle::from_raw_handle(handle)
         };
-        let job = Self { number: load::enter(&handle)?, handle };
+        let job = Self {
+            number: load::enter(&handle)?,
+            handle,
+        };
         if let Err(error) = job.limit(limits, true) {
             tracing::debug!(%error, "the system does not take every limit of a job");
             job.limit(limits, false)?;
@@ -66,7 +75,9 @@ impl Job {
             | JOB_OBJECT_UILIMIT_READCLIPBOARD
             | JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS
             | JOB_OBJECT_UILIMIT_WRITECLIPBOARD;
-        let forbidden = JOBOBJECT_BASIC_UI_RESTRICTIONS { UIRestrictionsClass: forbidden };
+        let forbidden = JOBOBJECT_BASIC_UI_RESTRICTIONS {
+            UIRestrictionsClass: forbidden,
+        };
         if let Err(error) = job.set(JobObjectBasicUIRestrictions, &forbidden) {
             tracing::debug!(%error, "the system does not keep a job from the desktop");
         }
@@ -75,11 +86,13 @@ impl Job {
 
     fn limit(&self, limits: Limits, all: bool) -> io::Result<()> {
         // SAFETY: a struct of numbers, of which all zeroes are a valid value.
-        let mut info: JOBOBJECT_EXTENDED_LIMIT_INFORMATION = unsafe { MaybeUninit::zeroed().assume_init() };
+        let mut info: JOBOBJECT_EXTENDED_LIMIT_INFORMATION =
+            unsafe { MaybeUninit::zeroed().assume_init() };
         let basic = &mut info.BasicLimitInformation;
         basic.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         if all {
-            basic.LimitFlags |= JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION | JOB_OBJECT_LIMIT_PRIORITY_CLASS;
+            basic.LimitFlags |=
+                JOB_OBJECT_LIMIT_DIE_ON_UNHANDLED_EXCEPTION | JOB_OBJECT_LIMIT_PRIORITY_CLASS;
             basic.PriorityClass = IDLE_PRIORITY_CLASS;
             if let Some(most) = limits.processes {
                 basic.LimitFlags |= JOB_OBJECT_LIMIT_ACTIVE_PROCESS;
@@ -95,8 +108,11 @@ impl Job {
 
     fn set<T>(&self, class: JOBOBJECTINFOCLASS, info: &T) -> io::Result<()> {
         let size = u32::try_from(size_of::<T>()).map_err(io::Error::other)?;
-        // SAFETY: our own job, and a struct of the class's type, which the callers in this file pair.
-        checked(unsafe { SetInformationJobObject(self.raw(), class, ptr::from_ref(info).cast(), size) })
+        // SAFETY: our own job, and a struct of the class's type, which the callers in this file
+        // pair.
+        checked(unsafe {
+            SetInformationJobObject(self.raw(), class, ptr::from_ref(info).cast(), size)
+        })
     }
 
     fn raw(&self) -> HANDLE {
@@ -117,7 +133,8 @@ impl Job {
 
     /// The processes that are in it now.
     pub(super) fn members(&self) -> io::Result<Vec<u32>> {
-        const HEAD: usize = offset_of!(JOBOBJECT_BASIC_PROCESS_ID_LIST, ProcessIdList) / size_of::<usize>();
+        const HEAD: usize =
+            offset_of!(JOBOBJECT_BASIC_PROCESS_ID_LIST, ProcessIdList) / size_of::<usize>();
         let mut room = EXPECTED;
         loop {
             let mut space = vec![0_usize; HEAD + room];
@@ -125,13 +142,15 @@ impl Job {
             let class = JobObjectBasicProcessIdList;
             let to = space.as_mut_ptr();
             // SAFETY: the space is as big as is said, aligned, and initialised.
-            let done =
-                checked(unsafe { QueryInformationJobObject(self.raw(), class, to.cast(), size, ptr::null_mut()) });
+            let done = checked(unsafe {
+                QueryInformationJobObject(self.raw(), class, to.cast(), size, ptr::null_mut())
+            });
             match done {
                 Err(error) if error.raw_os_error() == Some(ERROR_MORE_DATA as i32) => room *= 4,
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    // SAFETY: the space begins with two numbers of 32 bits, of which the second counts what follows.
+                    // SAFETY: the space begins with two numbers of 32 bits, of which the second
+                    // counts what follows.
                     let listed = unsafe { space.as_ptr().cast::<u32>().add(1).read() } as usize;
                     let ids = space[HEAD..].iter().take(listed);
                     return Ok(ids.filter_map(|id| u32::try_from(*id).ok()).collect());
@@ -166,9 +185,16 @@ pub(super) fn used(job: &OwnedHandle) -> Used {
         info.assume_init()
     };
     let ticks = u64::try_from(info.TotalUserTime + info.TotalKernelTime).unwrap_or(0);
-    Used { processes: info.ActiveProcesses, cpu: ticks_of(ticks) }
+    Used {
+        processes: info.ActiveProcesses,
+        cpu: ticks_of(ticks),
+    }
 }
 
 fn checked(done: i32) -> io::Result<()> {
-    if done == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if done == 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
 }

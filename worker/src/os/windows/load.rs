@@ -16,9 +16,14 @@ struct Jobs {
     gone: Duration,
 }
 
-static JOBS: Mutex<Jobs> = Mutex::new(Jobs { next: 0, alive: BTreeMap::new(), gone: Duration::ZERO });
+static JOBS: Mutex<Jobs> = Mutex::new(Jobs {
+    next: 0,
+    alive: BTreeMap::new(),
+    gone: Duration::ZERO,
+});
 
-/// Notes a new job, whose use is ours from now on; until [`leave`] with the number that this returns.
+/// Notes a new job, whose use is ours from now on; until [`leave`] with the number that this
+/// returns.
 pub(super) fn enter(job: &OwnedHandle) -> io::Result<u64> {
     let job = job.try_clone()?;
     let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +57,13 @@ impl Accounts {
         let ours = u64::try_from(ours.as_nanos() / 100).unwrap_or(u64::MAX);
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let (total, used) = sys::processors()?;
-        Some(Load { processors, total, used, stolen: 0, ours })
+        Some(Load {
+            processors,
+            total,
+            used,
+            stolen: 0,
+            ours,
+        })
     }
 }
 
@@ -65,14 +76,18 @@ mod tests {
         let before = Accounts.look().unwrap();
         let mut number = 1u64;
         let after = loop {
-            number = (0..10_000_000)
-                .fold(number, |n, i| std::hint::black_box(n.wrapping_mul(6_364_136_223_846_793_005) + i));
+            number = (0..10_000_000).fold(number, |n, i| {
+                std::hint::black_box(n.wrapping_mul(6_364_136_223_846_793_005) + i)
+            });
             let now = Accounts.look().unwrap();
             if now.ours >= before.ours + 500_000 {
                 break now;
             }
         };
-        assert!(after.total > before.total && after.used >= before.used, "{before:?} {after:?}");
+        assert!(
+            after.total > before.total && after.used >= before.used,
+            "{before:?} {after:?}"
+        );
         assert!(after.used <= after.total);
     }
 }

@@ -1,8 +1,10 @@
-//! Windows: a Job Object per attempt, which holds the whole tree whatever a process does, and dies with the worker.
+//! Windows: a Job Object per attempt, which holds the whole tree whatever a process does, and dies
+//! with the worker.
 //!
-//! No helper process is needed: starting a program does not copy this one. The command is born suspended, put into its
-//! job, and only then let go. What Windows does not have: a polite request to end that every program understands, so
-//! [`Order::Terminate`] ends the tree at once; limits on the length of a file and on open files.
+//! No helper process is needed: starting a program does not copy this one. The command is born
+//! suspended, put into its job, and only then let go. What Windows does not have: a polite request
+//! to end that every program understands, so [`Order::Terminate`] ends the tree at once; limits on
+//! the length of a file and on open files.
 
 pub(crate) mod account;
 mod command;
@@ -39,7 +41,8 @@ pub(crate) use watch::DirWatch;
 /// What the tasks' `PATH` is where the owner does not say.
 pub(crate) const TASK_PATH: &str = r"C:\Windows\System32;C:\Windows";
 
-/// Exit codes of processes that we ended; in a range that Windows leaves to programs, and ours alone.
+/// Exit codes of processes that we ended; in a range that Windows leaves to programs, and ours
+/// alone.
 const KILLED: u32 = 0xE0DE_0009;
 const TERMINATED: u32 = 0xE0DE_000F;
 /// How long killed processes may take to end before they are looked for again.
@@ -80,27 +83,49 @@ impl Launcher {
         Ok(Self(()))
     }
 
-    /// Has a command started. Where its standard output or error is not kept, the command writes to nowhere.
+    /// Has a command started. Where its standard output or error is not kept, the command writes to
+    /// nowhere.
     ///
     /// # Errors
     /// If no pipe or job can be had. That the command itself does not start is a [`Report`].
-    pub async fn launch(&self, launch: &Launch, keep_stdout: bool, keep_stderr: bool) -> io::Result<Process> {
-        let ((stdout, out), (stderr, err)) = (pipe::output(keep_stdout).await?, pipe::output(keep_stderr).await?);
+    pub async fn launch(
+        &self,
+        launch: &Launch,
+        keep_stdout: bool,
+        keep_stderr: bool,
+    ) -> io::Result<Process> {
+        let ((stdout, out), (stderr, err)) = (
+            pipe::output(keep_stdout).await?,
+            pipe::output(keep_stderr).await?,
+        );
         let job = Job::new(launch.limits)?;
         let possible = survey::cannot(&launch.confines).map_or(Ok(()), Err);
-        let state = match possible.and_then(|()| command::build(launch)).and_then(|(command, program)| {
-            let mut command = tokio::process::Command::from(command);
-            let started = begin(command.stdout(out).stderr(err), &job);
-            started.map_err(|error| command::why_not(launch, &program, &error))
-        }) {
-            Err(why) => State::NotStarted(why),
-            Ok((main, process)) => {
-                let stilled = Mutex::default();
-                let frozen = Notify::new();
-                State::Running(Box::new(Running { main, process, job, stilled, frozen }))
-            }
-        };
-        Ok(Process { state, stdout, stderr })
+        let state =
+            match possible
+                .and_then(|()| command::build(launch))
+                .and_then(|(command, program)| {
+                    let mut command = tokio::process::Command::from(command);
+                    let started = begin(command.stdout(out).stderr(err), &job);
+                    started.map_err(|error| command::why_not(launch, &program, &error))
+                }) {
+                Err(why) => State::NotStarted(why),
+                Ok((main, process)) => {
+                    let stilled = Mutex::default();
+                    let frozen = Notify::new();
+                    State::Running(Box::new(Running {
+                        main,
+                        process,
+                        job,
+                        stilled,
+                        frozen,
+                    }))
+                }
+            };
+        Ok(Process {
+            state,
+            stdout,
+            stderr,
+        })
     }
 }
 
@@ -120,8 +145,13 @@ fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<(Child,
 impl Process {
     /// Passes an order on. Orders after the end are of no effect.
     pub fn order(&self, order: Order) {
-        let State::Running(running) = &self.state else { return };
-        let mut stilled = running.stilled.lock().unwrap_or_else(PoisonError::into_inner);
+        let State::Running(running) = &self.state else {
+            return;
+        };
+        let mut stilled = running
+            .stilled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match order {
             Order::Terminate => running.job.end(TERMINATED),
             Order::Kill => running.job.end(KILLED),
@@ -136,7 +166,8 @@ impl Process {
         }
     }
 
-    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to cancel.
+    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to
+    /// cancel.
     pub async fn report(&mut self) -> Report {
         match &mut self.state {
             State::NotStarted(why) => Report::NotStarted(why.clone()),
@@ -147,7 +178,11 @@ impl Process {
                     status = running.main.wait() => status,
                 };
                 let cpu = running.end_tree().await;
-                Report::Ended { status: status.map_or(Status::Signalled(9), told), cpu, over: None }
+                Report::Ended {
+                    status: status.map_or(Status::Signalled(9), told),
+                    cpu,
+                    over: None,
+                }
             }
         }
     }
@@ -178,7 +213,8 @@ fn told(status: std::process::ExitStatus) -> Status {
     }
 }
 
-/// Lets a command write this many bytes before it is read again: never, pipes have their size from the start here.
+/// Lets a command write this many bytes before it is read again: never, pipes have their size from
+/// the start here.
 pub(crate) fn enlarge(_output: &Output, _bytes: usize) -> bool {
     false
 }
@@ -193,13 +229,15 @@ pub(crate) fn this_program() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-/// The whole path of a directory. Not the form with `\\?\` in front, which many programs do not take for theirs.
+/// The whole path of a directory. Not the form with `\\?\` in front, which many programs do not
+/// take for theirs.
 pub(crate) fn whole_path(dir: &std::path::Path) -> io::Result<PathBuf> {
     std::path::absolute(dir)
 }
 
-/// Time that has passed for this thread. Windows counts a thread's processor time in steps of a 64th of a second, too
-/// coarse for what is measured with it: the quickest of several runs counts instead.
+/// Time that has passed for this thread. Windows counts a thread's processor time in steps of a
+/// 64th of a second, too coarse for what is measured with it: the quickest of several runs counts
+/// instead.
 pub(crate) fn thread_cpu() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
@@ -215,7 +253,8 @@ pub(crate) fn landlock_version() -> u32 {
     0
 }
 
-/// What tells this run of the host from every other: Windows has no such word that every version tells.
+/// What tells this run of the host from every other: Windows has no such word that every version
+/// tells.
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
     None
 }

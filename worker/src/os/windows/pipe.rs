@@ -1,4 +1,5 @@
-//! A command's standard output on its way to the worker: a named pipe, since only such can be read without a thread.
+//! A command's standard output on its way to the worker: a named pipe, since only such can be read
+//! without a thread.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -32,7 +33,10 @@ pub(crate) async fn pair() -> io::Result<(Output, OwnedHandle)> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let guess_me_not = RandomState::new().hash_one(serial);
-    let name = format!(r"\\.\pipe\deskgrid-{}-{serial}-{guess_me_not:016x}", std::process::id());
+    let name = format!(
+        r"\\.\pipe\deskgrid-{}-{serial}-{guess_me_not:016x}",
+        std::process::id()
+    );
     let server = ServerOptions::new()
         .access_outbound(false)
         .first_pipe_instance(true)
@@ -73,7 +77,13 @@ impl Output {
 }
 
 impl AsyncRead for Output {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, bytes).map(|done| end(done, ()))
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0)
+            .poll_read(cx, bytes)
+            .map(|done| end(done, ()))
     }
 }

@@ -1,4 +1,5 @@
-//! What Windows says of the owner's use of the host, as plain values. What follows from them is not known here.
+//! What Windows says of the owner's use of the host, as plain values. What follows from them is not
+//! known here.
 
 use std::time::Duration;
 
@@ -33,8 +34,9 @@ pub struct Processors {
     pub busy: u64,
 }
 
-/// For how long nobody has touched keyboard or mouse, in the session that this process is part of. Nothing where that
-/// session has no desktop of a user's: a service can see nobody's input, and that is not the same as nobody's presence.
+/// For how long nobody has touched keyboard or mouse, in the session that this process is part of.
+/// Nothing where that session has no desktop of a user's: a service can see nobody's input, and
+/// that is not the same as nobody's presence.
 pub fn idle() -> Option<Duration> {
     if sys::session() == Some(0) {
         return None;
@@ -43,8 +45,9 @@ pub fn idle() -> Option<Duration> {
     Some(between(last, now))
 }
 
-/// From one reading of the system's 32-bit count of milliseconds to another. The count begins anew every 49.7 days, and
-/// the time of the last input may even lie a little ahead of now: what looks like more than half of a round is such.
+/// From one reading of the system's 32-bit count of milliseconds to another. The count begins anew
+/// every 49.7 days, and the time of the last input may even lie a little ahead of now: what looks
+/// like more than half of a round is such.
 fn between(last: u32, now: u32) -> Duration {
     match now.wrapping_sub(last) {
         passed if passed > 1 << 31 => Duration::ZERO,
@@ -59,7 +62,9 @@ pub fn processors() -> Option<Processors> {
 
 /// What the host runs on.
 pub fn power() -> Power {
-    sys::power().map_or(Power::Unknown, |(line, flags, percent)| told(line, flags, percent))
+    sys::power().map_or(Power::Unknown, |(line, flags, percent)| {
+        told(line, flags, percent)
+    })
 }
 
 /// What the system's three bytes mean.
@@ -87,7 +92,11 @@ mod tests {
     fn the_count_may_begin_anew_and_the_last_input_may_lie_ahead() {
         let ms = Duration::from_millis;
         assert_eq!(between(1_000, 4_000), ms(3_000));
-        assert_eq!(between(u32::MAX - 99, 400), ms(500), "the count began anew in between");
+        assert_eq!(
+            between(u32::MAX - 99, 400),
+            ms(500),
+            "the count began anew in between"
+        );
         assert_eq!(between(4_001, 4_000), ms(0), "not monotonic");
         assert_eq!(between(5, 5 + (1 << 31)), ms(1 << 31));
         assert_eq!(between(4, 5 + (1 << 31)), ms(0));
@@ -105,9 +114,15 @@ mod tests {
     #[test]
     fn the_host_has_memory_and_processors() {
         let memory = memory().unwrap();
-        assert!(memory.available > 0 && memory.available <= memory.total, "{memory:?}");
+        assert!(
+            memory.available > 0 && memory.available <= memory.total,
+            "{memory:?}"
+        );
         let processors = processors().unwrap();
-        assert!(processors.total > 0 && processors.busy <= processors.total, "{processors:?}");
+        assert!(
+            processors.total > 0 && processors.busy <= processors.total,
+            "{processors:?}"
+        );
     }
 
     #[test]
@@ -119,7 +134,11 @@ mod tests {
         let until = |wanted: &dyn Fn(Duration) -> bool| {
             let start = std::time::Instant::now();
             while !wanted(idle().unwrap()) {
-                assert!(start.elapsed() < Duration::from_secs(60), "idle for {:?}", idle());
+                assert!(
+                    start.elapsed() < Duration::from_secs(60),
+                    "idle for {:?}",
+                    idle()
+                );
                 std::thread::sleep(Duration::from_millis(10));
             }
         };

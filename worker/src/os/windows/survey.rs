@@ -1,5 +1,6 @@
-//! What Windows has of what other systems offer to hold tasks with: a Job Object, always, and so nothing to look for, to
-//! make beforehand, or to remove. There are no levels of confinement above the first.
+//! What Windows has of what other systems offer to hold tasks with: a Job Object, always, and so
+//! nothing to look for, to make beforehand, or to remove. There are no levels of confinement above
+//! the first.
 
 use std::io;
 use std::path::Path;
@@ -62,8 +63,8 @@ impl Survey {
         Err("on Windows the time of all tasks together is not limited".to_owned())
     }
 
-    /// Where attempts are held that are frozen in this way. Suspending every process of a job, until a look finds none that
-    /// is not, stands for what other systems do with signals.
+    /// Where attempts are held that are frozen in this way. Suspending every process of a job,
+    /// until a look finds none that is not, stands for what other systems do with signals.
     ///
     /// # Errors
     /// Says why this way is not there.

@@ -1,5 +1,6 @@
-//! The few system calls that std does not offer, each behind a safe function: processes and their suspension, clocks,
-//! processor time, memory, power, input, and changes of a directory. Jobs are in `job`.
+//! The few system calls that std does not offer, each behind a safe function: processes and their
+//! suspension, clocks, processor time, memory, power, input, and changes of a directory. Jobs are
+//! in `job`.
 #![allow(unsafe_code)] // Thin wrappers over windows-sys; every block says why it is sound.
 
 use std::io;
@@ -11,7 +12,8 @@ use std::ptr;
 use std::time::Duration;
 
 use windows_sys::Win32::Foundation::{
-    FILETIME, HANDLE, HANDLE_FLAG_INHERIT, INVALID_HANDLE_VALUE, NTSTATUS, SetHandleInformation, WAIT_FAILED,
+    FILETIME, HANDLE, HANDLE_FLAG_INHERIT, INVALID_HANDLE_VALUE, NTSTATUS, SetHandleInformation,
+    WAIT_FAILED,
 };
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_NOTIFY_CHANGE_DIR_NAME, FILE_NOTIFY_CHANGE_FILE_NAME, FindCloseChangeNotification,
@@ -24,16 +26,18 @@ use windows_sys::Win32::System::SystemInformation::{
     GetTickCount, GetTickCount64, GlobalMemoryStatusEx, MEMORYSTATUSEX,
 };
 use windows_sys::Win32::System::Threading::{
-    CREATE_NO_WINDOW, CREATE_SUSPENDED, GetCurrentProcess, GetProcessTimes, GetSystemTimes, IDLE_PRIORITY_CLASS,
-    OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, PROCESS_SET_QUOTA, PROCESS_SUSPEND_RESUME, PROCESS_TERMINATE,
-    TerminateProcess, WaitForSingleObject,
+    CREATE_NO_WINDOW, CREATE_SUSPENDED, GetCurrentProcess, GetProcessTimes, GetSystemTimes,
+    IDLE_PRIORITY_CLASS, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION, PROCESS_SET_QUOTA,
+    PROCESS_SUSPEND_RESUME, PROCESS_TERMINATE, TerminateProcess, WaitForSingleObject,
 };
 use windows_sys::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 use windows_sys::Win32::UI::Input::KeyboardAndMouse::{GetLastInputInfo, LASTINPUTINFO};
 use windows_sys::w;
 
-/// How a command is born: not running yet, without a window, at the lowest priority, which its children inherit.
-pub(super) const SUSPENDED_AND_IDLE: u32 = CREATE_SUSPENDED | CREATE_NO_WINDOW | IDLE_PRIORITY_CLASS;
+/// How a command is born: not running yet, without a window, at the lowest priority, which its
+/// children inherit.
+pub(super) const SUSPENDED_AND_IDLE: u32 =
+    CREATE_SUSPENDED | CREATE_NO_WINDOW | IDLE_PRIORITY_CLASS;
 
 // Not in the documentation of Windows, but unchanged since XP, and what its own tools use.
 #[link(name = "ntdll", kind = "raw-dylib")]
@@ -54,7 +58,10 @@ impl ProcessHandle {
 
 /// Opens the process with this number.
 pub(super) fn open(id: u32) -> io::Result<ProcessHandle> {
-    let rights = PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_SET_QUOTA | PROCESS_SUSPEND_RESUME | PROCESS_TERMINATE;
+    let rights = PROCESS_QUERY_LIMITED_INFORMATION
+        | PROCESS_SET_QUOTA
+        | PROCESS_SUSPEND_RESUME
+        | PROCESS_TERMINATE;
     // SAFETY: numbers only; the handle is checked, and ours alone.
     unsafe {
         let handle = OpenProcess(rights, 0, id);
@@ -67,7 +74,11 @@ pub(super) fn open(id: u32) -> io::Result<ProcessHandle> {
 }
 
 fn told(status: NTSTATUS) -> io::Result<()> {
-    if status < 0 { Err(io::Error::other(format!("status {status:#x}"))) } else { Ok(()) }
+    if status < 0 {
+        Err(io::Error::other(format!("status {status:#x}")))
+    } else {
+        Ok(())
+    }
 }
 
 /// Stops every thread of a process once more.
@@ -84,13 +95,18 @@ pub(super) fn resume(process: &ProcessHandle) -> io::Result<()> {
 
 /// Ends one process.
 pub(super) fn end(process: &ProcessHandle, code: u32) {
-    // SAFETY: an open handle with the right to do so. If it has ended already, that is what was wanted.
+    // SAFETY: an open handle with the right to do so. If it has ended already, that is what was
+    // wanted.
     unsafe { TerminateProcess(process.raw(), code) };
 }
 
 /// Keeps the worker's own standard handles from every program that it starts.
 pub(super) fn keep_standard_handles() {
-    for handle in [io::stdin().as_raw_handle(), io::stdout().as_raw_handle(), io::stderr().as_raw_handle()] {
+    for handle in [
+        io::stdin().as_raw_handle(),
+        io::stdout().as_raw_handle(),
+        io::stderr().as_raw_handle(),
+    ] {
         // SAFETY: changes one mark of a handle; fails where there is none.
         unsafe { SetHandleInformation(handle, HANDLE_FLAG_INHERIT, 0) };
     }
@@ -105,7 +121,8 @@ fn ticks(time: FILETIME) -> u64 {
     u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime)
 }
 
-/// Time since the host was started, suspensions of the host included; in steps of some milliseconds.
+/// Time since the host was started, suspensions of the host included; in steps of some
+/// milliseconds.
 pub(crate) fn since_boot() -> common::Time {
     // SAFETY: takes nothing, and cannot fail.
     common::Time(unsafe { GetTickCount64() }.saturating_mul(1_000))
@@ -131,15 +148,30 @@ pub(super) fn cpu_of(process: &ProcessHandle) -> Duration {
 }
 
 fn cpu(process: HANDLE) -> Duration {
-    let [mut born, mut ended, mut kernel, mut user] = [FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 }; 4];
-    // SAFETY: both callers pass an open handle; pointers to locals, which stay zero where the system does not say.
-    unsafe { GetProcessTimes(process, &raw mut born, &raw mut ended, &raw mut kernel, &raw mut user) };
+    let [mut born, mut ended, mut kernel, mut user] = [FILETIME {
+        dwLowDateTime: 0,
+        dwHighDateTime: 0,
+    }; 4];
+    // SAFETY: both callers pass an open handle; pointers to locals, which stay zero where the
+    // system does not say.
+    unsafe {
+        GetProcessTimes(
+            process,
+            &raw mut born,
+            &raw mut ended,
+            &raw mut kernel,
+            &raw mut user,
+        )
+    };
     ticks_of(ticks(kernel) + ticks(user))
 }
 
 /// All and used time of all processors together, in units of 100 ns.
 pub(super) fn processors() -> Option<(u64, u64)> {
-    let [mut idle, mut kernel, mut user] = [FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 }; 3];
+    let [mut idle, mut kernel, mut user] = [FILETIME {
+        dwLowDateTime: 0,
+        dwHighDateTime: 0,
+    }; 3];
     // SAFETY: pointers to locals.
     let known = unsafe { GetSystemTimes(&raw mut idle, &raw mut kernel, &raw mut user) };
     // What is idle is counted to the kernel's, too.
@@ -149,15 +181,18 @@ pub(super) fn processors() -> Option<(u64, u64)> {
 
 /// The host's memory in bytes: all, and what programs could still have.
 pub(super) fn memory() -> Option<(u64, u64)> {
-    // SAFETY: a struct of numbers, of which zeroes are a valid value; it says its own size, and is a local.
+    // SAFETY: a struct of numbers, of which zeroes are a valid value; it says its own size, and is
+    // a local.
     unsafe {
         let mut status: MEMORYSTATUSEX = MaybeUninit::zeroed().assume_init();
         status.dwLength = size_of::<MEMORYSTATUSEX>() as u32;
-        (GlobalMemoryStatusEx(&raw mut status) != 0).then_some((status.ullTotalPhys, status.ullAvailPhys))
+        (GlobalMemoryStatusEx(&raw mut status) != 0)
+            .then_some((status.ullTotalPhys, status.ullAvailPhys))
     }
 }
 
-/// The highest clock of a processor, in MHz, and the memory, in MiB; zero where the system does not say.
+/// The highest clock of a processor, in MHz, and the memory, in MiB; zero where the system does not
+/// say.
 pub(crate) fn clock_and_memory() -> (u64, u64) {
     let mut clock = 0_u32;
     let mut size = size_of::<u32>() as u32;
@@ -165,13 +200,22 @@ pub(crate) fn clock_and_memory() -> (u64, u64) {
     // SAFETY: two strings with their final zeroes, a local of the asked type, and its size.
     let failed = unsafe {
         let to = (&raw mut clock).cast();
-        RegGetValueW(HKEY_LOCAL_MACHINE, key, w!("~MHz"), RRF_RT_REG_DWORD, ptr::null_mut(), to, &raw mut size)
+        RegGetValueW(
+            HKEY_LOCAL_MACHINE,
+            key,
+            w!("~MHz"),
+            RRF_RT_REG_DWORD,
+            ptr::null_mut(),
+            to,
+            &raw mut size,
+        )
     };
     let clock = if failed == 0 { clock } else { 0 };
     (clock.into(), memory().map_or(0, |(total, _)| total >> 20))
 }
 
-/// Whether on mains, what is known of the battery, and its charge in percent: as the system puts it, in bytes.
+/// Whether on mains, what is known of the battery, and its charge in percent: as the system puts
+/// it, in bytes.
 pub(super) fn power() -> Option<(u8, u8, u8)> {
     let mut status = MaybeUninit::<SYSTEM_POWER_STATUS>::zeroed();
     // SAFETY: a local; zeroes are a valid value of it.
@@ -180,7 +224,11 @@ pub(super) fn power() -> Option<(u8, u8, u8)> {
             return None;
         }
         let status = status.assume_init();
-        Some((status.ACLineStatus, status.BatteryFlag, status.BatteryLifePercent))
+        Some((
+            status.ACLineStatus,
+            status.BatteryFlag,
+            status.BatteryLifePercent,
+        ))
     }
 }
 
@@ -192,9 +240,13 @@ pub(super) fn session() -> Option<u32> {
     (known != 0).then_some(session)
 }
 
-/// When the session last had input, and now, by the system's 32-bit count of milliseconds. Now is read last.
+/// When the session last had input, and now, by the system's 32-bit count of milliseconds. Now is
+/// read last.
 pub(super) fn last_input() -> Option<(u32, u32)> {
-    let mut info = LASTINPUTINFO { cbSize: size_of::<LASTINPUTINFO>() as u32, dwTime: 0 };
+    let mut info = LASTINPUTINFO {
+        cbSize: size_of::<LASTINPUTINFO>() as u32,
+        dwTime: 0,
+    };
     // SAFETY: a local that says its own size.
     unsafe { (GetLastInputInfo(&raw mut info) != 0).then(|| (info.dwTime, GetTickCount())) }
 }
@@ -205,8 +257,18 @@ pub(super) fn nudge_mouse() {
     use windows_sys::Win32::UI::Input::KeyboardAndMouse::{
         INPUT, INPUT_0, INPUT_MOUSE, MOUSEEVENTF_MOVE, MOUSEINPUT, SendInput,
     };
-    let mouse = MOUSEINPUT { dx: 1, dy: 1, mouseData: 0, dwFlags: MOUSEEVENTF_MOVE, time: 0, dwExtraInfo: 0 };
-    let input = INPUT { r#type: INPUT_MOUSE, Anonymous: INPUT_0 { mi: mouse } };
+    let mouse = MOUSEINPUT {
+        dx: 1,
+        dy: 1,
+        mouseData: 0,
+        dwFlags: MOUSEEVENTF_MOVE,
+        time: 0,
+        dwExtraInfo: 0,
+    };
+    let input = INPUT {
+        r#type: INPUT_MOUSE,
+        Anonymous: INPUT_0 { mi: mouse },
+    };
     // SAFETY: one local of the size that is said.
     unsafe { SendInput(1, &raw const input, size_of::<INPUT>() as i32) };
 }
@@ -225,7 +287,11 @@ impl Changes {
         let names = FILE_NOTIFY_CHANGE_FILE_NAME | FILE_NOTIFY_CHANGE_DIR_NAME;
         // SAFETY: a string with its final zero, and numbers.
         let handle = unsafe { FindFirstChangeNotificationW(name.as_ptr(), 0, names) };
-        if handle == INVALID_HANDLE_VALUE { Err(io::Error::last_os_error()) } else { Ok(Self(handle)) }
+        if handle == INVALID_HANDLE_VALUE {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Self(handle))
+        }
     }
 
     /// Waits for a change since the last wait, or until the time is over.
@@ -233,7 +299,9 @@ impl Changes {
         let timeout = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX - 1);
         // SAFETY: an open handle.
         unsafe {
-            if WaitForSingleObject(self.0, timeout) == WAIT_FAILED || FindNextChangeNotification(self.0) == 0 {
+            if WaitForSingleObject(self.0, timeout) == WAIT_FAILED
+                || FindNextChangeNotification(self.0) == 0
+            {
                 return Err(io::Error::last_os_error());
             }
         }

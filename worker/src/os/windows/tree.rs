@@ -7,21 +7,27 @@ use std::time::{Duration, Instant};
 use super::job::Job;
 use super::sys::{self, ProcessHandle};
 
-/// How long to try to bring a tree to rest: enough for one that grows, short against an owner's patience.
+/// How long to try to bring a tree to rest: enough for one that grows, short against an owner's
+/// patience.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a process that cannot be stopped, as it ends just now, may take to be gone from the list.
+/// How long a process that cannot be stopped, as it ends just now, may take to be gone from the
+/// list.
 const SETTLE: Duration = Duration::from_millis(1);
 
-/// The processes that we stopped. A handle that is held keeps its process's number from being given to another.
+/// The processes that we stopped. A handle that is held keeps its process's number from being given
+/// to another.
 #[derive(Debug, Default)]
 pub(super) struct Stilled(BTreeMap<u32, ProcessHandle>);
 
 impl Stilled {
-    /// Stops every process of the job, until a look finds none that was not stopped: a stopped one starts no other.
+    /// Stops every process of the job, until a look finds none that was not stopped: a stopped one
+    /// starts no other.
     pub(super) fn freeze(&mut self, job: &Job) -> bool {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let Ok(members) = job.members() else { return false };
+            let Ok(members) = job.members() else {
+                return false;
+            };
             let mut news = false;
             let mut failed = false;
             for id in members {

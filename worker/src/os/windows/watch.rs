@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::sys::Changes;
 
-/// How much longer to wait where every change is told: only a file system whose changes others make (over a network)
-/// is looked at for its own sake then.
+/// How much longer to wait where every change is told: only a file system whose changes others make
+/// (over a network) is looked at for its own sake then.
 const PATIENCE: u32 = 10;
 
 /// The names in a directory, not what is below them.
@@ -20,9 +20,13 @@ impl DirWatch {
         Self(Changes::of(dir).ok())
     }
 
-    /// Waits until a name has come or gone. Without a watch, and now and then with one, returns after `pause`.
+    /// Waits until a name has come or gone. Without a watch, and now and then with one, returns
+    /// after `pause`.
     pub(crate) fn wait(&self, pause: Duration) {
-        let told = self.0.as_ref().is_some_and(|changes| changes.wait(pause * PATIENCE).is_ok());
+        let told = self
+            .0
+            .as_ref()
+            .is_some_and(|changes| changes.wait(pause * PATIENCE).is_ok());
         if !told {
             // A watch that fails is as good as none.
             thread::sleep(pause);

@@ -1,5 +1,5 @@
-//! At which hours of the week the owner lets tasks run, and for how long that lends the host. What is not here: clocks and
-//! time zones.
+//! At which hours of the week the owner lets tasks run, and for how long that lends the host. What
+//! is not here: clocks and time zones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,13 +44,14 @@ impl fmt::Display for WeekTime {
     }
 }
 
-/// Windows of the week: `mon-fri 18:00-08:00`, `sat,sun`, `22:00-06:00`. A window across midnight belongs to the day on
-/// which it begins. No window at all means always.
+/// Windows of the week: `mon-fri 18:00-08:00`, `sat,sun`, `22:00-06:00`. A window across midnight
+/// belongs to the day on which it begins. No window at all means always.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct Hours {
     said: Vec<String>,
-    /// From and to, in seconds of the week; sorted, apart from each other, none across the end of the week.
+    /// From and to, in seconds of the week; sorted, apart from each other, none across the end of
+    /// the week.
     windows: Vec<(u32, u32)>,
 }
 
@@ -66,14 +67,21 @@ impl Hours {
     }
 
     fn open(&self, second: u32) -> bool {
-        self.always() || self.windows.iter().any(|(from, to)| (*from..*to).contains(&second))
+        self.always()
+            || self
+                .windows
+                .iter()
+                .any(|(from, to)| (*from..*to).contains(&second))
     }
 
     /// After how long the answer changes; never, if none.
     pub fn changes_in(&self, at: WeekTime) -> Option<Span> {
         let now = self.allow(at);
         let second = at.second();
-        let edges = self.windows.iter().flat_map(|(from, to)| [*from, *to % WEEK]);
+        let edges = self
+            .windows
+            .iter()
+            .flat_map(|(from, to)| [*from, *to % WEEK]);
         let ahead = edges.map(|edge| ((edge + WEEK - second - 1) % WEEK + 1, edge));
         let next = ahead.filter(|(_, edge)| self.open(*edge) != now).min();
         next.map(|(seconds, _)| Span(u64::from(seconds) * MICROS - at.0 % MICROS))
@@ -81,15 +89,22 @@ impl Hours {
 }
 
 impl Hours {
-    /// For how long the host is lent from now on, where what is frozen is given back after `patience` (never, if none): until
-    /// tasks may not run for longer than that. None where no hour ends it, and while tasks may not run.
+    /// For how long the host is lent from now on, where what is frozen is given back after
+    /// `patience` (never, if none): until tasks may not run for longer than that. None where no
+    /// hour ends it, and while tasks may not run.
     pub fn loan(&self, at: WeekTime, patience: Option<Span>) -> Option<Loan> {
         let pause = u32::try_from(patience?.0.div_ceil(MICROS)).unwrap_or(u32::MAX);
         let count = self.windows.len();
-        let next = |window: usize| self.windows[(window + 1) % count].0 + if window + 1 == count { WEEK } else { 0 };
+        let next = |window: usize| {
+            self.windows[(window + 1) % count].0 + if window + 1 == count { WEEK } else { 0 }
+        };
         let closes = |window: usize| next(window) - self.windows[window].1 > pause;
-        let now = self.windows.iter().position(|(from, to)| (*from..*to).contains(&at.second()))?;
-        // From the beginning of a window to the end of one behind which hours are closed for long, and to the next beginning.
+        let now = self
+            .windows
+            .iter()
+            .position(|(from, to)| (*from..*to).contains(&at.second()))?;
+        // From the beginning of a window to the end of one behind which hours are closed for long,
+        // and to the next beginning.
         let stays = |first: usize| {
             let last = (first..first + count).find(|window| closes(window % count))?;
             let week = WEEK * u32::from(last >= count);
@@ -103,7 +118,11 @@ impl Hours {
         let (left, again) = stays(now)?;
         let span = |seconds: u32| Span(u64::from(seconds) * MICROS);
         let from_now = |seconds: u32| Span(span(seconds - gone).0 - at.0 % MICROS);
-        Some(Loan { left: from_now(left), again: from_now(again), longest: span(longest) })
+        Some(Loan {
+            left: from_now(left),
+            again: from_now(again),
+            longest: span(longest),
+        })
     }
 }
 
@@ -118,7 +137,9 @@ impl TryFrom<Vec<String>> for Hours {
     fn try_from(said: Vec<String>) -> Result<Self, String> {
         let mut parts = Vec::new();
         for text in &said {
-            parts.extend(windows(text).map_err(|why| format!("`{text}` is no window of hours: {why}"))?);
+            parts.extend(
+                windows(text).map_err(|why| format!("`{text}` is no window of hours: {why}"))?,
+            );
         }
         parts.sort_unstable();
         let mut windows: Vec<(u32, u32)> = Vec::new();
@@ -154,12 +175,16 @@ fn windows(text: &str) -> Result<Vec<(u32, u32)>, String> {
         ([days], true) => (*days, "00:00-24:00"),
         ([times], false) => ("mon-sun", *times),
         ([days, times], true) => (*days, *times),
-        _ => return Err("it reads as `mon-fri 18:00-08:00`, `sat,sun` or `22:00-06:00`".to_owned()),
+        _ => {
+            return Err("it reads as `mon-fri 18:00-08:00`, `sat,sun` or `22:00-06:00`".to_owned());
+        }
     };
     let mut found = Vec::new();
     for day in each_day(days)? {
         for range in times.split(',') {
-            let (from, to) = range.split_once('-').ok_or_else(|| format!("`{range}` is not FROM-TO"))?;
+            let (from, to) = range
+                .split_once('-')
+                .ok_or_else(|| format!("`{range}` is not FROM-TO"))?;
             let from = day * DAY + second(from)?;
             let to = day * DAY + second(to)?;
             if from == to {
@@ -178,7 +203,9 @@ fn windows(text: &str) -> Result<Vec<(u32, u32)>, String> {
 fn each_day(list: &str) -> Result<Vec<u32>, String> {
     let number = |name: &str| {
         let found = DAYS.iter().position(|day| *day == name);
-        found.map(|at| at as u32).ok_or_else(|| format!("`{name}` is none of {}", DAYS.join(", ")))
+        found
+            .map(|at| at as u32)
+            .ok_or_else(|| format!("`{name}` is none of {}", DAYS.join(", ")))
     };
     let mut days = Vec::new();
     for part in list.split(',') {
@@ -198,8 +225,15 @@ fn second(text: &str) -> Result<u32, String> {
     if !digits(hour) || !digits(minute) {
         return Err(wrong());
     }
-    let (hour, minute): (u32, u32) = (hour.parse().map_err(|_| wrong())?, minute.parse().map_err(|_| wrong())?);
-    if hour > 24 || minute > 59 || (hour == 24 && minute > 0) { Err(wrong()) } else { Ok((hour * 60 + minute) * 60) }
+    let (hour, minute): (u32, u32) = (
+        hour.parse().map_err(|_| wrong())?,
+        minute.parse().map_err(|_| wrong())?,
+    );
+    if hour > 24 || minute > 59 || (hour == 24 && minute > 0) {
+        Err(wrong())
+    } else {
+        Ok((hour * 60 + minute) * 60)
+    }
 }
 
 #[cfg(test)]
@@ -209,7 +243,12 @@ mod tests {
     use super::*;
 
     fn hours(windows: &[&str]) -> Hours {
-        windows.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>().try_into().unwrap()
+        windows
+            .iter()
+            .map(|w| (*w).to_owned())
+            .collect::<Vec<_>>()
+            .try_into()
+            .unwrap()
     }
 
     fn s(seconds: u32) -> Span {
@@ -235,7 +274,11 @@ mod tests {
             (5, 12, 0, true),
             (6, 23, 59, true),
         ] {
-            assert_eq!(hours.allow(at(day, hour, minute)), open, "day {day} {hour}:{minute}");
+            assert_eq!(
+                hours.allow(at(day, hour, minute)),
+                open,
+                "day {day} {hour}:{minute}"
+            );
         }
         assert_eq!(hours.changes_in(at(4, 17, 0)), Some(s(3_600)));
         // From Friday evening on until Monday, midnight: the night before Monday belongs to Sunday.
@@ -245,7 +288,9 @@ mod tests {
     #[test]
     fn a_window_across_the_end_of_the_week_goes_on() {
         let hours = hours(&["fri-mon 22:00-06:00"]);
-        assert!(hours.allow(at(6, 23, 0)) && hours.allow(at(0, 5, 59)) && !hours.allow(at(0, 6, 0)));
+        assert!(
+            hours.allow(at(6, 23, 0)) && hours.allow(at(0, 5, 59)) && !hours.allow(at(0, 6, 0))
+        );
         assert_eq!(hours.changes_in(at(6, 23, 0)), Some(s(7 * 3_600)));
         assert!(!hours.allow(at(4, 5, 0)) && hours.allow(at(1, 5, 0)));
     }
@@ -254,7 +299,10 @@ mod tests {
     fn always_never_changes() {
         assert_eq!(Hours::default().changes_in(at(3, 3, 3)), None);
         assert_eq!(hours(&["mon-sun"]).changes_in(at(3, 3, 3)), None);
-        assert_eq!(hours(&["00:00-12:00", "12:00-24:00"]).changes_in(at(3, 3, 3)), None);
+        assert_eq!(
+            hours(&["00:00-12:00", "12:00-24:00"]).changes_in(at(3, 3, 3)),
+            None
+        );
     }
 
     #[test]
@@ -279,18 +327,45 @@ mod tests {
         let hour = 3_600;
         let patience = Some(s(900));
         let nights = hours(&["mon-fri 18:00-08:00", "sat,sun"]);
-        let night = Loan { left: s(9 * hour), again: s(19 * hour), longest: s((24 + 24 + 6) * hour) };
+        let night = Loan {
+            left: s(9 * hour),
+            again: s(19 * hour),
+            longest: s((24 + 24 + 6) * hour),
+        };
         assert_eq!(nights.loan(at(0, 23, 0), patience), Some(night));
         // From Friday evening to Sunday, midnight, and then on Monday evening.
-        let weekend = Loan { left: night.longest, again: s((24 + 24 + 6 + 18) * hour), ..night };
+        let weekend = Loan {
+            left: night.longest,
+            again: s((24 + 24 + 6 + 18) * hour),
+            ..night
+        };
         assert_eq!(nights.loan(at(4, 18, 0), patience), Some(weekend));
         assert_eq!(nights.loan(at(0, 12, 0), patience), None, "closed");
-        assert_eq!(nights.loan(at(0, 23, 0), None), None, "what is frozen is kept for ever");
-        assert_eq!(nights.loan(at(0, 23, 0), Some(s(18 * hour))), None, "and here for long enough");
+        assert_eq!(
+            nights.loan(at(0, 23, 0), None),
+            None,
+            "what is frozen is kept for ever"
+        );
+        assert_eq!(
+            nights.loan(at(0, 23, 0), Some(s(18 * hour))),
+            None,
+            "and here for long enough"
+        );
         // A short break ends nothing, also across the end of the week.
-        let breaks = hours(&["mon-sun 00:00-12:00", "mon-sun 12:10-20:00", "sun 20:00-23:50"]);
-        let left = |day, hour| breaks.loan(at(day, hour, 0), patience).map(|loan| loan.left);
-        assert_eq!((left(1, 11), left(6, 19)), (Some(s(9 * hour)), Some(s(25 * hour))));
+        let breaks = hours(&[
+            "mon-sun 00:00-12:00",
+            "mon-sun 12:10-20:00",
+            "sun 20:00-23:50",
+        ]);
+        let left = |day, hour| {
+            breaks
+                .loan(at(day, hour, 0), patience)
+                .map(|loan| loan.left)
+        };
+        assert_eq!(
+            (left(1, 11), left(6, 19)),
+            (Some(s(9 * hour)), Some(s(25 * hour)))
+        );
         assert_eq!(Hours::default().loan(at(1, 1, 0), patience), None);
         assert_eq!(hours(&["mon-sun"]).loan(at(1, 1, 0), patience), None);
     }

@@ -1,12 +1,14 @@
-//! When did somebody last touch this host, and is it in use because of that? Signs of the owner only ever get newer: what
-//! was seen once is not unseen by another look. What is not here: sensors.
+//! When did somebody last touch this host, and is it in use because of that? Signs of the owner
+//! only ever get newer: what was seen once is not unseen by another look. What is not here:
+//! sensors.
 
 use common::{Span, Time};
 
 /// The rule for input.
 #[derive(Debug, Clone)]
 pub(super) struct Input {
-    /// Time without input before tasks start, before frozen ones go on, and after which frozen ones are gone.
+    /// Time without input before tasks start, before frozen ones go on, and after which frozen ones
+    /// are gone.
     start: Span,
     resume: Span,
     evict_after: Option<Span>,
@@ -22,7 +24,15 @@ pub(super) struct Input {
 impl Input {
     /// Of which nothing is known. `start` is not less than `resume`.
     pub(super) fn new(start: Span, resume: Span, evict_after: Option<Span>) -> Self {
-        Self { start: start.max(resume), resume, evict_after, sign: None, blind: false, in_use: false, since: None }
+        Self {
+            start: start.max(resume),
+            resume,
+            evict_after,
+            sign: None,
+            blind: false,
+            in_use: false,
+            since: None,
+        }
     }
 
     /// Whether the host is in use.
@@ -40,16 +50,24 @@ impl Input {
 
     /// Time without input that lets tasks go on, as things are.
     pub(super) fn wanted(&self, now: Time) -> Span {
-        if self.too_late().is_none_or(|late| now >= late) { self.start } else { self.resume }
+        if self.too_late().is_none_or(|late| now >= late) {
+            self.start
+        } else {
+            self.resume
+        }
     }
 
     /// From when on nothing frozen is left that could go on; none where that is so already.
     fn too_late(&self) -> Option<Time> {
-        self.since.map(|since| self.evict_after.map_or(Time(u64::MAX), |after| since + after))
+        self.since.map(|since| {
+            self.evict_after
+                .map_or(Time(u64::MAX), |after| since + after)
+        })
     }
 
-    /// Input that is newer than this makes the host in use: half of what lets tasks go on, so that two sensors which
-    /// are not quite of one opinion about one key press do not freeze and thaw in turn.
+    /// Input that is newer than this makes the host in use: half of what lets tasks go on, so that
+    /// two sensors which are not quite of one opinion about one key press do not freeze and thaw in
+    /// turn.
     fn recent(&self) -> Span {
         Span((self.resume.0 / 2).max(1))
     }
@@ -60,7 +78,11 @@ impl Input {
         let reached = |wanted: Span| at + Span(wanted.0.saturating_sub(idle.0));
         let resumes = reached(self.resume);
         let in_time = self.too_late().is_some_and(|late| resumes < late);
-        Some(if in_time { resumes } else { reached(self.start) })
+        Some(if in_time {
+            resumes
+        } else {
+            reached(self.start)
+        })
     }
 
     /// Lets time pass.
@@ -86,7 +108,9 @@ impl Input {
         self.blind = blind;
         match self.idle(now) {
             Some(idle) if first => self.in_use = idle < self.start,
-            Some(idle) if !self.in_use && idle < self.recent() => (self.in_use, self.since) = (true, Some(now)),
+            Some(idle) if !self.in_use && idle < self.recent() => {
+                (self.in_use, self.since) = (true, Some(now))
+            }
             _ => {}
         }
     }

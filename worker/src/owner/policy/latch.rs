@@ -1,5 +1,5 @@
-//! A condition with patience both ways: it turns on when what speaks for it has lasted, and off when what speaks against
-//! it has lasted. What is not here: what any condition is about.
+//! A condition with patience both ways: it turns on when what speaks for it has lasted, and off
+//! when what speaks against it has lasted. What is not here: what any condition is about.
 
 use common::{Span, Time};
 
@@ -32,7 +32,14 @@ pub(super) struct Latch {
 impl Latch {
     /// One that is off, turns on after so long, and off again after so long.
     pub(super) fn new(now: Time, on_after: Span, off_after: Span) -> Self {
-        Self { on_after, off_after, on: false, pull: Pull::Neither, since: now, turned: now }
+        Self {
+            on_after,
+            off_after,
+            on: false,
+            pull: Pull::Neither,
+            since: now,
+            turned: now,
+        }
     }
 
     /// Whether it is on.

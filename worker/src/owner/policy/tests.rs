@@ -19,7 +19,12 @@ const SENSORS: [(&str, Topic); 7] = [
     ("procs", Topic::Programs),
     ("switch", Topic::Switch),
 ];
-const ROOM: Room = Room { slots: 4, cores: 4, memory: 0, memory_per_task: 0 };
+const ROOM: Room = Room {
+    slots: 4,
+    cores: 4,
+    memory: 0,
+    memory_per_task: 0,
+};
 
 fn s(seconds: f64) -> Span {
     Span::from_secs_f64(seconds)
@@ -38,7 +43,10 @@ fn load(processors: f64) -> Sight {
 }
 
 fn memory(available: f64, pressure: f64) -> Sight {
-    Sight::Seen(Reading::Memory { available, pressure })
+    Sight::Seen(Reading::Memory {
+        available,
+        pressure,
+    })
 }
 
 fn battery(charge: Option<f64>) -> Sight {
@@ -71,7 +79,15 @@ impl Desk {
     /// Everything was seen, nothing stands against tasks, and nobody has been there for an hour.
     fn quiet(rules: Rules) -> Self {
         let mut desk = Self::new(rules);
-        let sights = [idle(3_600.0), absent(), load(0.0), memory(0.5, 0.0), battery(None), program(None), paused(None)];
+        let sights = [
+            idle(3_600.0),
+            absent(),
+            load(0.0),
+            memory(0.5, 0.0),
+            battery(None),
+            program(None),
+            paused(None),
+        ];
         for (sensor, sight) in sights.into_iter().enumerate() {
             desk.sees(sensor, sight);
         }
@@ -81,7 +97,10 @@ impl Desk {
     fn new(rules: Rules) -> Self {
         assert_eq!(rules.check(), Ok(()));
         let sensors = SENSORS.map(|(name, topic)| (name.to_owned(), topic));
-        Self { policy: Policy::new(rules, &ROOM, sensors, at(0.0)), now: 0.0 }
+        Self {
+            policy: Policy::new(rules, &ROOM, sensors, at(0.0)),
+            now: 0.0,
+        }
     }
 
     fn hour(&self) -> WeekTime {
@@ -107,7 +126,12 @@ impl Desk {
     fn sleep(&mut self, seconds: f64) -> Vec<(f64, Decision)> {
         let end = self.now + seconds;
         let mut turns = vec![(self.now, self.decide())];
-        while let Some(next) = self.policy.next_wakeup().map(Time::secs).filter(|next| *next <= end) {
+        while let Some(next) = self
+            .policy
+            .next_wakeup()
+            .map(Time::secs)
+            .filter(|next| *next <= end)
+        {
             self.now = next;
             let decision = self.decide();
             if turns.last().is_some_and(|(_, last)| *last != decision) {
@@ -119,18 +143,28 @@ impl Desk {
     }
 
     fn says(&self) -> String {
-        self.policy.why().into_iter().map(|finding| format!("{}: {}", finding.reason, finding.says)).collect()
+        self.policy
+            .why()
+            .into_iter()
+            .map(|finding| format!("{}: {}", finding.reason, finding.says))
+            .collect()
     }
 }
 
 /// The defaults, without a first watch.
 fn plain() -> Rules {
-    Rules { first_watch_s: 0.0, ..Rules::default() }
+    Rules {
+        first_watch_s: 0.0,
+        ..Rules::default()
+    }
 }
 
 fn hours(windows: &[&str]) -> Rules {
     let windows: Vec<String> = windows.iter().map(|w| (*w).to_owned()).collect();
-    Rules { hours: windows.try_into().unwrap(), ..plain() }
+    Rules {
+        hours: windows.try_into().unwrap(),
+        ..plain()
+    }
 }
 
 #[test]
@@ -145,7 +179,10 @@ fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
         says,
         "in-use: keyboard, mouse or a session was used 12.0s ago (x11); tasks resume after 3m00s without input"
     );
-    assert_eq!(desk.sleep(1_000.0), [(112.0, Decision::Freeze(InUse)), (280.0, Decision::Run)]);
+    assert_eq!(
+        desk.sleep(1_000.0),
+        [(112.0, Decision::Freeze(InUse)), (280.0, Decision::Run)]
+    );
     // The other sensor's newer input counts; the older one of the first does not undo it.
     assert_eq!(desk.sees(1, idle(1.0)), Decision::Freeze(InUse));
     assert_eq!(desk.sees(0, idle(5_000.0)), Decision::Freeze(InUse));
@@ -160,7 +197,11 @@ fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
     rules.evict_after_s = 600.0;
     let mut desk = Desk::quiet(rules.clone());
     desk.sees(0, idle(0.0));
-    assert_eq!(desk.sleep(400.0)[1..], [(300.0, Decision::Run)], "suspended for less than the eviction takes");
+    assert_eq!(
+        desk.sleep(400.0)[1..],
+        [(300.0, Decision::Run)],
+        "suspended for less than the eviction takes"
+    );
     let mut desk = Desk::quiet(rules);
     desk.sees(0, idle(0.0));
     desk.after(290.0);
@@ -175,10 +216,21 @@ fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
 fn an_input_that_cannot_be_seen_is_the_owners() {
     let mut desk = Desk::quiet(plain());
     assert_eq!(desk.sees(1, unknown()), Decision::Freeze(InUse));
-    assert_eq!(desk.after(1e6), Decision::Freeze(InUse), "for as long as it is so");
+    assert_eq!(
+        desk.after(1e6),
+        Decision::Freeze(InUse),
+        "for as long as it is so"
+    );
     let says = desk.says();
-    assert!(says.contains("(logind: permission denied); what cannot be seen counts as the owner's"), "{says}");
-    assert_eq!(desk.sees(1, idle(1e6)), Decision::Freeze(InUse), "what was hidden may have been input");
+    assert!(
+        says.contains("(logind: permission denied); what cannot be seen counts as the owner's"),
+        "{says}"
+    );
+    assert_eq!(
+        desk.sees(1, idle(1e6)),
+        Decision::Freeze(InUse),
+        "what was hidden may have been input"
+    );
     assert_eq!(desk.sleep(1e4)[1..], [(1e6 + 180.0, Decision::Run)]);
 }
 
@@ -187,14 +239,31 @@ fn a_host_without_a_seat_is_not_in_use() {
     let mut desk = Desk::quiet(plain());
     desk.sees(0, idle(3.0));
     let mut server = Desk::new(plain());
-    for (sensor, sight) in
-        [absent(), absent(), load(0.0), absent(), absent(), absent(), paused(None)].into_iter().enumerate()
+    for (sensor, sight) in [
+        absent(),
+        absent(),
+        load(0.0),
+        absent(),
+        absent(),
+        absent(),
+        paused(None),
+    ]
+    .into_iter()
+    .enumerate()
     {
-        assert_eq!(server.decide(), Decision::Freeze(StartingUp), "sensor {sensor} has not looked");
+        assert_eq!(
+            server.decide(),
+            Decision::Freeze(StartingUp),
+            "sensor {sensor} has not looked"
+        );
         server.sees(sensor, sight);
     }
     assert_eq!(server.decide(), Decision::Run);
-    assert_eq!(server.sees(0, idle(170.0)), Decision::Freeze(InUse), "somebody has plugged in a keyboard");
+    assert_eq!(
+        server.sees(0, idle(170.0)),
+        Decision::Freeze(InUse),
+        "somebody has plugged in a keyboard"
+    );
     assert_eq!(server.sleep(100.0)[1..], [(10.0, Decision::Run)]);
 }
 
@@ -208,15 +277,24 @@ fn a_short_spike_of_load_freezes_nothing_and_a_lull_thaws_nothing() {
     desk.sees(2, load(2.0));
     assert_eq!(desk.sleep(20.0)[1..], [(119.0, Decision::Freeze(Busy))]);
     let says = desk.says();
-    let expected =
-        "busy: other programs use 200 % of one processor (cpu); tasks resume when that has been below 25 % for 1m00s";
+    let expected = "busy: other programs use 200 % of one processor (cpu); tasks resume when that has been below 25 % for 1m00s";
     assert_eq!(says, expected);
     desk.sees(2, load(0.1));
     desk.after(59.0);
-    assert_eq!(desk.sees(2, load(0.3)), Decision::Freeze(Busy), "between the two thresholds everything stays as it is");
+    assert_eq!(
+        desk.sees(2, load(0.3)),
+        Decision::Freeze(Busy),
+        "between the two thresholds everything stays as it is"
+    );
     desk.after(1e3);
     assert_eq!(desk.sees(2, load(0.1)), Decision::Freeze(Busy));
-    assert_eq!(desk.sleep(100.0)[1..].iter().map(|(_, d)| *d).collect::<Vec<_>>(), [Decision::Run]);
+    assert_eq!(
+        desk.sleep(100.0)[1..]
+            .iter()
+            .map(|(_, d)| *d)
+            .collect::<Vec<_>>(),
+        [Decision::Run]
+    );
 }
 
 #[test]
@@ -227,22 +305,47 @@ fn a_load_can_be_a_part_of_the_whole_host() {
     rules.load.free_below = 0.25;
     let mut desk = Desk::quiet(rules);
     desk.sees(2, load(0.9));
-    assert_eq!(desk.sleep(60.0).len(), 1, "0.9 of 4 processors are less than a quarter");
+    assert_eq!(
+        desk.sleep(60.0).len(),
+        1,
+        "0.9 of 4 processors are less than a quarter"
+    );
     desk.sees(2, load(1.1));
     assert_eq!(desk.sleep(60.0).len(), 2);
-    assert!(desk.says().contains("28 % of all processors"), "{}", desk.says());
+    assert!(
+        desk.says().contains("28 % of all processors"),
+        "{}",
+        desk.says()
+    );
 }
 
 #[test]
 fn an_owner_who_shares_leaves_slots_to_tasks_but_not_against_a_hard_reason() {
-    let mut desk = Desk::quiet(Rules { slots_when_active: 2, ..plain() });
+    let mut desk = Desk::quiet(Rules {
+        slots_when_active: 2,
+        ..plain()
+    });
     assert_eq!(desk.sees(0, idle(0.0)), Decision::Yield(InUse, 2));
-    assert!(desk.says().ends_with("; meanwhile 2 of 4 slots go on"), "{}", desk.says());
-    assert_eq!(desk.sees(5, program(Some("game"))), Decision::Freeze(ExclusiveApp));
-    assert_eq!(desk.policy.why().len(), 2, "every reason is told, the first one decides");
+    assert!(
+        desk.says().ends_with("; meanwhile 2 of 4 slots go on"),
+        "{}",
+        desk.says()
+    );
+    assert_eq!(
+        desk.sees(5, program(Some("game"))),
+        Decision::Freeze(ExclusiveApp)
+    );
+    assert_eq!(
+        desk.policy.why().len(),
+        2,
+        "every reason is told, the first one decides"
+    );
     desk.sees(5, program(None));
     assert_eq!(desk.sleep(31.0)[1..], [(30.0, Decision::Yield(InUse, 2))]);
-    let mut generous = Desk::quiet(Rules { slots_when_active: 9, ..plain() });
+    let mut generous = Desk::quiet(Rules {
+        slots_when_active: 9,
+        ..plain()
+    });
     assert_eq!(generous.sees(0, idle(0.0)), Decision::Run);
 }
 
@@ -253,10 +356,19 @@ fn hours_open_and_close_on_time() {
     let day = desk.sleep(24.0 * h);
     assert_eq!(
         day,
-        [(0.0, Decision::Freeze(OutsideHours)), (18.0 * h, Decision::Run)],
+        [
+            (0.0, Decision::Freeze(OutsideHours)),
+            (18.0 * h, Decision::Run)
+        ],
         "Monday's night began on Monday"
     );
-    assert_eq!(desk.sleep(20.0 * h)[1..], [(32.0 * h, Decision::Freeze(OutsideHours)), (42.0 * h, Decision::Run)]);
+    assert_eq!(
+        desk.sleep(20.0 * h)[1..],
+        [
+            (32.0 * h, Decision::Freeze(OutsideHours)),
+            (42.0 * h, Decision::Run)
+        ]
+    );
     desk.after(13.0 * h);
     let expected = "outside-hours: it is wed 09:00, and the owner lets tasks run at these hours: mon-fri 18:00-08:00";
     assert_eq!(desk.says(), expected);
@@ -269,15 +381,28 @@ fn batteries_programs_memory_and_switches_freeze_at_once_and_thaw_when_it_has_la
         (5, program(Some("game")), program(None), ExclusiveApp, 30.0),
         (3, memory(0.05, 0.0), memory(0.5, 0.0), LowMemory, 60.0),
         (3, memory(0.5, 0.3), memory(0.5, 0.0), LowMemory, 60.0),
-        (6, paused(Some("/w/pause")), paused(None), PausedByOwner, 0.0),
+        (
+            6,
+            paused(Some("/w/pause")),
+            paused(None),
+            PausedByOwner,
+            0.0,
+        ),
         (6, unknown(), paused(None), PausedByOwner, 0.0),
         (4, unknown(), absent(), OnBattery, 30.0),
     ] {
-        let mut desk = Desk::quiet(Rules { slots_when_active: 4, ..plain() });
+        let mut desk = Desk::quiet(Rules {
+            slots_when_active: 4,
+            ..plain()
+        });
         assert_eq!(desk.decide(), Decision::Run);
         assert_eq!(desk.sees(sensor, bad), Decision::Freeze(reason));
         let says = desk.says();
-        let name = if reason == PausedByOwner { "paused" } else { SENSORS[sensor].0 };
+        let name = if reason == PausedByOwner {
+            "paused"
+        } else {
+            SENSORS[sensor].0
+        };
         assert!(says.contains(name), "{says}");
         desk.after(7.0);
         desk.sees(sensor, good);
@@ -292,7 +417,10 @@ fn a_charge_can_be_enough() {
     rules.battery.charge_above = 0.6;
     let mut desk = Desk::quiet(rules);
     assert_eq!(desk.sees(4, battery(Some(0.7))), Decision::Run);
-    assert_eq!(desk.sees(4, battery(Some(0.6))), Decision::Freeze(OnBattery));
+    assert_eq!(
+        desk.sees(4, battery(Some(0.6))),
+        Decision::Freeze(OnBattery)
+    );
     assert!(
         desk.says().contains("60 % charged (ac)") && desk.says().contains("a charge above 60 %"),
         "{}",
@@ -305,7 +433,13 @@ fn memory_that_suspended_tasks_hold_is_given_back() {
     let mut desk = Desk::quiet(plain());
     desk.sees(3, memory(0.01, 0.5));
     let turns = desk.sleep(600.0);
-    assert_eq!(turns, [(0.0, Decision::Freeze(LowMemory)), (60.0, Decision::Evict(LowMemory))]);
+    assert_eq!(
+        turns,
+        [
+            (0.0, Decision::Freeze(LowMemory)),
+            (60.0, Decision::Evict(LowMemory))
+        ]
+    );
     desk.sees(3, memory(0.12, 0.0));
     assert_eq!(desk.sleep(600.0).len(), 1, "more, but not enough");
     desk.sees(3, memory(0.2, 0.0));
@@ -328,11 +462,18 @@ fn a_worker_that_starts_watches_first() {
 #[test]
 fn rules_that_are_not_heeded_count_for_nothing() {
     let mut desk = Desk::new(Rules::dedicated());
-    assert_eq!(desk.sees(6, paused(None)), Decision::Run, "no other sensor has to look");
+    assert_eq!(
+        desk.sees(6, paused(None)),
+        Decision::Run,
+        "no other sensor has to look"
+    );
     for sensor in 0..6 {
         assert_eq!(desk.sees(sensor, unknown()), Decision::Run);
     }
-    assert_eq!(desk.sees(6, paused(Some("x"))), Decision::Freeze(PausedByOwner));
+    assert_eq!(
+        desk.sees(6, paused(Some("x"))),
+        Decision::Freeze(PausedByOwner)
+    );
 }
 
 /// Something happens.
@@ -350,12 +491,22 @@ fn part() -> impl Strategy<Value = f64> {
 
 fn sight(sensor: usize) -> BoxedStrategy<Sight> {
     let seen = match SENSORS[sensor].1 {
-        Topic::Input => prop_oneof![0.0..400.0, Just(0.0), Just(1e6), 85.0..95.0, 175.0..185.0].prop_map(idle).boxed(),
-        Topic::Load => prop_oneof![0.0..2.0, 0.2..0.3, 0.45..0.55, Just(f64::NAN)].prop_map(load).boxed(),
-        Topic::Memory => (part(), part()).prop_map(|(a, p)| memory(a * 0.3, p * 0.3)).boxed(),
+        Topic::Input => prop_oneof![0.0..400.0, Just(0.0), Just(1e6), 85.0..95.0, 175.0..185.0]
+            .prop_map(idle)
+            .boxed(),
+        Topic::Load => prop_oneof![0.0..2.0, 0.2..0.3, 0.45..0.55, Just(f64::NAN)]
+            .prop_map(load)
+            .boxed(),
+        Topic::Memory => (part(), part())
+            .prop_map(|(a, p)| memory(a * 0.3, p * 0.3))
+            .boxed(),
         Topic::Power => proptest::option::of(part()).prop_map(battery).boxed(),
-        Topic::Programs => any::<bool>().prop_map(|runs| program(runs.then_some("game"))).boxed(),
-        Topic::Switch => any::<bool>().prop_map(|on| paused(on.then_some("file"))).boxed(),
+        Topic::Programs => any::<bool>()
+            .prop_map(|runs| program(runs.then_some("game")))
+            .boxed(),
+        Topic::Switch => any::<bool>()
+            .prop_map(|on| paused(on.then_some("file")))
+            .boxed(),
     };
     prop_oneof![8 => seen, 1 => Just(absent()), 1 => Just(unknown())].boxed()
 }
@@ -370,19 +521,37 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn rules() -> impl Strategy<Value = Rules> {
-    let windows =
-        prop_oneof![Just(vec![]), Just(vec!["mon 00:05-00:20", "mon 01:00-tue 02:00"]), Just(vec!["00:10-23:00"])];
-    (0u32..5, windows, prop_oneof![Just(0.0), Just(30.0)], prop_oneof![Just(180.0), Just(300.0)]).prop_map(
-        |(slots_when_active, windows, first_watch_s, idle_s)| {
-            let windows = windows.into_iter().filter(|w| w.parse::<hours::Hours>().is_ok());
-            let hours = windows.map(str::to_owned).collect::<Vec<_>>().try_into().unwrap();
-            let mut rules = Rules { slots_when_active, hours, first_watch_s, ..plain() };
+    let windows = prop_oneof![
+        Just(vec![]),
+        Just(vec!["mon 00:05-00:20", "mon 01:00-tue 02:00"]),
+        Just(vec!["00:10-23:00"])
+    ];
+    (
+        0u32..5,
+        windows,
+        prop_oneof![Just(0.0), Just(30.0)],
+        prop_oneof![Just(180.0), Just(300.0)],
+    )
+        .prop_map(|(slots_when_active, windows, first_watch_s, idle_s)| {
+            let windows = windows
+                .into_iter()
+                .filter(|w| w.parse::<hours::Hours>().is_ok());
+            let hours = windows
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap();
+            let mut rules = Rules {
+                slots_when_active,
+                hours,
+                first_watch_s,
+                ..plain()
+            };
             rules.input.idle_s = idle_s;
             rules.evict_after_s = 200.0;
             rules.battery.charge_above = 0.5;
             rules
-        },
-    )
+        })
 }
 
 /// For how long a reason holds at least once it holds.
@@ -397,8 +566,13 @@ fn least(reason: YieldReason) -> f64 {
 
 /// What no sensor's present word lets pass, told without the policy.
 fn forbidden(desk: &Desk, rules: &Rules) -> bool {
-    let sights =
-        |topic: Topic| desk.policy.sensors().iter().filter(move |w| w.topic == topic).map(|w| w.sight.as_ref());
+    let sights = |topic: Topic| {
+        desk.policy
+            .sensors()
+            .iter()
+            .filter(move |w| w.topic == topic)
+            .map(|w| w.sight.as_ref())
+    };
     let any = |topic: Topic, bad: &dyn Fn(Time, &Reading) -> bool| {
         sights(topic).any(|sight| match sight {
             None | Some((_, Sight::Unknown(_))) => true,
@@ -408,14 +582,17 @@ fn forbidden(desk: &Desk, rules: &Rules) -> bool {
     };
     let shares = rules.slots_when_active > 0;
     let touched = |at: Time, reading: &Reading| matches!(reading, Reading::Idle(idle) if (*idle + desk.policy.now.since(at)).secs() < 90.0);
-    any(Topic::Switch, &|_, reading| matches!(reading, Reading::Paused(Some(_))))
-        || any(Topic::Programs, &|_, reading| matches!(reading, Reading::Program(Some(_))))
-        || any(Topic::Power, &|_, reading| matches!(reading, Reading::Battery(Some(charge)) if *charge <= 0.5))
-        || any(
-            Topic::Memory,
-            &|_, r| matches!(r, Reading::Memory { available, pressure } if *available < 0.1 || *pressure > 0.2),
-        )
-        || !rules.hours.allow(desk.hour())
+    any(Topic::Switch, &|_, reading| {
+        matches!(reading, Reading::Paused(Some(_)))
+    }) || any(Topic::Programs, &|_, reading| {
+        matches!(reading, Reading::Program(Some(_)))
+    }) || any(
+        Topic::Power,
+        &|_, reading| matches!(reading, Reading::Battery(Some(charge)) if *charge <= 0.5),
+    ) || any(
+        Topic::Memory,
+        &|_, r| matches!(r, Reading::Memory { available, pressure } if *available < 0.1 || *pressure > 0.2),
+    ) || !rules.hours.allow(desk.hour())
         || !shares && any(Topic::Input, &touched)
         || !shares && sights(Topic::Load).any(|s| matches!(s, None | Some((_, Sight::Unknown(_)))))
 }
@@ -449,7 +626,8 @@ proptest! {
                 let before = holds.get(&reason).copied();
                 let is = now.contains(&reason);
                 if let (Some(since), false) = (before, is) {
-                    // The first input that is seen may be older: it suspends nothing that ran for long.
+                    // The first input that is seen may be older: it suspends nothing that ran for
+                    // long.
                     let lasted = latest - since;
                     let first = reason == InUse && !std::mem::replace(&mut touched, true);
                     prop_assert!(first || lasted + 1e-5 >= least(reason), "{reason} held for {lasted} s only");

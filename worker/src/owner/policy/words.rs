@@ -1,4 +1,5 @@
-//! Why the policy decides as it does, in sentences for the owner that name sensors and numbers. Nothing is decided here.
+//! Why the policy decides as it does, in sentences for the owner that name sensors and numbers.
+//! Nothing is decided here.
 
 use common::Span;
 use common::host::YieldReason;
@@ -7,9 +8,13 @@ use super::{Finding, Policy, Topic, Watched};
 use crate::owner::rules::Whole;
 
 impl Policy {
-    /// Every reason that holds, as it was when [`Self::decide`] was last asked; the one that has the word first.
+    /// Every reason that holds, as it was when [`Self::decide`] was last asked; the one that has
+    /// the word first.
     pub fn why(&self) -> Vec<Finding> {
-        let finding = |reason| Finding { reason, says: self.sentence(reason) };
+        let finding = |reason| Finding {
+            reason,
+            says: self.sentence(reason),
+        };
         self.hard().chain(self.soft()).map(finding).collect()
     }
 
@@ -18,7 +23,10 @@ impl Policy {
         match reason {
             YieldReason::PausedByOwner => self.paused(),
             YieldReason::OutsideHours => {
-                format!("it is {}, and the owner lets tasks run at these hours: {}", self.hour.1, rules.hours)
+                format!(
+                    "it is {}, and the owner lets tasks run at these hours: {}",
+                    self.hour.1, rules.hours
+                )
             }
             YieldReason::OnBattery => self.on_battery(),
             YieldReason::ExclusiveApp => self.exclusive(),
@@ -32,7 +40,10 @@ impl Policy {
     /// What to say where a sensor of this topic cannot see.
     fn unseen(&self, topic: Topic, what: &str) -> Option<String> {
         let (sensor, why) = self.blind(topic)?;
-        Some(format!("cannot tell {what} ({}: {why}); what cannot be seen counts as the owner's", sensor.name))
+        Some(format!(
+            "cannot tell {what} ({}: {why}); what cannot be seen counts as the owner's",
+            sensor.name
+        ))
     }
 
     fn meanwhile(&self) -> String {
@@ -46,7 +57,9 @@ impl Policy {
         if let Some(says) = self.unseen(Topic::Switch, "whether the owner paused this worker") {
             return says;
         }
-        let switch = self.named(Topic::Switch).map_or("a switch", |(what, _)| what);
+        let switch = self
+            .named(Topic::Switch)
+            .map_or("a switch", |(what, _)| what);
         format!("the owner paused this worker ({switch}); `deskgrid worker resume` ends a pause")
     }
 
@@ -63,7 +76,10 @@ impl Policy {
         match self.lowest_battery() {
             Some((charge, sensor)) => {
                 let charge = per_cent(charge);
-                format!("on battery, {charge} charged ({}); tasks resume {wanted} for {after}", sensor.name)
+                format!(
+                    "on battery, {charge} charged ({}); tasks resume {wanted} for {after}",
+                    sensor.name
+                )
             }
             None => format!("on battery until a moment ago; tasks resume {wanted} for {after}"),
         }
@@ -95,7 +111,9 @@ impl Policy {
         let above = per_cent(rule.available_above);
         let below = per_cent(rule.pressure_below);
         let after = Span::from_secs_f64(rule.free_after_s);
-        let wanted = format!("tasks resume when more than {above} are, and that is below {below}, for {after}");
+        let wanted = format!(
+            "tasks resume when more than {above} are, and that is below {below}, for {after}"
+        );
         match self.scarcest_memory() {
             Some((available, pressure, sensor)) => {
                 let available = per_cent(available);
@@ -111,7 +129,12 @@ impl Policy {
 
     fn starting(&self) -> String {
         let unseen = |sensor: &&Watched| self.rules.heeds(sensor.topic) && sensor.sight.is_none();
-        let names: Vec<&str> = self.sensors.iter().filter(unseen).map(|sensor| sensor.name.as_str()).collect();
+        let names: Vec<&str> = self
+            .sensors
+            .iter()
+            .filter(unseen)
+            .map(|sensor| sensor.name.as_str())
+            .collect();
         let watch = Span::from_secs_f64(self.rules.first_watch_s);
         match names.as_slice() {
             [] => format!("this host is watched for {watch} before tasks may run"),
@@ -133,7 +156,9 @@ impl Policy {
                     "keyboard, mouse or a session was used {ago} ago ({name}); tasks resume after {wanted} without input"
                 )
             }
-            None => format!("this host counts as used until {ago} ago; tasks resume after {wanted} without input"),
+            None => format!(
+                "this host counts as used until {ago} ago; tasks resume after {wanted} without input"
+            ),
         }
     }
 
@@ -142,7 +167,9 @@ impl Policy {
             return says;
         }
         let rule = &self.rules.load;
-        let (load, sensor) = self.highest_load().map_or((0.0, "no sensor"), |(load, s)| (load, s.name.as_str()));
+        let (load, sensor) = self
+            .highest_load()
+            .map_or((0.0, "no sensor"), |(load, s)| (load, s.name.as_str()));
         let (load, whole) = match rule.of {
             Whole::Processor => (load, "of one processor"),
             Whole::Host => (load / self.cores, "of all processors"),

@@ -54,13 +54,15 @@ pub struct SensorsConfig {
     pub displays: Vec<String>,
     /// A file with keys to X displays, beside the usual ones; empty: none.
     pub xauthority: PathBuf,
-    /// What a session counts as whose input nothing sees: a remote desktop, or a remote session without a terminal.
+    /// What a session counts as whose input nothing sees: a remote desktop, or a remote session
+    /// without a terminal.
     pub unseen_sessions: Unseen,
     /// How often input is looked at while nothing tells of any, in milliseconds.
     pub input_every_ms: u64,
     /// How often, and over what time, load is measured, in milliseconds.
     pub load_every_ms: u64,
-    /// How often memory is looked at, in milliseconds; a shortage tells by itself where the system can.
+    /// How often memory is looked at, in milliseconds; a shortage tells by itself where the system
+    /// can.
     pub memory_every_ms: u64,
     /// How often mains and batteries are looked at, in milliseconds.
     pub power_every_ms: u64,
@@ -114,12 +116,16 @@ impl SensorsConfig {
         Duration::from_millis(self.patience_ms.max(1))
     }
 
-    /// The same for a rule about input: twice or more often within the time without input after which tasks run. Only the
-    /// first touch after a pause is told at once, so whoever types on must be looked at before that time is over.
+    /// The same for a rule about input: twice or more often within the time without input after
+    /// which tasks run. Only the first touch after a pause is told at once, so whoever types on
+    /// must be looked at before that time is over.
     #[must_use]
     pub fn heeding(&self, rule: &InputRule) -> Self {
         let half_ms = (rule.idle_s.min(rule.resume_s) * 500.0) as u64;
-        Self { input_every_ms: self.input_every_ms.min(half_ms.max(OFTEN_MS)), ..self.clone() }
+        Self {
+            input_every_ms: self.input_every_ms.min(half_ms.max(OFTEN_MS)),
+            ..self.clone()
+        }
     }
 }
 
@@ -130,20 +136,43 @@ mod tests {
     #[test]
     fn input_is_looked_at_before_the_time_without_it_is_over() {
         let every = |idle_s, resume_s| {
-            SensorsConfig::default().heeding(&InputRule { heed: true, idle_s, resume_s }).input_every_ms
+            SensorsConfig::default()
+                .heeding(&InputRule {
+                    heed: true,
+                    idle_s,
+                    resume_s,
+                })
+                .input_every_ms
         };
         assert_eq!(
-            (every(180.0, 180.0), every(180.0, 4.0), every(2.0, 2.0), every(0.0, 0.0)),
+            (
+                every(180.0, 180.0),
+                every(180.0, 4.0),
+                every(2.0, 2.0),
+                every(0.0, 0.0)
+            ),
             (5_000, 2_000, 1_000, 500)
         );
     }
 
     #[test]
     fn what_is_left_out_is_as_by_default_and_what_is_unknown_is_refused() {
-        assert_eq!(toml::from_str::<SensorsConfig>("").unwrap(), SensorsConfig::default());
-        let off: SensorsConfig = toml::from_str("evdev = \"off\"\nprograms = [\"blender\"]").unwrap();
-        assert_eq!((off.evdev, off.logind, &*off.programs), (Use::Off, Use::Auto, &["blender".to_owned()][..]));
-        let error = toml::from_str::<SensorsConfig>("evdevs = \"off\"").unwrap_err().to_string();
-        assert!(error.contains("evdevs") && error.contains("logind"), "{error}");
+        assert_eq!(
+            toml::from_str::<SensorsConfig>("").unwrap(),
+            SensorsConfig::default()
+        );
+        let off: SensorsConfig =
+            toml::from_str("evdev = \"off\"\nprograms = [\"blender\"]").unwrap();
+        assert_eq!(
+            (off.evdev, off.logind, &*off.programs),
+            (Use::Off, Use::Auto, &["blender".to_owned()][..])
+        );
+        let error = toml::from_str::<SensorsConfig>("evdevs = \"off\"")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("evdevs") && error.contains("logind"),
+            "{error}"
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Keyboards, mice and touchpads of this host, on whatever desktop, or on none: when one of them was touched last.
+//! Keyboards, mice and touchpads of this host, on whatever desktop, or on none: when one of them
+//! was touched last.
 //!
-//! Whoever can read these devices can read passwords. So a process of its own does it ([`watcher`]), which can do nothing
-//! else ([`confine`]) and says nothing but the time. This file is the worker's end.
+//! Whoever can read these devices can read passwords. So a process of its own does it
+//! ([`watcher`]), which can do nothing else ([`confine`]) and says nothing but the time. This file
+//! is the worker's end.
 
 mod confine;
 mod device;
@@ -32,18 +34,23 @@ pub(crate) const ARG: &str = "internal-input-watcher";
 /// How long to wait for a new watcher's first word.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 
-/// The watcher's whole life; its standard input is the socket to the worker, its arguments are the two directories.
-/// Returns its exit code.
+/// The watcher's whole life; its standard input is the socket to the worker, its arguments are the
+/// two directories. Returns its exit code.
 pub(crate) fn watcher_main() -> i32 {
     os::close_inherited();
     let mut dirs = std::env::args_os().skip(2).map(PathBuf::from);
-    let (Some(input), Some(sys)) = (dirs.next(), dirs.next()) else { return 2 };
-    let Ok(worker) = rustix::io::dup(io::stdin()) else { return 1 };
+    let (Some(input), Some(sys)) = (dirs.next(), dirs.next()) else {
+        return 2;
+    };
+    let Ok(worker) = rustix::io::dup(io::stdin()) else {
+        return 1;
+    };
     let places = Places { input, sys };
     // Finds out how to read the clock, which it cannot any more once it is confined.
     let _ = os::since_boot();
     confine::confine(&places);
-    // As a file: what is left to this process does not include the calls that are for sockets alone.
+    // As a file: what is left to this process does not include the calls that are for sockets
+    // alone.
     i32::from(watcher::watch(places, &File::from(worker)).is_err())
 }
 
@@ -61,7 +68,8 @@ struct Watcher {
     socket: UnixStream,
     inbox: Vec<u8>,
     devices: Option<Devices>,
-    /// When somebody touched something last. Before the watcher was there, nobody knows: it is taken to be its start.
+    /// When somebody touched something last. Before the watcher was there, nobody knows: it is
+    /// taken to be its start.
     touched: Time,
 }
 
@@ -69,7 +77,10 @@ impl Evdev {
     pub(super) fn new(config: &SensorsConfig) -> Self {
         Self {
             program: os::this_program(),
-            places: Places { input: config.input_dir.clone(), sys: config.sys_dir.clone() },
+            places: Places {
+                input: config.input_dir.clone(),
+                sys: config.sys_dir.clone(),
+            },
             every: Duration::from_millis(config.input_every_ms),
             watcher: None,
         }
@@ -91,7 +102,9 @@ impl Sensor for Evdev {
             none => match Watcher::start(&self.program, &self.places) {
                 Ok(watcher) => none.insert(watcher),
                 Err(error) => {
-                    return Sight::Unknown(format!("the process that watches input devices does not start: {error}"));
+                    return Sight::Unknown(format!(
+                        "the process that watches input devices does not start: {error}"
+                    ));
                 }
             },
         };
@@ -112,7 +125,10 @@ impl Sensor for Evdev {
             return thread::sleep(pause);
         };
         // However it ends, it is time to look.
-        let _ = poll(&mut [PollFd::new(&watcher.socket, PollFlags::IN)], Some(&timeout));
+        let _ = poll(
+            &mut [PollFd::new(&watcher.socket, PollFlags::IN)],
+            Some(&timeout),
+        );
     }
 }
 
@@ -130,7 +146,13 @@ impl Watcher {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Self { child, socket, inbox: Vec::new(), devices: None, touched: os::since_boot() })
+        Ok(Self {
+            child,
+            socket,
+            inbox: Vec::new(),
+            devices: None,
+            touched: os::since_boot(),
+        })
     }
 
     /// Takes what the watcher has said; waits for its first word.
@@ -156,9 +178,13 @@ impl Watcher {
     }
 
     fn word(&mut self) -> io::Result<Option<Word>> {
-        let Some(prefix) = self.inbox.first_chunk::<{ frame::PREFIX }>() else { return Ok(None) };
+        let Some(prefix) = self.inbox.first_chunk::<{ frame::PREFIX }>() else {
+            return Ok(None);
+        };
         let end = frame::PREFIX + frame::length(*prefix).map_err(io::Error::other)?;
-        let Some(bytes) = self.inbox.get(frame::PREFIX..end) else { return Ok(None) };
+        let Some(bytes) = self.inbox.get(frame::PREFIX..end) else {
+            return Ok(None);
+        };
         let word = frame::decode(bytes).map_err(io::Error::other)?;
         self.inbox.drain(..end);
         Ok(Some(word))
@@ -167,13 +193,23 @@ impl Watcher {
     fn sight(&self, places: &Places) -> Sight {
         let dir = places.input.display();
         match self.devices.as_ref() {
-            None => Sight::Unknown("the process that watches input devices has said nothing yet".to_owned()),
+            None => Sight::Unknown(
+                "the process that watches input devices has said nothing yet".to_owned(),
+            ),
             Some(Devices { listed: None, .. }) => Sight::Absent(format!("there is no {dir}")),
-            Some(Devices { listed: Some(Err(why)), .. }) => Sight::Unknown(format!("cannot list {dir}: {why}")),
-            Some(Devices { refused: Some((file, why)), .. }) => Sight::Unknown(format!(
+            Some(Devices {
+                listed: Some(Err(why)),
+                ..
+            }) => Sight::Unknown(format!("cannot list {dir}: {why}")),
+            Some(Devices {
+                refused: Some((file, why)),
+                ..
+            }) => Sight::Unknown(format!(
                 "cannot open {file}: {why}; run the worker as the system's service, or let its user into the group `input`"
             )),
-            Some(Devices { watched: 0, .. }) => Sight::Absent(format!("no device in {dir} that somebody could touch")),
+            Some(Devices { watched: 0, .. }) => {
+                Sight::Absent(format!("no device in {dir} that somebody could touch"))
+            }
             Some(_) => Sight::Seen(Reading::Idle(os::since_boot().since(self.touched))),
         }
     }

@@ -1,4 +1,5 @@
-//! How much of the processors programs of others use: all that was used, without what this worker and its tasks used.
+//! How much of the processors programs of others use: all that was used, without what this worker
+//! and its tasks used.
 
 use std::thread;
 use std::time::Duration;
@@ -21,7 +22,11 @@ pub(super) struct OthersLoad {
 
 impl OthersLoad {
     pub(super) fn new(config: &SensorsConfig) -> Self {
-        Self { every: Duration::from_millis(config.load_every_ms), accounts: Accounts::default(), before: None }
+        Self {
+            every: Duration::from_millis(config.load_every_ms),
+            accounts: Accounts::default(),
+            before: None,
+        }
     }
 }
 
@@ -35,7 +40,10 @@ impl Sensor for OthersLoad {
     }
 
     fn sense(&mut self) -> Sight {
-        let before = self.before.take().or_else(|| self.accounts.look().inspect(|_| thread::sleep(FIRST)));
+        let before = self
+            .before
+            .take()
+            .or_else(|| self.accounts.look().inspect(|_| thread::sleep(FIRST)));
         self.before = self.accounts.look();
         match (before, self.before) {
             (Some(before), Some(now)) => {
@@ -59,7 +67,12 @@ mod tests {
     #[test]
     fn this_host_says() {
         let mut sensor = OthersLoad::new(&SensorsConfig::default());
-        let Sight::Seen(Reading::Load(load)) = sensor.sense() else { panic!("not seen") };
-        assert!(load >= 0.0 && load <= f64::from(Accounts::default().look().unwrap().processors) + 0.01, "{load}");
+        let Sight::Seen(Reading::Load(load)) = sensor.sense() else {
+            panic!("not seen")
+        };
+        assert!(
+            load >= 0.0 && load <= f64::from(Accounts::default().look().unwrap().processors) + 0.01,
+            "{load}"
+        );
     }
 }

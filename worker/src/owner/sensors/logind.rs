@@ -1,5 +1,6 @@
-//! Sessions of people, here and over the network, as systemd's login manager tells over the system's message bus. Reading
-//! needs no privilege. What it does not see is what happens on a desktop: that is left to those who see its input.
+//! Sessions of people, here and over the network, as systemd's login manager tells over the
+//! system's message bus. Reading needs no privilege. What it does not see is what happens on a
+//! desktop: that is left to those who see its input.
 
 mod session;
 
@@ -38,7 +39,8 @@ pub(super) struct Logind {
     /// Drives the connection, within this sensor's own thread: made there when it first looks.
     runtime: Option<Runtime>,
     connection: Option<Connection>,
-    /// The last sign of a person so far, also of sessions that have ended, in microseconds since 1970.
+    /// The last sign of a person so far, also of sessions that have ended, in microseconds since
+    /// 1970.
     last: u64,
 }
 
@@ -50,10 +52,13 @@ impl Logind {
             bus: config.system_bus.clone(),
             every: Duration::from_millis(config.input_every_ms),
             unseen: config.unseen_sessions,
-            watched: [looked_at(config.evdev, &config.input_dir), looked_at(config.x11, &config.x11_dir)]
-                .into_iter()
-                .flatten()
-                .collect(),
+            watched: [
+                looked_at(config.evdev, &config.input_dir),
+                looked_at(config.x11, &config.x11_dir),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             runtime: None,
             connection: None,
             last: now.saturating_sub(os::since_boot().0),
@@ -93,7 +98,10 @@ impl Logind {
             }
         }
         self.last = self.last.min(now);
-        unseen.map_or_else(|| Sight::Seen(Reading::Idle(Span(now - self.last))), Sight::Unknown)
+        unseen.map_or_else(
+            || Sight::Seen(Reading::Idle(Span(now - self.last))),
+            Sight::Unknown,
+        )
     }
 }
 
@@ -109,7 +117,9 @@ impl Sensor for Logind {
     fn sense(&mut self) -> Sight {
         match self.look() {
             Ok(sessions) => self.judge(&sessions),
-            Err(error) if no_bus(&error) => Sight::Absent("there is no system message bus".to_owned()),
+            Err(error) if no_bus(&error) => {
+                Sight::Absent("there is no system message bus".to_owned())
+            }
             Err(error) if no_logind(&error) => {
                 Sight::Absent("no login manager is on the system message bus".to_owned())
             }
@@ -130,25 +140,53 @@ impl Sensor for Logind {
 }
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| Span::from(since).0)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| Span::from(since).0)
 }
 
 async fn open(bus: &str) -> zbus::Result<Connection> {
-    let builder = if bus.is_empty() { connection::Builder::system() } else { connection::Builder::address(bus) };
+    let builder = if bus.is_empty() {
+        connection::Builder::system()
+    } else {
+        connection::Builder::address(bus)
+    };
     let connection = builder.method_timeout(ANSWER).build().await?;
-    connection.call_method(Some(BUS), "/org/freedesktop/DBus", Some(BUS), "AddMatch", &(NEWS,)).await?;
+    connection
+        .call_method(
+            Some(BUS),
+            "/org/freedesktop/DBus",
+            Some(BUS),
+            "AddMatch",
+            &(NEWS,),
+        )
+        .await?;
     Ok(connection)
 }
 
 async fn sessions(connection: &Connection) -> zbus::Result<Vec<Session>> {
     let list = connection
-        .call_method(Some(LOGIND), MANAGER, Some("org.freedesktop.login1.Manager"), "ListSessions", &())
+        .call_method(
+            Some(LOGIND),
+            MANAGER,
+            Some("org.freedesktop.login1.Manager"),
+            "ListSessions",
+            &(),
+        )
         .await?;
     let list: Vec<(String, u32, String, String, OwnedObjectPath)> = list.body().deserialize()?;
     let mut sessions = Vec::new();
     for (id, _, _, _, path) in list {
         let all = (format!("{LOGIND}.Session"),);
-        match connection.call_method(Some(LOGIND), path, Some("org.freedesktop.DBus.Properties"), "GetAll", &all).await
+        match connection
+            .call_method(
+                Some(LOGIND),
+                path,
+                Some("org.freedesktop.DBus.Properties"),
+                "GetAll",
+                &all,
+            )
+            .await
         {
             Ok(answer) => {
                 let properties: BTreeMap<String, OwnedVariant> = answer.body().deserialize()?;
@@ -163,7 +201,12 @@ async fn sessions(connection: &Connection) -> zbus::Result<Vec<Session>> {
 }
 
 fn no_bus(error: &zbus::Error) -> bool {
-    let missing = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+    let missing = |kind| {
+        matches!(
+            kind,
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        )
+    };
     match error {
         zbus::Error::InputOutput(error) => missing(error.kind()),
         zbus::Error::Connection(error, _) => missing(error.kind()),

@@ -1,5 +1,5 @@
-//! How much memory is left for programs, and how hard they wait for it. Looks now and then; where the system can tell of
-//! a shortage by itself, at once.
+//! How much memory is left for programs, and how hard they wait for it. Looks now and then; where
+//! the system can tell of a shortage by itself, at once.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,8 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Sensor, SensorsConfig};
 use crate::owner::sight::{Reading, Sight, Topic};
 
-/// Asks to be told when some program waits for memory for more than 200 ms of two seconds: the shortest window that the
-/// system grants to everybody.
+/// Asks to be told when some program waits for memory for more than 200 ms of two seconds: the
+/// shortest window that the system grants to everybody.
 const SHORTAGE: &[u8] = b"some 200000 2000000\0";
 
 /// Looks at the memory.
@@ -29,9 +29,18 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(config: &SensorsConfig) -> Self {
         let every = Duration::from_millis(config.memory_every_ms);
-        let bell = OpenOptions::new().read(true).write(true).open(config.proc_dir.join("pressure/memory"));
-        let bell = bell.and_then(|mut file| file.write_all(SHORTAGE).map(|()| file.into())).ok();
-        Self { proc: config.proc_dir.clone(), every, bell }
+        let bell = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(config.proc_dir.join("pressure/memory"));
+        let bell = bell
+            .and_then(|mut file| file.write_all(SHORTAGE).map(|()| file.into()))
+            .ok();
+        Self {
+            proc: config.proc_dir.clone(),
+            every,
+            bell,
+        }
     }
 }
 
@@ -48,20 +57,30 @@ impl Sensor for Memory {
         let file = self.proc.join("meminfo");
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
-            Err(error) => return Sight::Unknown(format!("cannot read {}: {error}", file.display())),
+            Err(error) => {
+                return Sight::Unknown(format!("cannot read {}: {error}", file.display()));
+            }
         };
         let Some(available) = available(&text) else {
-            return Sight::Unknown(format!("{} does not say how much memory is available", file.display()));
+            return Sight::Unknown(format!(
+                "{} does not say how much memory is available",
+                file.display()
+            ));
         };
         // A kernel without pressure information still says how much is left.
         let pressure = fs::read_to_string(self.proc.join("pressure/memory")).ok();
         let pressure = pressure.as_deref().and_then(waiting).unwrap_or(0.0);
-        Sight::Seen(Reading::Memory { available, pressure })
+        Sight::Seen(Reading::Memory {
+            available,
+            pressure,
+        })
     }
 
     fn wait(&mut self, pause: Duration) {
         let pause = self.every.max(pause);
-        let (Some(bell), Ok(timeout)) = (&self.bell, Timespec::try_from(pause)) else { return thread::sleep(pause) };
+        let (Some(bell), Ok(timeout)) = (&self.bell, Timespec::try_from(pause)) else {
+            return thread::sleep(pause);
+        };
         match poll(&mut [PollFd::new(bell, PollFlags::PRI)], Some(&timeout)) {
             Ok(0) => {}
             // The bell rings at most once in its window, so that this cannot spin.
@@ -76,8 +95,12 @@ impl Memory {
     fn rings(&mut self) -> bool {
         let Some(bell) = &self.bell else { return false };
         let mut fds = [PollFd::new(bell, PollFlags::PRI)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let broken = poll(&mut fds, Some(&now)).is_err() || fds[0].revents().contains(PollFlags::ERR);
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let broken =
+            poll(&mut fds, Some(&now)).is_err() || fds[0].revents().contains(PollFlags::ERR);
         if broken {
             self.bell = None;
         }
@@ -88,7 +111,9 @@ impl Memory {
 /// The part of all memory that programs could have without swapping.
 fn available(meminfo: &str) -> Option<f64> {
     let value = |name: &str| {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let line = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_whitespace().next()?.parse::<f64>().ok()
     };
     Some((value("MemAvailable")? / value("MemTotal").filter(|total| *total > 0.0)?).clamp(0.0, 1.0))
@@ -96,8 +121,14 @@ fn available(meminfo: &str) -> Option<f64> {
 
 /// The part of the last ten seconds in which some program waited for memory.
 fn waiting(pressure: &str) -> Option<f64> {
-    let some = pressure.lines().find_map(|line| line.strip_prefix("some "))?;
-    let percent: f64 = some.split_whitespace().find_map(|field| field.strip_prefix("avg10="))?.parse().ok()?;
+    let some = pressure
+        .lines()
+        .find_map(|line| line.strip_prefix("some "))?;
+    let percent: f64 = some
+        .split_whitespace()
+        .find_map(|field| field.strip_prefix("avg10="))?
+        .parse()
+        .ok()?;
     Some((percent / 100.0).clamp(0.0, 1.0))
 }
 
@@ -113,28 +144,53 @@ mod tests {
             fs::write(proc.path().join("pressure/memory"), text).unwrap();
         }
         // Not the constructor's bell: a file of a test does not ring.
-        Memory { proc: proc.path().into(), every: Duration::ZERO, bell: None }.sense()
+        Memory {
+            proc: proc.path().into(),
+            every: Duration::ZERO,
+            bell: None,
+        }
+        .sense()
     }
 
-    const MEMINFO: &str = "MemTotal:        8000000 kB\nMemFree:          100000 kB\nMemAvailable:    2000000 kB\n";
+    const MEMINFO: &str =
+        "MemTotal:        8000000 kB\nMemFree:          100000 kB\nMemAvailable:    2000000 kB\n";
 
     #[test]
     fn what_is_available_counts_and_not_what_is_free() {
-        let pressure =
-            "some avg10=12.50 avg60=0.03 avg300=0.10 total=869799\nfull avg10=9.00 avg60=0 avg300=0 total=1\n";
-        assert_eq!(host(MEMINFO, Some(pressure)), Sight::Seen(Reading::Memory { available: 0.25, pressure: 0.125 }));
-        assert_eq!(host(MEMINFO, None), Sight::Seen(Reading::Memory { available: 0.25, pressure: 0.0 }));
+        let pressure = "some avg10=12.50 avg60=0.03 avg300=0.10 total=869799\nfull avg10=9.00 avg60=0 avg300=0 total=1\n";
+        assert_eq!(
+            host(MEMINFO, Some(pressure)),
+            Sight::Seen(Reading::Memory {
+                available: 0.25,
+                pressure: 0.125
+            })
+        );
+        assert_eq!(
+            host(MEMINFO, None),
+            Sight::Seen(Reading::Memory {
+                available: 0.25,
+                pressure: 0.0
+            })
+        );
     }
 
     #[test]
     fn what_is_not_said_is_not_known() {
-        assert!(matches!(host("MemTotal: 8000000 kB\n", None), Sight::Unknown(why) if why.contains("meminfo")));
+        assert!(
+            matches!(host("MemTotal: 8000000 kB\n", None), Sight::Unknown(why) if why.contains("meminfo"))
+        );
     }
 
     #[test]
     fn this_host_says() {
         let mut memory = Memory::new(&SensorsConfig::default());
-        let Sight::Seen(Reading::Memory { available, pressure }) = memory.sense() else { panic!("not seen") };
+        let Sight::Seen(Reading::Memory {
+            available,
+            pressure,
+        }) = memory.sense()
+        else {
+            panic!("not seen")
+        };
         assert!(available > 0.0 && available <= 1.0 && (0.0..=1.0).contains(&pressure));
     }
 }

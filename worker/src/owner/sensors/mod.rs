@@ -1,5 +1,5 @@
-//! What looks for the owner: each sensor looks at one thing, from a thread of its own (`watch`), and says what it saw.
-//! What is not here: what follows from what was seen, which is the policy's.
+//! What looks for the owner: each sensor looks at one thing, from a thread of its own (`watch`),
+//! and says what it saw. What is not here: what follows from what was seen, which is the policy's.
 
 mod config;
 #[cfg(target_os = "linux")]
@@ -40,8 +40,8 @@ pub trait Sensor: Send + 'static {
     fn topic(&self) -> Topic;
     /// Looks now. May take its time.
     fn sense(&mut self) -> Sight;
-    /// Waits until it is worth to look again: for about this long, or as long as the sensor itself wants, or until
-    /// something tells.
+    /// Waits until it is worth to look again: for about this long, or as long as the sensor itself
+    /// wants, or until something tells.
     fn wait(&mut self, pause: Duration) {
         thread::sleep(pause);
     }

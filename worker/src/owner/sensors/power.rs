@@ -1,5 +1,5 @@
-//! Mains and batteries, as the system lists them below `class/power_supply`. What is not here: batteries of mice and
-//! headsets, which do not feed the host.
+//! Mains and batteries, as the system lists them below `class/power_supply`. What is not here:
+//! batteries of mice and headsets, which do not feed the host.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,14 +21,18 @@ pub(super) struct Power {
 enum Supply {
     /// A plug, and whether it gives current.
     Plug { online: bool },
-    /// A battery (or an uninterruptible supply): whether the host lives on it, and its charge between 0 and 1.
+    /// A battery (or an uninterruptible supply): whether the host lives on it, and its charge
+    /// between 0 and 1.
     Battery { drained: bool, charge: f64 },
 }
 
 impl Power {
     pub(super) fn new(config: &SensorsConfig) -> Self {
         let every = Duration::from_millis(config.power_every_ms);
-        Self { supplies: config.sys_dir.join("class/power_supply"), every }
+        Self {
+            supplies: config.sys_dir.join("class/power_supply"),
+            every,
+        }
     }
 }
 
@@ -43,9 +47,14 @@ impl Sensor for Power {
 
     fn sense(&mut self) -> Sight {
         let found = match fs::read_dir(&self.supplies) {
-            Ok(entries) => entries.flatten().filter_map(|entry| supply(&entry.path())).collect::<Vec<_>>(),
+            Ok(entries) => entries
+                .flatten()
+                .filter_map(|entry| supply(&entry.path()))
+                .collect::<Vec<_>>(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Sight::Unknown(format!("cannot list {}: {error}", self.supplies.display())),
+            Err(error) => {
+                return Sight::Unknown(format!("cannot list {}: {error}", self.supplies.display()));
+            }
         };
         judge(&found).unwrap_or_else(|| Sight::Absent("this host has no battery".to_owned()))
     }
@@ -56,18 +65,31 @@ impl Sensor for Power {
 }
 
 fn supply(dir: &Path) -> Option<Supply> {
-    let read = |name: &str| fs::read_to_string(dir.join(name)).ok().map(|text| text.trim().to_owned());
+    let read = |name: &str| {
+        fs::read_to_string(dir.join(name))
+            .ok()
+            .map(|text| text.trim().to_owned())
+    };
     if read("scope").as_deref() == Some("Device") {
         return None;
     }
     match read("type")?.as_str() {
         "Battery" | "UPS" if read("present").is_none_or(|present| present != "0") => {
-            let charge = read("capacity").and_then(|percent| percent.parse::<f64>().ok()).unwrap_or(0.0) / 100.0;
+            let charge = read("capacity")
+                .and_then(|percent| percent.parse::<f64>().ok())
+                .unwrap_or(0.0)
+                / 100.0;
             // A battery that does not say whether it is drained is taken to be.
-            let drained = read("status").is_none_or(|status| matches!(&*status, "Discharging" | "Unknown"));
-            Some(Supply::Battery { drained, charge: charge.clamp(0.0, 1.0) })
+            let drained =
+                read("status").is_none_or(|status| matches!(&*status, "Discharging" | "Unknown"));
+            Some(Supply::Battery {
+                drained,
+                charge: charge.clamp(0.0, 1.0),
+            })
         }
-        "Mains" | "USB" | "Wireless" => Some(Supply::Plug { online: read("online").is_some_and(|on| on != "0") }),
+        "Mains" | "USB" | "Wireless" => Some(Supply::Plug {
+            online: read("online").is_some_and(|on| on != "0"),
+        }),
         _ => None,
     }
 }
@@ -76,15 +98,25 @@ fn supply(dir: &Path) -> Option<Supply> {
 fn judge(supplies: &[Supply]) -> Option<Sight> {
     let charges: Vec<f64> = supplies
         .iter()
-        .filter_map(|s| if let Supply::Battery { charge, .. } = s { Some(*charge) } else { None })
+        .filter_map(|s| {
+            if let Supply::Battery { charge, .. } = s {
+                Some(*charge)
+            } else {
+                None
+            }
+        })
         .collect();
     if charges.is_empty() {
         return None;
     }
     let plugged = supplies.contains(&Supply::Plug { online: true });
-    let drained = supplies.iter().any(|supply| matches!(supply, Supply::Battery { drained: true, .. }));
+    let drained = supplies
+        .iter()
+        .any(|supply| matches!(supply, Supply::Battery { drained: true, .. }));
     let charge = charges.iter().sum::<f64>() / charges.len() as f64;
-    Some(Sight::Seen(Reading::Battery((drained && !plugged).then_some(charge))))
+    Some(Sight::Seen(Reading::Battery(
+        (drained && !plugged).then_some(charge),
+    )))
 }
 
 #[cfg(test)]
@@ -97,13 +129,26 @@ mod tests {
         for (name, files) in supplies {
             let dir = sys.path().join("class/power_supply").join(name);
             fs::create_dir_all(&dir).unwrap();
-            files.iter().for_each(|(file, text)| fs::write(dir.join(file), format!("{text}\n")).unwrap());
+            files
+                .iter()
+                .for_each(|(file, text)| fs::write(dir.join(file), format!("{text}\n")).unwrap());
         }
-        Power::new(&SensorsConfig { sys_dir: sys.path().into(), ..SensorsConfig::default() }).sense()
+        Power::new(&SensorsConfig {
+            sys_dir: sys.path().into(),
+            ..SensorsConfig::default()
+        })
+        .sense()
     }
 
-    const DRAINED: (&str, &[(&str, &str)]) =
-        ("BAT0", &[("type", "Battery"), ("status", "Discharging"), ("capacity", "40"), ("present", "1")]);
+    const DRAINED: (&str, &[(&str, &str)]) = (
+        "BAT0",
+        &[
+            ("type", "Battery"),
+            ("status", "Discharging"),
+            ("capacity", "40"),
+            ("present", "1"),
+        ],
+    );
 
     #[test]
     fn a_laptop_is_on_battery_once_it_is_unplugged() {
@@ -115,30 +160,59 @@ mod tests {
             host(&[("AC", &[("type", "Mains"), ("online", "1")]), DRAINED]),
             Sight::Seen(Reading::Battery(None))
         );
-        let full: (&str, &[(&str, &str)]) = ("BAT0", &[("type", "Battery"), ("status", "Full"), ("capacity", "100")]);
-        assert_eq!(host(&[full]), Sight::Seen(Reading::Battery(None)), "some laptops list no plug");
+        let full: (&str, &[(&str, &str)]) = (
+            "BAT0",
+            &[("type", "Battery"), ("status", "Full"), ("capacity", "100")],
+        );
+        assert_eq!(
+            host(&[full]),
+            Sight::Seen(Reading::Battery(None)),
+            "some laptops list no plug"
+        );
     }
 
     #[test]
     fn two_batteries_have_the_mean_charge_and_an_empty_bay_has_none() {
-        let second: (&str, &[(&str, &str)]) =
-            ("BAT1", &[("type", "Battery"), ("status", "Not charging"), ("capacity", "80")]);
+        let second: (&str, &[(&str, &str)]) = (
+            "BAT1",
+            &[
+                ("type", "Battery"),
+                ("status", "Not charging"),
+                ("capacity", "80"),
+            ],
+        );
         let bay: (&str, &[(&str, &str)]) = ("BAT2", &[("type", "Battery"), ("present", "0")]);
-        let Sight::Seen(Reading::Battery(Some(charge))) = host(&[DRAINED, second, bay]) else { panic!("on battery") };
+        let Sight::Seen(Reading::Battery(Some(charge))) = host(&[DRAINED, second, bay]) else {
+            panic!("on battery")
+        };
         assert!((charge - 0.6).abs() < 1e-9, "{charge}");
     }
 
     #[test]
     fn a_pc_has_no_battery_and_that_of_its_mouse_does_not_count() {
-        let mouse: (&str, &[(&str, &str)]) =
-            ("hid-1", &[("type", "Battery"), ("scope", "Device"), ("status", "Discharging"), ("capacity", "9")]);
-        for supplies in [&[][..], &[mouse], &[("AC", &[("type", "Mains"), ("online", "1")])]] {
+        let mouse: (&str, &[(&str, &str)]) = (
+            "hid-1",
+            &[
+                ("type", "Battery"),
+                ("scope", "Device"),
+                ("status", "Discharging"),
+                ("capacity", "9"),
+            ],
+        );
+        for supplies in [
+            &[][..],
+            &[mouse],
+            &[("AC", &[("type", "Mains"), ("online", "1")])],
+        ] {
             assert!(matches!(host(supplies), Sight::Absent(_)), "{supplies:?}");
         }
     }
 
     #[test]
     fn a_battery_that_does_not_say_is_taken_to_be_drained() {
-        assert_eq!(host(&[("BAT0", &[("type", "Battery")])]), Sight::Seen(Reading::Battery(Some(0.0))));
+        assert_eq!(
+            host(&[("BAT0", &[("type", "Battery")])]),
+            Sight::Seen(Reading::Battery(Some(0.0)))
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Programs that the owner wants to have the host for themselves: whether one of a list of names runs.
+//! Programs that the owner wants to have the host for themselves: whether one of a list of names
+//! runs.
 //!
-//! A process is looked at when it is new, a few times more while it is young (it may still become another program), and
-//! then seldom: the whole of `/proc` would cost too much to read again and again.
+//! A process is looked at when it is new, a few times more while it is young (it may still become
+//! another program), and then seldom: the whole of `/proc` would cost too much to read again and
+//! again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,20 +41,33 @@ impl Programs {
         }
     }
 
-    /// The name of the list that this process has: the system's short name, the program's file, or how it was called.
+    /// The name of the list that this process has: the system's short name, the program's file, or
+    /// how it was called.
     fn name_of(&self, pid: u32) -> Option<&String> {
         let dir = self.proc.join(pid.to_string());
         let base = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        let short = fs::read_to_string(dir.join("comm")).ok().map(|name| name.trim_end().to_owned());
+        let short = fs::read_to_string(dir.join("comm"))
+            .ok()
+            .map(|name| name.trim_end().to_owned());
         let file = || {
-            fs::read_link(dir.join("exe")).ok().map(|path| base(path.to_string_lossy().trim_end_matches(" (deleted)")))
+            fs::read_link(dir.join("exe"))
+                .ok()
+                .map(|path| base(path.to_string_lossy().trim_end_matches(" (deleted)")))
         };
         let called = || {
             let line = fs::read(dir.join("cmdline")).ok()?;
-            Some(base(&String::from_utf8_lossy(line.split(|b| *b == 0).next()?)))
+            Some(base(&String::from_utf8_lossy(
+                line.split(|b| *b == 0).next()?,
+            )))
         };
-        let find = |name: Option<String>| self.names.iter().find(|wanted| name.as_ref() == Some(wanted));
-        find(short).or_else(|| find(file())).or_else(|| find(called()))
+        let find = |name: Option<String>| {
+            self.names
+                .iter()
+                .find(|wanted| name.as_ref() == Some(wanted))
+        };
+        find(short)
+            .or_else(|| find(file()))
+            .or_else(|| find(called()))
     }
 }
 
@@ -68,12 +83,21 @@ impl Sensor for Programs {
     fn sense(&mut self) -> Sight {
         let entries = match fs::read_dir(&self.proc) {
             Ok(entries) => entries,
-            Err(error) => return Sight::Unknown(format!("cannot list {}: {error}", self.proc.display())),
+            Err(error) => {
+                return Sight::Unknown(format!("cannot list {}: {error}", self.proc.display()));
+            }
         };
         self.looks = self.looks.wrapping_add(1);
-        let known = if self.looks.is_multiple_of(AGAIN) { BTreeMap::new() } else { std::mem::take(&mut self.others) };
+        let known = if self.looks.is_multiple_of(AGAIN) {
+            BTreeMap::new()
+        } else {
+            std::mem::take(&mut self.others)
+        };
         let mut found = None;
-        for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        for pid in entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        {
             let first = known.get(&pid).copied().unwrap_or(self.looks);
             let old = known.contains_key(&pid) && self.looks.wrapping_sub(first) >= YOUNG;
             match if old { None } else { self.name_of(pid) } {
@@ -106,13 +130,21 @@ mod tests {
         }
 
         fn sensor(&self) -> Programs {
-            let programs = ["blender", "a-program-with-a-long-name", "game.sh"].map(str::to_owned).to_vec();
-            Programs::new(&SensorsConfig { proc_dir: self.0.path().into(), programs, ..SensorsConfig::default() })
+            let programs = ["blender", "a-program-with-a-long-name", "game.sh"]
+                .map(str::to_owned)
+                .to_vec();
+            Programs::new(&SensorsConfig {
+                proc_dir: self.0.path().into(),
+                programs,
+                ..SensorsConfig::default()
+            })
         }
     }
 
     fn runs(sensor: &mut Programs) -> Option<String> {
-        let Sight::Seen(Reading::Program(name)) = sensor.sense() else { panic!("not seen") };
+        let Sight::Seen(Reading::Program(name)) = sensor.sense() else {
+            panic!("not seen")
+        };
         name
     }
 
@@ -121,8 +153,17 @@ mod tests {
         let host = Host(tempfile::tempdir().unwrap());
         host.process(7, "bash", "/bin/bash", b"-bash\0");
         assert_eq!(runs(&mut host.sensor()), None);
-        host.process(8, "a-program-with-", "/opt/x/a-program-with-a-long-name", b"");
-        assert_eq!(runs(&mut host.sensor()).as_deref(), Some("a-program-with-a-long-name"), "the short name is cut");
+        host.process(
+            8,
+            "a-program-with-",
+            "/opt/x/a-program-with-a-long-name",
+            b"",
+        );
+        assert_eq!(
+            runs(&mut host.sensor()).as_deref(),
+            Some("a-program-with-a-long-name"),
+            "the short name is cut"
+        );
         fs::remove_dir_all(host.0.path().join("8")).unwrap();
         host.process(9, "bash", "/bin/bash", b"/home/o/game.sh\0--fast\0");
         assert_eq!(runs(&mut host.sensor()).as_deref(), Some("game.sh"));

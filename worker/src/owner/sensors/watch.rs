@@ -1,5 +1,6 @@
-//! Has sensors look, each in a thread of its own, so that one that hangs holds up neither the others, nor the worker, nor
-//! its end. What one of them saw is told when it is news; of one that takes too long it is told that it does not know.
+//! Has sensors look, each in a thread of its own, so that one that hangs holds up neither the
+//! others, nor the worker, nor its end. What one of them saw is told when it is news; of one that
+//! takes too long it is told that it does not know.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -46,8 +47,8 @@ fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has each sensor look now, and again after it has waited, for as long as there is somebody to tell. Returns at once,
-/// with what is known of each by then: nothing.
+/// Has each sensor look now, and again after it has waited, for as long as there is somebody to
+/// tell. Returns at once, with what is known of each by then: nothing.
 ///
 /// # Errors
 /// If there is no room for another thread.
@@ -60,7 +61,10 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     let mut desks = Vec::new();
     let first = vec![unseen.clone(); sensors.len()];
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
-        let desk = Arc::new(Mutex::new(Desk { since: None, told: unseen.clone() }));
+        let desk = Arc::new(Mutex::new(Desk {
+            since: None,
+            told: unseen.clone(),
+        }));
         desks.push(Arc::clone(&desk));
         let tell = tell.clone();
         let watch = move || {
@@ -74,7 +78,10 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
                 eyes.wait(timeouts.pause);
             }
         };
-        thread::Builder::new().name(format!("sensor-{sensor}")).stack_size(STACK).spawn(watch)?;
+        thread::Builder::new()
+            .name(format!("sensor-{sensor}"))
+            .stack_size(STACK)
+            .spawn(watch)?;
     }
     let tell = tell.clone();
     let look_after = move || {
@@ -82,21 +89,42 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
             thread::sleep(timeouts.patience / LOOKS);
             for (sensor, desk) in desks.iter().enumerate() {
                 let mut desk = lock(desk);
-                if desk.since.is_some_and(|since| since.elapsed() > timeouts.patience) {
-                    news(&mut desk, overdue(timeouts.patience), sensor, "overdue", &tell);
+                if desk
+                    .since
+                    .is_some_and(|since| since.elapsed() > timeouts.patience)
+                {
+                    news(
+                        &mut desk,
+                        overdue(timeouts.patience),
+                        sensor,
+                        "overdue",
+                        &tell,
+                    );
                 }
             }
         }
     };
-    thread::Builder::new().name("sensors".to_owned()).stack_size(STACK).spawn(look_after)?;
+    thread::Builder::new()
+        .name("sensors".to_owned())
+        .stack_size(STACK)
+        .spawn(look_after)?;
     Ok(first)
 }
 
 fn overdue(patience: Duration) -> Sight {
-    Sight::Unknown(format!("it has not answered for {} s", patience.as_secs_f64()))
+    Sight::Unknown(format!(
+        "it has not answered for {} s",
+        patience.as_secs_f64()
+    ))
 }
 
-fn news<T: From<Sighted>>(desk: &mut Desk, sight: Sight, sensor: usize, name: &str, tell: &UnboundedSender<T>) {
+fn news<T: From<Sighted>>(
+    desk: &mut Desk,
+    sight: Sight,
+    sensor: usize,
+    name: &str,
+    tell: &UnboundedSender<T>,
+) {
     // How long nobody touched anything counts from now: the same number later is another touch.
     if sight == desk.told && !matches!(sight, Sight::Seen(Reading::Idle(_))) {
         return;
@@ -120,22 +148,29 @@ pub struct View {
     pub sight: Sight,
 }
 
-/// Has each sensor look once, all at the same time. One that takes longer than `patience` does not know; its thread is
-/// left behind.
+/// Has each sensor look once, all at the same time. One that takes longer than `patience` does not
+/// know; its thread is left behind.
 pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
     let (tell, heard) = mpsc::channel();
-    let view = |eyes: &dyn Sensor| View { name: eyes.name(), topic: eyes.topic(), sight: overdue(patience) };
+    let view = |eyes: &dyn Sensor| View {
+        name: eyes.name(),
+        topic: eyes.topic(),
+        sight: overdue(patience),
+    };
     let mut views: Vec<View> = sensors.iter().map(|eyes| view(&**eyes)).collect();
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
         let tell = tell.clone();
         let glance = move || drop(tell.send((sensor, eyes.sense())));
         if let Err(error) = thread::Builder::new().stack_size(STACK).spawn(glance) {
-            views[sensor].sight = Sight::Unknown(format!("there is no room for another thread: {error}"));
+            views[sensor].sight =
+                Sight::Unknown(format!("there is no room for another thread: {error}"));
         }
     }
     drop(tell);
     let deadline = Instant::now() + patience;
-    while let Ok((sensor, sight)) = heard.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+    while let Ok((sensor, sight)) =
+        heard.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
         views[sensor].sight = sight;
     }
     views
@@ -157,7 +192,10 @@ mod tests {
             Topic::Load
         }
         fn sense(&mut self) -> Sight {
-            self.0.recv().map_or_else(|gone| Sight::Absent(gone.to_string()), |load| Sight::Seen(Reading::Load(load)))
+            self.0.recv().map_or_else(
+                |gone| Sight::Absent(gone.to_string()),
+                |load| Sight::Seen(Reading::Load(load)),
+            )
         }
         fn wait(&mut self, _: Duration) {}
     }
@@ -168,28 +206,53 @@ mod tests {
     }
 
     fn next(heard: &mut UnboundedReceiver<Sighted>) -> Sighted {
-        heard.blocking_recv().expect("the watchers live as long as somebody listens")
+        heard
+            .blocking_recv()
+            .expect("the watchers live as long as somebody listens")
     }
 
     #[test]
     fn only_news_is_told() {
         let (tell, mut heard) = unbounded_channel::<Sighted>();
         let (strings, eyes) = puppet();
-        let times = Timeouts { pause: Duration::ZERO, patience: Duration::from_secs(600) };
+        let times = Timeouts {
+            pause: Duration::ZERO,
+            patience: Duration::from_secs(600),
+        };
         let first = watch(vec![eyes], times, &tell).unwrap();
-        assert!(matches!(&first[..], [Sight::Unknown(_)]), "what nobody has looked at is not known");
-        [1.0, 1.0, 2.0, 2.0, 1.0].iter().for_each(|load| strings.send(*load).unwrap());
+        assert!(
+            matches!(&first[..], [Sight::Unknown(_)]),
+            "what nobody has looked at is not known"
+        );
+        [1.0, 1.0, 2.0, 2.0, 1.0]
+            .iter()
+            .for_each(|load| strings.send(*load).unwrap());
         for load in [1.0, 2.0, 1.0] {
-            assert_eq!(next(&mut heard), Sighted { sensor: 0, sight: Sight::Seen(Reading::Load(load)) });
+            assert_eq!(
+                next(&mut heard),
+                Sighted {
+                    sensor: 0,
+                    sight: Sight::Seen(Reading::Load(load))
+                }
+            );
         }
     }
 
     #[test]
     fn a_touch_is_news_however_much_it_looks_like_the_one_before() {
         let (tell, mut heard) = unbounded_channel::<Sighted>();
-        let mut desk = Desk { since: None, told: Sight::Unknown(String::new()) };
+        let mut desk = Desk {
+            since: None,
+            told: Sight::Unknown(String::new()),
+        };
         for touch in 1..=3 {
-            news(&mut desk, Sight::Seen(Reading::Idle(common::Span::ZERO)), 0, "puppet", &tell);
+            news(
+                &mut desk,
+                Sight::Seen(Reading::Idle(common::Span::ZERO)),
+                0,
+                "puppet",
+                &tell,
+            );
             assert!(heard.try_recv().is_ok(), "touch {touch}");
         }
     }
@@ -198,7 +261,10 @@ mod tests {
     fn one_that_hangs_is_not_known_and_holds_up_nobody() {
         let (tell, mut heard) = unbounded_channel::<Sighted>();
         let ((hanging, hangs), (strings, sees)) = (puppet(), puppet());
-        let times = Timeouts { pause: Duration::ZERO, patience: Duration::from_millis(20) };
+        let times = Timeouts {
+            pause: Duration::ZERO,
+            patience: Duration::from_millis(20),
+        };
         watch(vec![hangs, sees], times, &tell).unwrap();
         let overdue = loop {
             strings.send(rand_load()).unwrap();
@@ -215,7 +281,11 @@ mod tests {
                 break news.sight;
             }
         };
-        assert_eq!(back, Sight::Seen(Reading::Load(3.0)), "it is believed again");
+        assert_eq!(
+            back,
+            Sight::Seen(Reading::Load(3.0)),
+            "it is believed again"
+        );
     }
 
     /// Another number each time.

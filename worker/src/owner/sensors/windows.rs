@@ -1,5 +1,6 @@
-//! What Windows tells of the owner's use of the host: the last input of this session, processors, memory, power. What is
-//! not here: input in other sessions, which a process does not see; who uses the processors (`load`).
+//! What Windows tells of the owner's use of the host: the last input of this session, processors,
+//! memory, power. What is not here: input in other sessions, which a process does not see; who uses
+//! the processors (`load`).
 
 use std::thread;
 use std::time::Duration;
@@ -43,30 +44,54 @@ pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     let ms = Duration::from_millis;
     let glances: [(Use, &'static str, Topic, Duration, fn() -> Sight); 3] = [
         (config.evdev, "input", Topic::Input, Duration::ZERO, input),
-        (config.memory, "memory", Topic::Memory, ms(config.memory_every_ms), memory),
-        (config.power, "power", Topic::Power, ms(config.power_every_ms), power),
+        (
+            config.memory,
+            "memory",
+            Topic::Memory,
+            ms(config.memory_every_ms),
+            memory,
+        ),
+        (
+            config.power,
+            "power",
+            Topic::Power,
+            ms(config.power_every_ms),
+            power,
+        ),
     ];
-    let wanted = glances.into_iter().filter(|(switch, ..)| *switch == Use::Auto);
-    let glances = wanted.map(|(_, name, topic, every, look)| Box::new(Glance { name, topic, every, look }) as _);
-    let load = (config.load == Use::Auto).then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
+    let wanted = glances
+        .into_iter()
+        .filter(|(switch, ..)| *switch == Use::Auto);
+    let glances = wanted.map(|(_, name, topic, every, look)| {
+        Box::new(Glance {
+            name,
+            topic,
+            every,
+            look,
+        }) as _
+    });
+    let load =
+        (config.load == Use::Auto).then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
     glances.chain(load).collect()
 }
 
 fn input() -> Sight {
     match sense::idle() {
         Some(idle) => Sight::Seen(Reading::Idle(Span::from(idle))),
-        None => {
-            Sight::Unknown("a service sees no keyboard and no mouse; run the worker in the user's session".to_owned())
-        }
+        None => Sight::Unknown(
+            "a service sees no keyboard and no mouse; run the worker in the user's session"
+                .to_owned(),
+        ),
     }
 }
 
 fn memory() -> Sight {
     match sense::memory() {
         // The system does not tell how hard programs wait for memory.
-        Some(memory) if memory.total > 0 => {
-            Sight::Seen(Reading::Memory { available: memory.available as f64 / memory.total as f64, pressure: 0.0 })
-        }
+        Some(memory) if memory.total > 0 => Sight::Seen(Reading::Memory {
+            available: memory.available as f64 / memory.total as f64,
+            pressure: 0.0,
+        }),
         _ => Sight::Unknown("the system does not tell how much memory is available".to_owned()),
     }
 }
@@ -76,7 +101,9 @@ fn power() -> Sight {
         sense::Power::Mains => Sight::Seen(Reading::Battery(None)),
         // A battery of which nothing is known counts as an empty one.
         sense::Power::Battery(charge) => Sight::Seen(Reading::Battery(Some(charge.unwrap_or(0.0)))),
-        sense::Power::Unknown => Sight::Unknown("the system does not tell what it runs on".to_owned()),
+        sense::Power::Unknown => {
+            Sight::Unknown("the system does not tell what it runs on".to_owned())
+        }
     }
 }
 
@@ -90,14 +117,27 @@ mod tests {
         let mut seen = Vec::new();
         for mut sensor in sensors {
             let sight = sensor.sense();
-            assert!(!matches!(sight, Sight::Absent(_)), "{}: {sight:?}", sensor.name());
+            assert!(
+                !matches!(sight, Sight::Absent(_)),
+                "{}: {sight:?}",
+                sensor.name()
+            );
             seen.push((sensor.name(), sensor.topic()));
         }
-        let names =
-            [("input", Topic::Input), ("memory", Topic::Memory), ("power", Topic::Power), ("load", Topic::Load)];
+        let names = [
+            ("input", Topic::Input),
+            ("memory", Topic::Memory),
+            ("power", Topic::Power),
+            ("load", Topic::Load),
+        ];
         assert_eq!(seen, names);
         assert!(
-            all(&SensorsConfig { evdev: Use::Off, ..SensorsConfig::default() }).iter().all(|s| s.name() != "input")
+            all(&SensorsConfig {
+                evdev: Use::Off,
+                ..SensorsConfig::default()
+            })
+            .iter()
+            .all(|s| s.name() != "input")
         );
     }
 }

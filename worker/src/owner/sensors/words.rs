@@ -15,7 +15,10 @@ fn seen(reading: &Reading) -> String {
     match reading {
         Reading::Idle(span) => format!("no input for {span}"),
         Reading::Load(processors) => format!("other programs keep {processors:.2} processors busy"),
-        Reading::Memory { available, pressure } => {
+        Reading::Memory {
+            available,
+            pressure,
+        } => {
             format!(
                 "{:.0} % of the memory is free, programs wait for memory {:.0} % of the time",
                 available * 100.0,

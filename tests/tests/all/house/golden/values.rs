@@ -7,23 +7,28 @@ use common::content::{BlobHash, BlobRef, Content};
 use common::host::{Confinement, HostFacts, Loan, OwnerState, Status, YieldReason};
 use common::identity::{AuditView, IdentityState, IdentityView};
 use common::job::{
-    Asked, Capture, CommandSpec, Compare, Input, JobSpec, Needs, Quorum, Rules, Source, TaskSet, Tolerance, Work,
+    Asked, Capture, CommandSpec, Compare, Input, JobSpec, Needs, Quorum, Rules, Source, TaskSet,
+    Tolerance, Work,
 };
 use common::selector::Selector;
 use common::token::{JoinToken, Role};
 use common::view::{
-    AccountView, AccuracyView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView, DuplicateView,
-    EstimatesView, ExplainView, FileView, Forecast, ForetoldView, HostState, HostView, JobState, JobView, LimitsView,
-    OutputView, PromiseState, PromiseStatus, PromiseView, QualityView, ScalingView, SpeculationView, SpreadView,
-    StartView, TaskCounts, TaskState, TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
+    AccountView, AccuracyView, AttemptState, AttemptView, AvailabilityView, Belief, CounterView,
+    DuplicateView, EstimatesView, ExplainView, FileView, Forecast, ForetoldView, HostState,
+    HostView, JobState, JobView, LimitsView, OutputView, PromiseState, PromiseStatus, PromiseView,
+    QualityView, ScalingView, SpeculationView, SpreadView, StartView, TaskCounts, TaskState,
+    TaskView, TokenView, Undecided, WaitView, WayView, WidthView,
 };
 use common::wire::client::{Reply, Request, Submission};
 use common::wire::enrol::{Enrol, EnrolReply, Wanted};
 use common::wire::stream::{GetReply, Open, PutReply};
-use common::wire::worker::{Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker};
+use common::wire::worker::{
+    Assignment, Command, Delivery, Errand, StagedInput, ToMaster, ToWorker,
+};
 use common::wire::{Refusal, RefusalCode, Versions};
 use common::{
-    AttemptId, Completion, HostId, IdSet, Incarnation, JobId, Outcome, Ranks, RequestId, Span, Speed, TaskId, Time,
+    AttemptId, Completion, HostId, IdSet, Incarnation, JobId, Outcome, Ranks, RequestId, Span,
+    Speed, TaskId, Time,
 };
 
 /// Names each variant by a match that a new variant breaks, and counts them.
@@ -58,29 +63,57 @@ variants!(REPLIES, reply_name: Reply {
 
 fn forecast() -> Forecast {
     let at = |s: u64| Time(1_700_000_000_000_000 + s);
-    Forecast { finish: at(3_000_000), interval: Some((at(2_000_000), at(5_000_000))) }
+    Forecast {
+        finish: at(3_000_000),
+        interval: Some((at(2_000_000), at(5_000_000))),
+    }
 }
 
 fn promise() -> PromiseView {
     let at = |s: u64| Time(1_700_000_000_000_000 + s);
-    let estimates = Some(QualityView { tasks: 90, ratio: (0.75, 0.5, 1.5), qoe: 0.4 });
-    PromiseView { deadline: at(9_000_000), finish: at(3_000_000), probability: 0.75, probation: true, estimates }
+    let estimates = Some(QualityView {
+        tasks: 90,
+        ratio: (0.75, 0.5, 1.5),
+        qoe: 0.4,
+    });
+    PromiseView {
+        deadline: at(9_000_000),
+        finish: at(3_000_000),
+        probability: 0.75,
+        probation: true,
+        estimates,
+    }
 }
 
 fn refusal() -> Refusal {
-    Refusal::new(RefusalCode::NotFound, "there is no job 9", "see `deskgrid job list all`")
+    Refusal::new(
+        RefusalCode::NotFound,
+        "there is no job 9",
+        "see `deskgrid job list all`",
+    )
 }
 
 fn versions() -> Versions {
-    Versions { min: 1, max: 2, program: "0.1.0".into() }
+    Versions {
+        min: 1,
+        max: 2,
+        program: "0.1.0".into(),
+    }
 }
 
 fn blob(fill: u8) -> BlobRef {
-    BlobRef { hash: BlobHash([fill; 32]), size: 5_000 + u64::from(fill) }
+    BlobRef {
+        hash: BlobHash([fill; 32]),
+        size: 5_000 + u64::from(fill),
+    }
 }
 
 fn attempt() -> AttemptId {
-    AttemptId { task: TaskId::new(JobId(7), 300), number: 2, incarnation: Incarnation(5) }
+    AttemptId {
+        task: TaskId::new(JobId(7), 300),
+        number: 2,
+        incarnation: Incarnation(5),
+    }
 }
 
 fn ids() -> IdSet {
@@ -88,8 +121,15 @@ fn ids() -> IdSet {
 }
 
 fn held() -> Vec<Held> {
-    let other = [Phase::Suspended(YieldReason::OnBattery), Phase::Ended, Phase::Ready, Phase::Held];
-    let phases = [Phase::Queued, Phase::Staging, Phase::Running].into_iter().chain(other);
+    let other = [
+        Phase::Suspended(YieldReason::OnBattery),
+        Phase::Ended,
+        Phase::Ready,
+        Phase::Held,
+    ];
+    let phases = [Phase::Queued, Phase::Staging, Phase::Running]
+        .into_iter()
+        .chain(other);
     phases
         .map(|phase| Held {
             attempt: attempt(),
@@ -123,9 +163,19 @@ fn completion(outcome: Outcome) -> Completion {
         ran: Span(2_000_000),
         suspended: Span(3_000),
         cpu: Span(1_900_000),
-        stdout: Stream { content: Content::Inline(b"hello\n".to_vec()), dropped: 0 },
-        stderr: Stream { content: Content::Blob(blob(2)), dropped: 17 },
-        outputs: vec![OutputFile { path: path("out/a.txt"), blob: blob(3), executable: true }],
+        stdout: Stream {
+            content: Content::Inline(b"hello\n".to_vec()),
+            dropped: 0,
+        },
+        stderr: Stream {
+            content: Content::Blob(blob(2)),
+            dropped: 17,
+        },
+        outputs: vec![OutputFile {
+            path: path("out/a.txt"),
+            blob: blob(3),
+            executable: true,
+        }],
     }
 }
 
@@ -153,9 +203,17 @@ pub(super) fn enrol_replies() -> Vec<EnrolReply> {
     let ca = vec![3];
     let name = "office-12".into();
     vec![
-        EnrolReply::Enrolled { certificate, ca, role: Role::Worker, name },
+        EnrolReply::Enrolled {
+            certificate,
+            ca,
+            role: Role::Worker,
+            name,
+        },
         EnrolReply::Refused(refusal()),
-        EnrolReply::Here { versions: versions(), now: Time(1_700_000_000_000_000) },
+        EnrolReply::Here {
+            versions: versions(),
+            now: Time(1_700_000_000_000_000),
+        },
     ]
 }
 
@@ -163,9 +221,14 @@ pub(super) fn opens() -> Vec<Open> {
     vec![
         Open::Control,
         Open::Request,
-        Open::Get { hash: blob(4).hash, offset: 70_000 },
+        Open::Get {
+            hash: blob(4).hash,
+            offset: 70_000,
+        },
         Open::Put(blob(5)),
-        Open::Renew { csr: vec![0x30, 0x82] },
+        Open::Renew {
+            csr: vec![0x30, 0x82],
+        },
     ]
 }
 
@@ -174,20 +237,40 @@ pub(super) fn replies_to_get() -> Vec<GetReply> {
 }
 
 pub(super) fn put_replies() -> Vec<PutReply> {
-    vec![PutReply::Resume(300), PutReply::Stored, PutReply::Refused(refusal())]
+    vec![
+        PutReply::Resume(300),
+        PutReply::Stored,
+        PutReply::Refused(refusal()),
+    ]
 }
 
 fn status(owner: OwnerState) -> Status {
-    Status { owner, cpu: 0.75, up_for: Span(7_200_000_000), owner_for: Span(90_000_000) }
+    Status {
+        owner,
+        cpu: 0.75,
+        up_for: Span(7_200_000_000),
+        owner_for: Span(90_000_000),
+    }
 }
 
 fn checkpoint(saving: Saving) -> ToMaster {
-    ToMaster::Checkpoint { attempt: attempt(), sequence: 3, saving }
+    ToMaster::Checkpoint {
+        attempt: attempt(),
+        sequence: 3,
+        saving,
+    }
 }
 
 fn saved() -> Saved {
     let taken = Time(1_700_000_002_000_000);
-    Saved { number: 1, sequence: 3, taken, files: 2, bytes: 70_000, manifest: blob(11) }
+    Saved {
+        number: 1,
+        sequence: 3,
+        taken,
+        files: 2,
+        bytes: 70_000,
+        manifest: blob(11),
+    }
 }
 
 pub(super) fn to_master() -> Vec<ToMaster> {
@@ -205,21 +288,40 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         Outcome::ResultLost("a file is damaged".into()),
         Outcome::NoRoom("its input cannot be placed".into()),
     ];
-    let delivered = outcomes.map(|outcome| Delivery { completion: completion(outcome), ago: Span(9_000) });
+    let delivered = outcomes.map(|outcome| Delivery {
+        completion: completion(outcome),
+        ago: Span(9_000),
+    });
     vec![
-        ToMaster::Hello { versions: versions(), facts: facts(), status: status(owner), held: held() },
-        ToMaster::Heartbeat { status: status(OwnerState::Away), held: held() },
+        ToMaster::Hello {
+            versions: versions(),
+            facts: facts(),
+            status: status(owner),
+            held: held(),
+        },
+        ToMaster::Heartbeat {
+            status: status(OwnerState::Away),
+            held: held(),
+        },
         ToMaster::Phases(held()),
         ToMaster::Delivered(delivered.to_vec()),
-        ToMaster::Returned { attempts: vec![attempt()], why: "the owner is back".into() },
+        ToMaster::Returned {
+            attempts: vec![attempt()],
+            why: "the owner is back".into(),
+        },
         ToMaster::Owner(owner),
         checkpoint(Saving::Complete(blob(11))),
         checkpoint(Saving::Refused("too large".into())),
         checkpoint(Saving::FromScratch("damaged".into())),
         ToMaster::Leaving,
         ToMaster::Closing,
-        ToMaster::Recorded { last: 300, stretches: stretches() },
-        ToMaster::Instance(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677)),
+        ToMaster::Recorded {
+            last: 300,
+            stretches: stretches(),
+        },
+        ToMaster::Instance(uuid::Uuid::from_u128(
+            0x0123_4567_89ab_cdef_0011_2233_4455_6677,
+        )),
         ToMaster::Spent(Spent {
             attempt: attempt(),
             ran: Span(1_500_000),
@@ -237,7 +339,15 @@ pub(super) fn to_master() -> Vec<ToMaster> {
 fn stretches() -> Vec<Stretch> {
     let at = |s: u64| Time(1_700_000_000_000_000 + s);
     let away = Stretch::of(at(0), at(1_000_000), OwnerState::Away, 0.75);
-    vec![away, Stretch::of(at(1_000_000), at(2_000_000), OwnerState::Present(YieldReason::InUse), 0.0)]
+    vec![
+        away,
+        Stretch::of(
+            at(1_000_000),
+            at(2_000_000),
+            OwnerState::Present(YieldReason::InUse),
+            0.0,
+        ),
+    ]
 }
 
 fn availability_view() -> AvailabilityView {
@@ -254,12 +364,19 @@ fn command() -> Command {
     Command {
         argv: vec!["sha256sum".into(), "in.bin".into()],
         env: vec![("LANG".into(), "C".into())],
-        inputs: vec![StagedInput { path: path("in.bin"), blob: blob(6), executable: true }],
+        inputs: vec![StagedInput {
+            path: path("in.bin"),
+            blob: blob(6),
+            executable: true,
+        }],
         outputs: vec!["*.txt".into()],
         stdin: Some(path("in.bin")),
         keep_stdout: true,
         keep_stderr: false,
-        checkpoint: Some(Checkpointing { every: Span(30_000_000), from: Some(saved()) }),
+        checkpoint: Some(Checkpointing {
+            every: Span(30_000_000),
+            from: Some(saved()),
+        }),
         confinement: Some(Confinement::Namespace),
         network: true,
     }
@@ -282,10 +399,18 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             abandon: vec![attempt()],
         },
         ToWorker::Refused(refusal()),
-        ToWorker::Assign(vec![assign(Errand::Noop), assign(Errand::Command(Box::new(command())))]),
-        ToWorker::Stop { attempts: vec![attempt()], why: "cancelled".into() },
+        ToWorker::Assign(vec![
+            assign(Errand::Noop),
+            assign(Errand::Command(Box::new(command()))),
+        ]),
+        ToWorker::Stop {
+            attempts: vec![attempt()],
+            why: "cancelled".into(),
+        },
         ToWorker::Acknowledged(vec![attempt()]),
-        ToWorker::Beat { abandon: vec![attempt()] },
+        ToWorker::Beat {
+            abandon: vec![attempt()],
+        },
         ToWorker::Goodbye,
         ToWorker::Kept { last: 300 },
         ToWorker::AssignTogether(vec![Assignment {
@@ -295,8 +420,14 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
             work: Errand::Noop,
         }]),
         ToWorker::Begin(vec![attempt()]),
-        ToWorker::Hold { attempts: vec![attempt()], frozen: true },
-        ToWorker::Yield { attempts: vec![attempt()], why: "made room for task 7.3".into() },
+        ToWorker::Hold {
+            attempts: vec![attempt()],
+            frozen: true,
+        },
+        ToWorker::Yield {
+            attempts: vec![attempt()],
+            why: "made room for task 7.3".into(),
+        },
     ]
 }
 
@@ -304,8 +435,16 @@ fn spec() -> JobSpec {
     let mut command = CommandSpec::new(vec![template("sha256sum"), template("%{ITEM}")]);
     command.env = vec![("N".into(), template("%{TASK_ID}"))];
     command.inputs = vec![
-        Input { name: template("shared"), executable: true, source: Source::Shared(blob(7)) },
-        Input { name: template("%{ITEM}"), executable: false, source: Source::PerTask(vec![blob(8), blob(9)]) },
+        Input {
+            name: template("shared"),
+            executable: true,
+            source: Source::Shared(blob(7)),
+        },
+        Input {
+            name: template("%{ITEM}"),
+            executable: false,
+            source: Source::PerTask(vec![blob(8), blob(9)]),
+        },
     ];
     command.outputs = vec![template("out.txt")];
     command.stdin = Some(template("shared"));
@@ -321,62 +460,148 @@ fn spec() -> JobSpec {
         priority: -3,
         policy: "FCFS".into(),
         estimate: Some(Span(30_000_000)),
-        needs: Needs { confinement: Some(Confinement::Account), network: true },
-        quorum: Quorum { size: 2, adaptive: true, compare: Compare::Floats(Tolerance::new(1e-6).expect("a part")) },
+        needs: Needs {
+            confinement: Some(Confinement::Account),
+            network: true,
+        },
+        quorum: Quorum {
+            size: 2,
+            adaptive: true,
+            compare: Compare::Floats(Tolerance::new(1e-6).expect("a part")),
+        },
         deadline: Some(Span(7_200_000_000)),
     };
-    let tasks = TaskSet { ids: IdSet::from_range(1, 2), items: vec!["a".into(), "b".into()] };
-    JobSpec { name: "hashes".into(), tasks, work: Work::Command(command), rules }
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, 2),
+        items: vec!["a".into(), "b".into()],
+    };
+    JobSpec {
+        name: "hashes".into(),
+        tasks,
+        work: Work::Command(command),
+        rules,
+    }
 }
 
 fn asked() -> Asked {
-    Asked { deadline: Some(Time(1_700_000_000_000_000)), estimates: vec![Span(90_000_000), Span(5_400_000_000)] }
+    Asked {
+        deadline: Some(Time(1_700_000_000_000_000)),
+        estimates: vec![Span(90_000_000), Span(5_400_000_000)],
+    }
 }
 
 fn noop_spec() -> JobSpec {
-    let tasks = TaskSet { ids: IdSet::from_range(1, 1_000_000), items: Vec::new() };
-    JobSpec { name: "noop".into(), tasks, work: Work::Noop, rules: Rules::default() }
+    let tasks = TaskSet {
+        ids: IdSet::from_range(1, 1_000_000),
+        items: Vec::new(),
+    };
+    JobSpec {
+        name: "noop".into(),
+        tasks,
+        work: Work::Noop,
+        rules: Rules::default(),
+    }
 }
 
 fn ranks_spec() -> JobSpec {
-    let command = CommandSpec::new(vec![template("./solve"), template("%{RANK}"), template("%{WIDTH}")]);
+    let command = CommandSpec::new(vec![
+        template("./solve"),
+        template("%{RANK}"),
+        template("%{WIDTH}"),
+    ]);
     let work = Some(Span(9_000_000));
     let parallelism = Some(12.5);
     let sigma = Some(0.5);
-    let ranks = Ranks { least: 2, most: Some(16), work, parallelism, sigma };
-    let tasks = TaskSet { ids: Ranks::tasks(2), items: Vec::new() };
+    let ranks = Ranks {
+        least: 2,
+        most: Some(16),
+        work,
+        parallelism,
+        sigma,
+    };
+    let tasks = TaskSet {
+        ids: Ranks::tasks(2),
+        items: Vec::new(),
+    };
     let rules = Rules::default();
-    JobSpec { name: "solve".into(), tasks, work: Work::Ranks(command, ranks), rules }
+    JobSpec {
+        name: "solve".into(),
+        tasks,
+        work: Work::Ranks(command, ranks),
+        rules,
+    }
 }
 
 pub(super) fn requests() -> Vec<Request> {
     let job = JobId(7);
     let tasks = Selector::Ids(ids());
-    let id = RequestId(uuid::Uuid::from_u128(0x0123_4567_89ab_cdef_0011_2233_4455_6677));
-    let submit = |spec, dry_run| Request::Submit { id, spec, disclosed: false, dry_run };
+    let id = RequestId(uuid::Uuid::from_u128(
+        0x0123_4567_89ab_cdef_0011_2233_4455_6677,
+    ));
+    let submit = |spec, dry_run| Request::Submit {
+        id,
+        spec,
+        disclosed: false,
+        dry_run,
+    };
     vec![
         Request::Hello(versions()),
         submit(spec().into(), false),
         submit(noop_spec().into(), true),
         submit(ranks_spec().into(), true),
         submit(Submission::Blob(blob(10)), false),
-        Request::Jobs { jobs: Selector::All, states: JobState::ALL.to_vec() },
-        Request::Watch { jobs: Selector::Last, quiet: true, timeout: Some(Span(5_000_000)) },
-        Request::Tasks { job, tasks: tasks.clone(), states: TaskState::ALL.to_vec() },
-        Request::Outputs { job, tasks: tasks.clone() },
-        Request::Cancel { jobs: Selector::Ids(ids()), tasks: Some(tasks.clone()) },
-        Request::Retry { job, tasks: tasks.clone(), only_failed: true },
+        Request::Jobs {
+            jobs: Selector::All,
+            states: JobState::ALL.to_vec(),
+        },
+        Request::Watch {
+            jobs: Selector::Last,
+            quiet: true,
+            timeout: Some(Span(5_000_000)),
+        },
+        Request::Tasks {
+            job,
+            tasks: tasks.clone(),
+            states: TaskState::ALL.to_vec(),
+        },
+        Request::Outputs {
+            job,
+            tasks: tasks.clone(),
+        },
+        Request::Cancel {
+            jobs: Selector::Ids(ids()),
+            tasks: Some(tasks.clone()),
+        },
+        Request::Retry {
+            job,
+            tasks: tasks.clone(),
+            only_failed: true,
+        },
         Request::Recompute { job, tasks },
-        Request::Forget { jobs: Selector::Ids(ids()) },
+        Request::Forget {
+            jobs: Selector::Ids(ids()),
+        },
         Request::Explain { job },
         Request::HostsWait { hosts: 12 },
         Request::Accuracy,
-        Request::Hosts { names: vec!["office-12".into()] },
-        Request::Drain { host: "office-12".into() },
-        Request::Undrain { host: "host-12".into() },
+        Request::Hosts {
+            names: vec!["office-12".into()],
+        },
+        Request::Drain {
+            host: "office-12".into(),
+        },
+        Request::Undrain {
+            host: "host-12".into(),
+        },
         Request::Undecided { job: JobId(7) },
-        Request::Judge { attempt: attempt(), agrees: vec![1, 300] },
-        Request::HostOwner { host: "office-12".into(), owner: Some("ann".into()) },
+        Request::Judge {
+            attempt: attempt(),
+            agrees: vec![1, 300],
+        },
+        Request::HostOwner {
+            host: "office-12".into(),
+            owner: Some("ann".into()),
+        },
         Request::TokenCreate {
             role: Role::Client,
             ttl: Span(3_600_000_000),
@@ -398,16 +623,41 @@ pub(super) fn requests() -> Vec<Request> {
             name: "lab".into(),
             approval: true,
         },
-        Request::Identities { names: vec!["office-12".into()] },
-        Request::Approve { name: "office-12".into() },
-        Request::Revoke { name: "office-12".into() },
-        Request::Share { jobs: Selector::Ids(ids()), user: "ada".into(), on: true },
+        Request::Identities {
+            names: vec!["office-12".into()],
+        },
+        Request::Approve {
+            name: "office-12".into(),
+        },
+        Request::Revoke {
+            name: "office-12".into(),
+        },
+        Request::Share {
+            jobs: Selector::Ids(ids()),
+            user: "ada".into(),
+            on: true,
+        },
         Request::Audit { most: 100 },
-        Request::Estimates { user: Some("ada".into()) },
-        Request::Submit { id, spec: Submission::Blob(blob(17)), disclosed: true, dry_run: true },
-        Request::RequestTasks { job: JobId(7), tasks: Selector::Ids(ids()) },
-        Request::CancelUnrequested { jobs: Selector::Last },
-        Request::Account { user: Some("ada".into()), jobs: true },
+        Request::Estimates {
+            user: Some("ada".into()),
+        },
+        Request::Submit {
+            id,
+            spec: Submission::Blob(blob(17)),
+            disclosed: true,
+            dry_run: true,
+        },
+        Request::RequestTasks {
+            job: JobId(7),
+            tasks: Selector::Ids(ids()),
+        },
+        Request::CancelUnrequested {
+            jobs: Selector::Last,
+        },
+        Request::Account {
+            user: Some("ada".into()),
+            jobs: true,
+        },
         submit(Submission::Inline(Box::new(noop_spec()), asked()), true),
     ]
 }
@@ -448,7 +698,11 @@ fn job_view() -> JobView {
 
 fn width() -> WidthView {
     let at = |s: u64| Time(1_700_000_000_000_000 + s);
-    let way = |hosts, finish| WayView { hosts, start: at(2_000_000), finish: Some(at(finish)) };
+    let way = |hosts, finish| WayView {
+        hosts,
+        start: at(2_000_000),
+        finish: Some(at(finish)),
+    };
     WidthView {
         least: 2,
         most: 16,
@@ -458,7 +712,12 @@ fn width() -> WidthView {
         free: 4,
         hosts: 20,
         behind: 3,
-        scaling: Some(ScalingView { work: Span(9_000_000), parallelism: 12.0, sigma: 0.5, runs: 7 }),
+        scaling: Some(ScalingView {
+            work: Span(9_000_000),
+            parallelism: 12.0,
+            sigma: 0.5,
+            runs: 7,
+        }),
         ways: vec![way(4, 9_000_000), way(13, 5_000_000)],
         chosen: Some(way(13, 5_000_000)),
         why: Some("nothing is known".into()),
@@ -468,7 +727,14 @@ fn width() -> WidthView {
 fn foretold() -> ForetoldView {
     let at = Time(1_700_000_000_000_000);
     let wait = Span(60_000_000);
-    ForetoldView { hosts: 13, at, wait, low: Span(20_000_000), high: Span(90_000_000), came: Span(55_000_000) }
+    ForetoldView {
+        hosts: 13,
+        at,
+        wait,
+        low: Span(20_000_000),
+        high: Span(90_000_000),
+        came: Span(55_000_000),
+    }
 }
 
 fn promise_status() -> PromiseStatus {
@@ -497,7 +763,11 @@ fn limits() -> LimitsView {
 
 fn starts() -> StartView {
     let at = |seconds: u64| Time(1_700_000_000_000_000 + seconds * 1_000_000);
-    StartView { start: at(60), low: at(5), high: at(900) }
+    StartView {
+        start: at(60),
+        low: at(5),
+        high: at(900),
+    }
 }
 
 fn hosts_wait() -> WaitView {
@@ -508,7 +778,18 @@ fn hosts_wait() -> WaitView {
     let likely = span(70);
     let low = span(7);
     let high = None;
-    WaitView { wanted: 12, free: 3, hosts: 20, benefactors: 2, median, mean, used, likely, low, high }
+    WaitView {
+        wanted: 12,
+        free: 3,
+        hosts: 20,
+        benefactors: 2,
+        median,
+        mean,
+        used,
+        likely,
+        low,
+        high,
+    }
 }
 
 fn task_view() -> TaskView {
@@ -547,7 +828,12 @@ fn task_view() -> TaskView {
 }
 
 fn account_view() -> AccountView {
-    let spread = SpreadView { mean: 2.5, p50: 1.5, p90: 3.5, p99: 4.5 };
+    let spread = SpreadView {
+        mean: 2.5,
+        p50: 1.5,
+        p90: 3.5,
+        p99: 4.5,
+    };
     AccountView {
         user: "ada".into(),
         job: Some(JobId(7)),
@@ -566,13 +852,20 @@ fn account_view() -> AccountView {
 }
 
 fn output_view() -> OutputView {
-    let stream = |text: &[u8]| Stream { content: Content::Inline(text.to_vec()), dropped: 1 };
+    let stream = |text: &[u8]| Stream {
+        content: Content::Inline(text.to_vec()),
+        dropped: 1,
+    };
     OutputView {
         attempt: attempt(),
         host: "office-12".into(),
         stdout: (stream(b"out"), Some("1.out".into())),
         stderr: (stream(b"err"), None),
-        files: vec![FileView { path: path("out.txt"), blob: blob(11), executable: true }],
+        files: vec![FileView {
+            path: path("out.txt"),
+            blob: blob(11),
+            executable: true,
+        }],
         removed: true,
     }
 }
@@ -599,11 +892,22 @@ fn host_view(state: &HostState) -> HostView {
 fn token_view() -> TokenView {
     let name = "lab".into();
     let expires = Time(1_700_003_600_000_000);
-    TokenView { id: 3, role: Role::Admin, name, uses_left: 2, expires, revoked: true }
+    TokenView {
+        id: 3,
+        role: Role::Admin,
+        name,
+        uses_left: 2,
+        expires,
+        revoked: true,
+    }
 }
 
 pub(super) fn replies() -> Vec<Reply> {
-    let token = JoinToken { id: 3, secret: [0xAB; 16], ca_key_hash: [0xCD; 32] };
+    let token = JoinToken {
+        id: 3,
+        secret: [0xAB; 16],
+        ca_key_hash: [0xCD; 32],
+    };
     let waiting = vec![("every slot is taken".into(), "1-3,9".into())];
     let hosts = vec![("office-12".into(), "suspended: in-use".into())];
     let copy = DuplicateView {
@@ -633,14 +937,28 @@ pub(super) fn replies() -> Vec<Reply> {
         Reply::Tasks(vec![task_view()]),
         Reply::Outputs(vec![output_view()]),
         Reply::Changed(vec![(JobId(7), 28)]),
-        Reply::Explained(Box::new(ExplainView { job: job_view(), waiting, hosts, duplicates: vec![copy] })),
+        Reply::Explained(Box::new(ExplainView {
+            job: job_view(),
+            waiting,
+            hosts,
+            duplicates: vec![copy],
+        })),
         Reply::Hosts(HostState::ALL.iter().map(host_view).collect()),
         Reply::Token(token, token_view(), "grid.example.org:7411".into()),
         Reply::Tokens(vec![token_view()]),
-        Reply::Undecided(Box::new(Undecided { result: output_view(), others: vec![output_view()] })),
+        Reply::Undecided(Box::new(Undecided {
+            result: output_view(),
+            others: vec![output_view()],
+        })),
         Reply::Availability(availability_view()),
         Reply::Identities(
-            [IdentityState::Active, IdentityState::Waiting, IdentityState::Revoked].map(identity_view).into(),
+            [
+                IdentityState::Active,
+                IdentityState::Waiting,
+                IdentityState::Revoked,
+            ]
+            .map(identity_view)
+            .into(),
         ),
         Reply::Audit(vec![audit_view()]),
         Reply::NotPromised(Box::new(CounterView {
@@ -656,7 +974,11 @@ pub(super) fn replies() -> Vec<Reply> {
         }]),
         Reply::Accounts(vec![account_view()]),
         Reply::HostsWait(hosts_wait()),
-        Reply::Accuracy(AccuracyView { hosts: vec![foretold()], starts: vec![foretold()], open: 2 }),
+        Reply::Accuracy(AccuracyView {
+            hosts: vec![foretold()],
+            starts: vec![foretold()],
+            open: 2,
+        }),
     ]
 }
 
@@ -664,12 +986,29 @@ fn identity_view(state: IdentityState) -> IdentityView {
     let host = Some(HostId(12));
     let enrolled = Time(1_700_000_000_000_000);
     let expires = Some(Time(1_702_592_000_000_000));
-    IdentityView { name: "office-12".into(), role: Role::Worker, state, host, enrolled, expires, connections: 1 }
+    IdentityView {
+        name: "office-12".into(),
+        role: Role::Worker,
+        state,
+        host,
+        enrolled,
+        expires,
+        connections: 1,
+    }
 }
 
 fn audit_view() -> AuditView {
     let at = Time(1_700_000_000_000_000);
     let subject = "token 3".into();
     let why = "the join token was revoked".into();
-    AuditView { number: 9, at, who: "192.0.2.7".into(), what: "enrol".into(), subject, allowed: false, why, count: 4 }
+    AuditView {
+        number: 9,
+        at,
+        who: "192.0.2.7".into(),
+        what: "enrol".into(),
+        subject,
+        allowed: false,
+        why,
+        count: 4,
+    }
 }

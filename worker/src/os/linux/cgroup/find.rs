@@ -1,4 +1,5 @@
-//! Where this process's own control groups are in the file system. Reads what the kernel says; changes nothing.
+//! Where this process's own control groups are in the file system. Reads what the kernel says;
+//! changes nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,13 +26,19 @@ impl Own {
         for mount in mounts.lines().filter_map(Mount::parse) {
             for line in groups.lines() {
                 let mut fields = line.splitn(3, ':').skip(1);
-                let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
-                let Some(at) = mount.place(path) else { continue };
+                let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+                    continue;
+                };
+                let Some(at) = mount.place(path) else {
+                    continue;
+                };
                 if mount.version == 2 && controllers.is_empty() {
                     own.unified.get_or_insert(at);
                 } else if mount.version == 1 && !controllers.is_empty() && mount.has(controllers) {
                     for controller in controllers.split(',') {
-                        own.controllers.entry(controller.to_owned()).or_insert_with(|| at.clone());
+                        own.controllers
+                            .entry(controller.to_owned())
+                            .or_insert_with(|| at.clone());
                     }
                 }
             }
@@ -60,20 +67,35 @@ impl<'a> Mount<'a> {
         };
         let options = kind.nth(1)?;
         let mut place = place.split(' ').skip(3);
-        Some(Self { version, root: unescape(place.next()?), at: unescape(place.next()?), options })
+        Some(Self {
+            version,
+            root: unescape(place.next()?),
+            at: unescape(place.next()?),
+            options,
+        })
     }
 
     /// Whether it holds exactly these controllers, however they are ordered.
     fn has(&self, controllers: &str) -> bool {
-        controllers.split(',').all(|controller| self.options.split(',').any(|option| option == controller))
+        controllers
+            .split(',')
+            .all(|controller| self.options.split(',').any(|option| option == controller))
     }
 
     /// Where the group `path` is in the file system.
     fn place(&self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix(&self.root).ok()?;
         // A group outside what is visible here is named with dots.
-        let visible = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        visible.then(|| if below.as_os_str().is_empty() { self.at.clone() } else { self.at.join(below) })
+        let visible = below
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)));
+        visible.then(|| {
+            if below.as_os_str().is_empty() {
+                self.at.clone()
+            } else {
+                self.at.join(below)
+            }
+        })
     }
 }
 
@@ -82,7 +104,10 @@ fn unescape(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut path = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+        match part
+            .get(..3)
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok())
+        {
             Some(byte) => {
                 path.push(char::from(byte));
                 path.push_str(&part[3..]);
@@ -102,9 +127,13 @@ mod tests {
 
     #[test]
     fn groups_are_found_in_every_arrangement_of_mounts() {
-        let pure = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+        let pure =
+            "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
         let own = Own::parse(pure, "0::/user.slice/a b.service\n");
-        assert_eq!(own.unified, Some("/sys/fs/cgroup/user.slice/a b.service".into()));
+        assert_eq!(
+            own.unified,
+            Some("/sys/fs/cgroup/user.slice/a b.service".into())
+        );
         assert!(own.controllers.is_empty());
 
         let hybrid = "31 30 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup rw\n\
@@ -112,17 +141,29 @@ mod tests {
                       33 30 0:29 / /sys/fs/cgroup/freezer rw - cgroup cgroup rw,freezer\n\
                       34 30 0:30 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
                       35 30 0:31 / /home/x rw - ext4 /dev/sda rw,freezer\n";
-        let own = Own::parse(hybrid, "3:freezer:/\n2:cpu,cpuacct:/box\n1:name=systemd:/init\n0::/\n");
+        let own = Own::parse(
+            hybrid,
+            "3:freezer:/\n2:cpu,cpuacct:/box\n1:name=systemd:/init\n0::/\n",
+        );
         assert_eq!(own.unified, Some("/sys/fs/cgroup/unified".into()));
-        assert_eq!(own.controllers["freezer"], Path::new("/sys/fs/cgroup/freezer"));
-        assert_eq!(own.controllers["cpu"], Path::new("/sys/fs/cgroup/cpu,cpuacct/box"));
+        assert_eq!(
+            own.controllers["freezer"],
+            Path::new("/sys/fs/cgroup/freezer")
+        );
+        assert_eq!(
+            own.controllers["cpu"],
+            Path::new("/sys/fs/cgroup/cpu,cpuacct/box")
+        );
     }
 
     #[test]
     fn a_mount_that_shows_only_a_part_is_understood() {
         let inside = "30 24 0:26 /docker/one /sys/fs/cgroup\\040here ro - cgroup2 cgroup2 rw\n";
         let own = |groups| Own::parse(inside, groups).unified;
-        assert_eq!(own("0::/docker/one/task\n"), Some("/sys/fs/cgroup here/task".into()));
+        assert_eq!(
+            own("0::/docker/one/task\n"),
+            Some("/sys/fs/cgroup here/task".into())
+        );
         assert_eq!(own("0::/docker/one\n"), Some("/sys/fs/cgroup here".into()));
         assert_eq!(own("0::/docker/two\n"), None);
         let spaced = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";

@@ -15,7 +15,8 @@ use crate::os::Freezer;
 
 /// How the worker's grounds are called in every hierarchy.
 const PREFIX: &str = "deskgrid-";
-/// The group into which a worker moves that is alone in its group, so that limits can be handed down beside it.
+/// The group into which a worker moves that is alone in its group, so that limits can be handed
+/// down beside it.
 const ASIDE: &str = "deskgrid-worker";
 /// How long the processes that a killed worker left may take to end.
 const DYING: Duration = Duration::from_secs(2);
@@ -43,7 +44,8 @@ enum Power {
     Processor,
 }
 
-/// The worker's ground for each thing that control groups are used for; none where there is no such group to be had.
+/// The worker's ground for each thing that control groups are used for; none where there is no such
+/// group to be had.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grounds(Room);
 
@@ -56,38 +58,54 @@ pub struct Survey {
     pub freezer: Result<PathBuf, String>,
     memory: Result<Group, String>,
     processes: Result<Group, String>,
-    /// A group of version 1 that gets only what processor time nobody else wants; in version 2 it is the group of all.
+    /// A group of version 1 that gets only what processor time nobody else wants; in version 2 it
+    /// is the group of all.
     processor: Result<Group, String>,
 }
 
 impl Survey {
-    /// Finds out which groups named after `key` may be made, and makes them. What an earlier worker left in them is
-    /// ended.
+    /// Finds out which groups named after `key` may be made, and makes them. What an earlier worker
+    /// left in them is ended.
     pub fn make(key: &str) -> Self {
         let mut own = Own::read();
-        own.unified = own.unified.map(|at| if at.ends_with(ASIDE) { parent(&at) } else { at });
-        let unified = own.unified.ok_or_else(|| "no control groups of version 2 are mounted".to_owned());
+        own.unified = own
+            .unified
+            .map(|at| if at.ends_with(ASIDE) { parent(&at) } else { at });
+        let unified = own
+            .unified
+            .ok_or_else(|| "no control groups of version 2 are mounted".to_owned());
         let unified = unified.and_then(|own| make_unified(&own, key));
         let old = |controller: &str| {
             let missing = || format!("no `{controller}` control groups of version 1 are mounted");
-            own.controllers.get(controller).ok_or_else(missing).and_then(|own| make_base(own, key))
+            own.controllers
+                .get(controller)
+                .ok_or_else(missing)
+                .and_then(|own| make_base(own, key))
         };
         let freezer = old("freezer");
         let memory = old("memory");
         let processes = old("pids");
-        let limited = |controller, old: Result<PathBuf, String>| match &unified {
+        let limited = |controller, old: Result<PathBuf, String>| {
+            match &unified {
             Ok(base) if has_word(&base.join("cgroup.subtree_control"), controller) => {
                 Ok(Group { version: 2, dir: base.clone() })
             }
             _ => old.map(|dir| Group { version: 1, dir }).map_err(|old| {
                 format!("the `{controller}` controller is not delegated to this worker in version 2, and {old}")
             }),
+        }
         };
         let memory = limited("memory", memory);
         let processes = limited("pids", processes);
         let processor = old("cpu").map(|dir| Group { version: 1, dir });
         processor.iter().for_each(yield_to_all);
-        Self { unified, freezer, memory, processes, processor }
+        Self {
+            unified,
+            freezer,
+            memory,
+            processes,
+            processor,
+        }
     }
 
     /// Why memory cannot be limited for all processes of an attempt together; nothing where it can.
@@ -100,14 +118,21 @@ impl Survey {
         self.processes.as_ref().err().cloned()
     }
 
-    /// Why tasks cannot be given just the processor time that their neighbours leave; nothing where they can.
+    /// Why tasks cannot be given just the processor time that their neighbours leave; nothing where
+    /// they can.
     pub fn why_no_processor(&self) -> Option<String> {
-        let handed_down = self.unified.as_ref().is_ok_and(|base| base.join("cpu.weight").exists());
+        let handed_down = self
+            .unified
+            .as_ref()
+            .is_ok_and(|base| base.join("cpu.weight").exists());
         let old = self.processor.as_ref().err().filter(|_| !handed_down)?;
-        Some(format!("the `cpu` controller is not delegated to this worker in version 2, and {old}"))
+        Some(format!(
+            "the `cpu` controller is not delegated to this worker in version 2, and {old}"
+        ))
     }
 
-    /// Lets all tasks together have at most this part (above 0, at most 1) of the host's processors.
+    /// Lets all tasks together have at most this part (above 0, at most 1) of the host's
+    /// processors.
     ///
     /// # Errors
     /// If there is no group in which processor time can be limited; says why.
@@ -116,7 +141,11 @@ impl Survey {
         let quota = (part < 1.0).then(|| (part * processors * PERIOD_US as f64).ceil() as u64);
         let unified = self.unified.as_ref().map(|dir| {
             let quota = quota.map_or_else(|| "max".to_owned(), |quota| quota.to_string());
-            Group { version: 2, dir: dir.clone() }.set("cpu.max", &format!("{quota} {PERIOD_US}"))
+            Group {
+                version: 2,
+                dir: dir.clone(),
+            }
+            .set("cpu.max", &format!("{quota} {PERIOD_US}"))
         });
         let old = self.processor.as_ref().map(|group| {
             let quota = quota.map_or_else(|| "-1".to_owned(), |quota| quota.to_string());
@@ -125,18 +154,26 @@ impl Survey {
         });
         match (unified, old) {
             (Ok(Ok(())), _) | (_, Ok(Ok(()))) => Ok(()),
-            (_, Ok(Err(error))) => Err(format!("this kernel does not limit the time of a `cpu` group: {error}")),
-            _ => Err(self.why_no_processor().unwrap_or_else(|| "the `cpu` controller takes no limit".to_owned())),
+            (_, Ok(Err(error))) => Err(format!(
+                "this kernel does not limit the time of a `cpu` group: {error}"
+            )),
+            _ => Err(self
+                .why_no_processor()
+                .unwrap_or_else(|| "the `cpu` controller takes no limit".to_owned())),
         }
     }
 
-    /// The grounds on which attempts are frozen in this way; limits are taken where they can be had.
+    /// The grounds on which attempts are frozen in this way; limits are taken where they can be
+    /// had.
     ///
     /// # Errors
     /// If this host cannot freeze in that way; says why.
     pub fn grounds(&self, freezer: Freezer) -> Result<Grounds, String> {
         let group = |version, dir: &Result<PathBuf, String>| -> Result<_, String> {
-            Ok(Some(Group { version, dir: dir.clone()? }))
+            Ok(Some(Group {
+                version,
+                dir: dir.clone()?,
+            }))
         };
         let freezer = match freezer {
             Freezer::Cgroup2 => group(2, &self.unified),
@@ -153,32 +190,51 @@ impl Survey {
 
     /// The directories that were made.
     fn dirs(&self) -> BTreeSet<PathBuf> {
-        let paths = [&self.unified, &self.freezer].into_iter().flatten().cloned();
-        let groups =
-            [&self.memory, &self.processes, &self.processor].into_iter().flatten().map(|group| group.dir.clone());
+        let paths = [&self.unified, &self.freezer]
+            .into_iter()
+            .flatten()
+            .cloned();
+        let groups = [&self.memory, &self.processes, &self.processor]
+            .into_iter()
+            .flatten()
+            .map(|group| group.dir.clone());
         paths.chain(groups).collect()
     }
 
-    /// Ends what an earlier worker of the same directory left in groups that this one does not use, and writes down
-    /// which ones this one uses, in the file `record`.
+    /// Ends what an earlier worker of the same directory left in groups that this one does not use,
+    /// and writes down which ones this one uses, in the file `record`.
     ///
     /// # Errors
     /// If the record cannot be written.
     pub fn replace(&self, record: &Path) -> io::Result<()> {
         let ours = self.dirs();
         let earlier = fs::read_to_string(record).unwrap_or_default();
-        for dir in earlier.lines().map(PathBuf::from).filter(|dir| !ours.contains(dir) && is_ground(dir)) {
+        for dir in earlier
+            .lines()
+            .map(PathBuf::from)
+            .filter(|dir| !ours.contains(dir) && is_ground(dir))
+        {
             empty(&dir);
             let _ = fs::remove_dir(&dir);
         }
-        let lines: Vec<String> = ours.iter().map(|dir| format!("{}\n", dir.display())).collect();
+        let lines: Vec<String> = ours
+            .iter()
+            .map(|dir| format!("{}\n", dir.display()))
+            .collect();
         fs::write(record, lines.concat())
     }
 
     /// Removes what is not needed for these grounds.
     pub fn narrow(&self, grounds: &Grounds) {
-        let used: BTreeSet<&Path> = grounds.groups().map(|(_, group)| group.dir.as_path()).collect();
-        for dir in self.dirs().iter().filter(|dir| !used.contains(dir.as_path())) {
+        let used: BTreeSet<&Path> = grounds
+            .groups()
+            .map(|(_, group)| group.dir.as_path())
+            .collect();
+        for dir in self
+            .dirs()
+            .iter()
+            .filter(|dir| !used.contains(dir.as_path()))
+        {
             let _ = fs::remove_dir(dir);
         }
     }
@@ -197,7 +253,9 @@ fn parent(path: &Path) -> PathBuf {
 }
 
 fn is_ground(dir: &Path) -> bool {
-    dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) && dir.join("cgroup.procs").exists()
+    dir.file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+        && dir.join("cgroup.procs").exists()
 }
 
 fn has_word(file: &Path, word: &str) -> bool {
@@ -208,37 +266,62 @@ fn has_word(file: &Path, word: &str) -> bool {
 fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
     let base = make_base(own, key)?;
     if !base.join("cgroup.freeze").exists() {
-        return Err("this kernel cannot freeze control groups of version 2 (Linux 5.2 can)".to_owned());
+        return Err(
+            "this kernel cannot freeze control groups of version 2 (Linux 5.2 can)".to_owned(),
+        );
     }
     // To enter a group one must be able to change the one above both, too.
     if let Err(error) = access(own.join("cgroup.procs"), Access::WRITE_OK) {
-        return Err(format!("processes may not be moved below {}: {error}", own.display()));
+        return Err(format!(
+            "processes may not be moved below {}: {error}",
+            own.display()
+        ));
     }
     step_aside(own);
     for controller in ["cpu", "memory", "pids"] {
         for dir in [own, &base] {
-            let _ = Group { version: 2, dir: dir.to_owned() }.set("cgroup.subtree_control", &format!("+{controller}"));
+            let _ = Group {
+                version: 2,
+                dir: dir.to_owned(),
+            }
+            .set("cgroup.subtree_control", &format!("+{controller}"));
         }
     }
-    yield_to_all(&Group { version: 2, dir: base.clone() });
+    yield_to_all(&Group {
+        version: 2,
+        dir: base.clone(),
+    });
     Ok(base)
 }
 
-/// Gives the processes of a group only what processor time their neighbours leave, as far as the group's kernel and version
-/// can. The priority of a process counts against others in its group alone.
+/// Gives the processes of a group only what processor time their neighbours leave, as far as the
+/// group's kernel and version can. The priority of a process counts against others in its group
+/// alone.
 fn yield_to_all(group: &Group) {
-    let weight = if group.version == 2 { ("cpu.weight", "1") } else { ("cpu.shares", "2") };
+    let weight = if group.version == 2 {
+        ("cpu.weight", "1")
+    } else {
+        ("cpu.shares", "2")
+    };
     for (file, value) in [weight, ("cpu.idle", "1")] {
         let _ = group.set(file, value);
     }
 }
 
-/// Groups with processes in them hand no limits down. A worker that is alone in its group, as a service is, moves into
-/// one below.
+/// Groups with processes in them hand no limits down. A worker that is alone in its group, as a
+/// service is, moves into one below.
 fn step_aside(own: &Path) {
-    let group = Group { version: 2, dir: own.to_owned() };
-    if group.members() == [rustix::process::getpid()] && has_word(&own.join("cgroup.controllers"), "memory") {
-        let aside = Group { version: 2, dir: own.join(ASIDE) };
+    let group = Group {
+        version: 2,
+        dir: own.to_owned(),
+    };
+    if group.members() == [rustix::process::getpid()]
+        && has_word(&own.join("cgroup.controllers"), "memory")
+    {
+        let aside = Group {
+            version: 2,
+            dir: own.join(ASIDE),
+        };
         let _ = fs::create_dir(&aside.dir);
         let _ = aside.set("cgroup.procs", "0");
     }
@@ -248,7 +331,12 @@ fn make_base(own: &Path, key: &str) -> Result<PathBuf, String> {
     let base = own.join(format!("{PREFIX}{key}"));
     match fs::create_dir(&base) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => empty(&base),
-        Err(error) => return Err(format!("no control group may be made in {}: {error}", own.display())),
+        Err(error) => {
+            return Err(format!(
+                "no control group may be made in {}: {error}",
+                own.display()
+            ));
+        }
         Ok(()) => {}
     }
     access(base.join("cgroup.procs"), Access::WRITE_OK)
@@ -258,10 +346,17 @@ fn make_base(own: &Path, key: &str) -> Result<PathBuf, String> {
 
 /// Ends everybody in the groups of a ground, and removes them.
 fn empty(base: &Path) {
-    let version = if base.join("cgroup.controllers").exists() { 2 } else { 1 };
+    let version = if base.join("cgroup.controllers").exists() {
+        2
+    } else {
+        1
+    };
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let deadline = Instant::now() + DYING;
-    for dir in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()) {
+    for dir in entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+    {
         let group = Group { version, dir };
         while fs::remove_dir(&group.dir).is_err() && Instant::now() < deadline {
             group.kill();
@@ -291,17 +386,34 @@ impl Grounds {
     }
 
     fn groups(&self) -> impl Iterator<Item = (Power, &Group)> {
-        let Room { freezer, memory, processes, processor } = &self.0;
-        let limits = [(Power::Memory, memory), (Power::Processes, processes), (Power::Processor, processor)];
+        let Room {
+            freezer,
+            memory,
+            processes,
+            processor,
+        } = &self.0;
+        let limits = [
+            (Power::Memory, memory),
+            (Power::Processes, processes),
+            (Power::Processor, processor),
+        ];
         let groups = [(Power::Freeze, freezer)].into_iter().chain(limits);
         groups.filter_map(|(power, group)| Some((power, group.as_ref()?)))
     }
 
     /// As arguments of a program that is to use them.
     pub(in super::super) fn to_args(&self) -> Vec<OsString> {
-        let name = |power, group: &Group| POWERS.iter().find(|(_, v, p)| (*v, *p) == (group.version, power));
-        let known = self.groups().filter_map(|(power, group)| Some((name(power, group)?.0, group)));
-        known.flat_map(|(name, group)| [name.into(), group.dir.clone().into_os_string()]).collect()
+        let name = |power, group: &Group| {
+            POWERS
+                .iter()
+                .find(|(_, v, p)| (*v, *p) == (group.version, power))
+        };
+        let known = self
+            .groups()
+            .filter_map(|(power, group)| Some((name(power, group)?.0, group)));
+        known
+            .flat_map(|(name, group)| [name.into(), group.dir.clone().into_os_string()])
+            .collect()
     }
 
     /// From such arguments.
@@ -309,33 +421,55 @@ impl Grounds {
         let mut room = Room::default();
         let mut args = args.into_iter();
         while let (Some(name), Some(dir)) = (args.next(), args.next()) {
-            let Some((_, version, power)) = POWERS.iter().find(|(known, _, _)| name == *known) else { continue };
+            let Some((_, version, power)) = POWERS.iter().find(|(known, _, _)| name == *known)
+            else {
+                continue;
+            };
             let place = match power {
                 Power::Freeze => &mut room.freezer,
                 Power::Memory => &mut room.memory,
                 Power::Processes => &mut room.processes,
                 Power::Processor => &mut room.processor,
             };
-            *place = Some(Group { version: *version, dir: dir.into() });
+            *place = Some(Group {
+                version: *version,
+                dir: dir.into(),
+            });
         }
         Self(room)
     }
 
     /// The room of this name.
     fn room(&self, name: &str) -> Room {
-        let of = |group: &Option<Group>| group.as_ref().map(|g| Group { version: g.version, dir: g.dir.join(name) });
-        let Room { freezer, memory, processes, processor } = &self.0;
+        let of = |group: &Option<Group>| {
+            group.as_ref().map(|g| Group {
+                version: g.version,
+                dir: g.dir.join(name),
+            })
+        };
+        let Room {
+            freezer,
+            memory,
+            processes,
+            processor,
+        } = &self.0;
         // All attempts yield to others together: they are in one group.
-        Room { freezer: of(freezer), memory: of(memory), processes: of(processes), processor: processor.clone() }
+        Room {
+            freezer: of(freezer),
+            memory: of(memory),
+            processes: of(processes),
+            processor: processor.clone(),
+        }
     }
 }
 
-/// The rooms that one spawner made. A room goes from attempt to attempt: to make and remove one costs more than to
-/// enter it.
+/// The rooms that one spawner made. A room goes from attempt to attempt: to make and remove one
+/// costs more than to enter it.
 #[derive(Debug)]
 pub(in super::super) struct Pool {
     grounds: Grounds,
-    /// What its rooms' names begin with: a spawner before this one may have left attempts in its own rooms.
+    /// What its rooms' names begin with: a spawner before this one may have left attempts in its
+    /// own rooms.
     series: u32,
     free: BTreeSet<u32>,
     made: u32,
@@ -344,7 +478,12 @@ pub(in super::super) struct Pool {
 impl Pool {
     /// No rooms yet. `series` must be this process's alone.
     pub(in super::super) fn new(grounds: Grounds, series: u32) -> Self {
-        Self { grounds, series, free: BTreeSet::new(), made: 0 }
+        Self {
+            grounds,
+            series,
+            free: BTreeSet::new(),
+            made: 0,
+        }
     }
 
     /// An empty room; none where none can be made.
@@ -388,11 +527,26 @@ mod tests {
 
     #[test]
     fn grounds_survive_a_command_line() {
-        let group = |version, dir: &str| Some(Group { version, dir: dir.into() });
+        let group = |version, dir: &str| {
+            Some(Group {
+                version,
+                dir: dir.into(),
+            })
+        };
         for room in [
             Room::default(),
-            Room { freezer: group(2, "/a b"), memory: group(1, "/m"), processes: group(2, "/a b"), processor: None },
-            Room { freezer: group(1, "/f"), memory: None, processes: group(1, "/p=q"), processor: group(1, "/c") },
+            Room {
+                freezer: group(2, "/a b"),
+                memory: group(1, "/m"),
+                processes: group(2, "/a b"),
+                processor: None,
+            },
+            Room {
+                freezer: group(1, "/f"),
+                memory: None,
+                processes: group(1, "/p=q"),
+                processor: group(1, "/c"),
+            },
         ] {
             let grounds = Grounds(room);
             assert_eq!(Grounds::from_args(grounds.to_args()), grounds);
@@ -402,8 +556,17 @@ mod tests {
     #[test]
     fn rooms_are_used_again_and_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let group = Some(Group { version: 2, dir: dir.path().to_owned() });
-        let mut pool = Pool::new(Grounds(Room { freezer: group, ..Room::default() }), 7);
+        let group = Some(Group {
+            version: 2,
+            dir: dir.path().to_owned(),
+        });
+        let mut pool = Pool::new(
+            Grounds(Room {
+                freezer: group,
+                ..Room::default()
+            }),
+            7,
+        );
         let ((first, _), (second, room)) = (pool.take().unwrap(), pool.take().unwrap());
         assert_ne!(first, second);
         assert_eq!(room.freezer.unwrap().dir, dir.path().join("7.1"));

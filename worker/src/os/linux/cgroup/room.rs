@@ -1,5 +1,5 @@
-//! One attempt's own control groups, at most one in each hierarchy: who is in them, and what is done to all of them
-//! at once.
+//! One attempt's own control groups, at most one in each hierarchy: who is in them, and what is
+//! done to all of them at once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -33,7 +33,10 @@ pub(super) struct Group {
 impl Group {
     /// Replaces what one of its files says.
     pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
-        OpenOptions::new().write(true).open(self.dir.join(file))?.write_all(value.as_bytes())
+        OpenOptions::new()
+            .write(true)
+            .open(self.dir.join(file))?
+            .write_all(value.as_bytes())
     }
 
     fn get(&self, file: &str) -> Option<String> {
@@ -44,21 +47,37 @@ impl Group {
     pub(super) fn members(&self) -> Vec<Pid> {
         let text = self.get("cgroup.procs").unwrap_or_default();
         // Those that this process cannot name are called 0.
-        text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).filter_map(Pid::from_raw).collect()
+        text.lines()
+            .filter_map(|line| line.parse().ok())
+            .filter(|pid| *pid > 0)
+            .filter_map(Pid::from_raw)
+            .collect()
     }
 
     fn freeze(&self) -> io::Result<()> {
-        if self.version == 2 { self.set("cgroup.freeze", "1") } else { self.set("freezer.state", "FROZEN") }
+        if self.version == 2 {
+            self.set("cgroup.freeze", "1")
+        } else {
+            self.set("freezer.state", "FROZEN")
+        }
     }
 
     fn thaw(&self) -> io::Result<()> {
-        if self.version == 2 { self.set("cgroup.freeze", "0") } else { self.set("freezer.state", "THAWED") }
+        if self.version == 2 {
+            self.set("cgroup.freeze", "0")
+        } else {
+            self.set("freezer.state", "THAWED")
+        }
     }
 
     fn is_frozen(&self) -> bool {
         match self.version {
-            2 => self.get("cgroup.events").is_some_and(|text| text.lines().any(|line| line == "frozen 1")),
-            _ => self.get("freezer.state").is_some_and(|text| text.trim_end() == "FROZEN"),
+            2 => self
+                .get("cgroup.events")
+                .is_some_and(|text| text.lines().any(|line| line == "frozen 1")),
+            _ => self
+                .get("freezer.state")
+                .is_some_and(|text| text.trim_end() == "FROZEN"),
         }
     }
 
@@ -67,8 +86,8 @@ impl Group {
         if self.version == 2 && self.set("cgroup.kill", "1").is_ok() {
             return;
         }
-        // Nobody is born in a frozen group. In version 1 nobody dies in it either: they do when it is thawed, before
-        // they execute anything.
+        // Nobody is born in a frozen group. In version 1 nobody dies in it either: they do when it
+        // is thawed, before they execute anything.
         let deadline = Instant::now() + REST;
         if self.freeze().is_ok() {
             while !self.is_frozen() && Instant::now() < deadline {
@@ -90,22 +109,47 @@ impl Room {
 
     /// The files through which a process enters each of the groups, by writing a zero.
     pub(in super::super) fn doors(&self) -> io::Result<Vec<File>> {
-        let groups = [&self.freezer, &self.memory, &self.processes, &self.processor];
-        let mut dirs: Vec<&Path> = groups.into_iter().flatten().map(|group| group.dir.as_path()).collect();
+        let groups = [
+            &self.freezer,
+            &self.memory,
+            &self.processes,
+            &self.processor,
+        ];
+        let mut dirs: Vec<&Path> = groups
+            .into_iter()
+            .flatten()
+            .map(|group| group.dir.as_path())
+            .collect();
         dirs.sort_unstable();
         dirs.dedup();
-        dirs.into_iter().map(|dir| OpenOptions::new().write(true).open(dir.join("cgroup.procs"))).collect()
+        dirs.into_iter()
+            .map(|dir| {
+                OpenOptions::new()
+                    .write(true)
+                    .open(dir.join("cgroup.procs"))
+            })
+            .collect()
     }
 
     /// Leaves out the groups whose limits are not wanted, and sets those that are.
-    pub(in super::super) fn limit(&mut self, memory: Option<u64>, processes: Option<u64>) -> io::Result<()> {
+    pub(in super::super) fn limit(
+        &mut self,
+        memory: Option<u64>,
+        processes: Option<u64>,
+    ) -> io::Result<()> {
         match memory {
             None => self.memory = None,
-            Some(bytes) => self.memory.iter().try_for_each(|group| limit_memory(group, bytes))?,
+            Some(bytes) => self
+                .memory
+                .iter()
+                .try_for_each(|group| limit_memory(group, bytes))?,
         }
         match processes {
             None => self.processes = None,
-            Some(most) => self.processes.iter().try_for_each(|group| group.set("pids.max", &most.to_string()))?,
+            Some(most) => self
+                .processes
+                .iter()
+                .try_for_each(|group| group.set("pids.max", &most.to_string()))?,
         }
         Ok(())
     }
@@ -123,9 +167,15 @@ impl Room {
     /// How often somebody was killed for want of memory, ever.
     pub(in super::super) fn kills_for_memory(&self) -> u64 {
         let Some(group) = &self.memory else { return 0 };
-        let file = if group.version == 2 { "memory.events" } else { "memory.oom_control" };
+        let file = if group.version == 2 {
+            "memory.events"
+        } else {
+            "memory.oom_control"
+        };
         let text = group.get(file).unwrap_or_default();
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+            .unwrap_or(0)
     }
 
     /// Begins to stop everybody in it; [`Room::is_frozen`] says when that is done.
@@ -145,7 +195,12 @@ impl Room {
 
     /// Sends a signal to everybody in it.
     pub(in super::super) fn signal(&self, signal: Signal, spared: Option<Pid>) {
-        for pid in self.freezer.iter().flat_map(Group::members).filter(|pid| Some(*pid) != spared) {
+        for pid in self
+            .freezer
+            .iter()
+            .flat_map(Group::members)
+            .filter(|pid| Some(*pid) != spared)
+        {
             let _ = kill_process(pid, signal);
         }
     }
@@ -159,11 +214,13 @@ impl Room {
 fn limit_memory(group: &Group, bytes: u64) -> io::Result<()> {
     let value = bytes.to_string();
     if group.version == 2 {
-        // What cannot be in memory is not to fill the owner's swap space either, where the kernel counts that.
+        // What cannot be in memory is not to fill the owner's swap space either, where the kernel
+        // counts that.
         let _ = group.set("memory.swap.max", "0");
         return group.set("memory.max", &value);
     }
-    // The limit of memory and swap together is never below that of memory: which one goes first depends on what was.
+    // The limit of memory and swap together is never below that of memory: which one goes first
+    // depends on what was.
     let _ = group.set("memory.memsw.limit_in_bytes", "-1");
     group.set("memory.limit_in_bytes", &value)?;
     let _ = group.set("memory.memsw.limit_in_bytes", &value);

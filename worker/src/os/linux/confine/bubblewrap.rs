@@ -1,4 +1,5 @@
-//! How bubblewrap is called: which view of the system a task gets. What bubblewrap does with it is its own business.
+//! How bubblewrap is called: which view of the system a task gets. What bubblewrap does with it is
+//! its own business.
 
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::fs;
@@ -56,9 +57,20 @@ pub(super) fn argv(
     let end = ALWAYS.len() - 1;
     let always = ALWAYS.map(OsString::from);
     let net = (!confines.network).then(|| OsString::from("--unshare-net"));
-    let before = always[..end].iter().cloned().chain(net).chain(view.0).chain([always[end].clone()]);
-    let before = before.map(|arg| CString::new(arg.into_vec())).collect::<Result<Vec<_>, _>>()?;
-    Ok(before.into_iter().chain([program.to_owned()]).chain(argv.into_iter().skip(1)).collect())
+    let before = always[..end]
+        .iter()
+        .cloned()
+        .chain(net)
+        .chain(view.0)
+        .chain([always[end].clone()]);
+    let before = before
+        .map(|arg| CString::new(arg.into_vec()))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(before
+        .into_iter()
+        .chain([program.to_owned()])
+        .chain(argv.into_iter().skip(1))
+        .collect())
 }
 
 /// The file system as a task sees it, as arguments.
@@ -82,17 +94,26 @@ impl View {
         for path in SYSTEM.map(Path::new) {
             // On most systems `/bin` and its like are links into `/usr`.
             view = match fs::read_link(path) {
-                Ok(target) => view.add(["--symlink".as_ref(), target.as_os_str(), path.as_os_str()]),
+                Ok(target) => {
+                    view.add(["--symlink".as_ref(), target.as_os_str(), path.as_os_str()])
+                }
                 Err(_) => view.read_only(path),
             };
         }
-        view = ["/etc", "/sys"].into_iter().fold(view, |view, path| view.read_only(Path::new(path)));
-        view = view.add(["--proc", "/proc"].map(OsStr::new)).read_only(Path::new(SETTINGS));
+        view = ["/etc", "/sys"]
+            .into_iter()
+            .fold(view, |view, path| view.read_only(Path::new(path)));
+        view = view
+            .add(["--proc", "/proc"].map(OsStr::new))
+            .read_only(Path::new(SETTINGS));
         view = view.add(["--dev", "/dev", "--tmpfs", "/tmp"].map(OsStr::new));
         if confines.network {
             view = view.read_only(Path::new(RESOLVER));
         }
-        confines.readable.iter().fold(view, |view, path| view.read_only(Path::new(path)))
+        confines
+            .readable
+            .iter()
+            .fold(view, |view, path| view.read_only(Path::new(path)))
     }
 
     /// The attempt's own directory, at its own place.
@@ -109,15 +130,28 @@ mod tests {
     #[test]
     fn the_command_comes_last_and_the_network_only_where_it_is_allowed() {
         let line = |network| {
-            let confines = Confines { network, ..Confines::default() };
+            let confines = Confines {
+                network,
+                ..Confines::default()
+            };
             let words = vec![c"sh".to_owned(), c"-c".to_owned()];
             let argv = argv(&confines, Path::new("/the/dir"), c"/bin/sh", words).unwrap();
-            argv.iter().map(|arg| String::from_utf8_lossy(arg.as_bytes()).into_owned()).collect::<Vec<_>>()
+            argv.iter()
+                .map(|arg| String::from_utf8_lossy(arg.as_bytes()).into_owned())
+                .collect::<Vec<_>>()
         };
         let closed = line(false);
         let open = line(true);
-        assert!(closed.contains(&"--unshare-net".to_owned()) && !open.contains(&"--unshare-net".to_owned()));
+        assert!(
+            closed.contains(&"--unshare-net".to_owned())
+                && !open.contains(&"--unshare-net".to_owned())
+        );
         assert_eq!(closed[closed.len() - 3..], ["--", "/bin/sh", "-c"]);
-        assert!(closed.join(" ").contains("--bind /the/dir /the/dir --chdir /the/dir --"), "{closed:?}");
+        assert!(
+            closed
+                .join(" ")
+                .contains("--bind /the/dir /the/dir --chdir /the/dir --"),
+            "{closed:?}"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! The filters of system calls: what no computation needs, and what could reach another process, the kernel's insides
-//! or the network. A list of what is refused, not of what is allowed: programs that only compute must run, whatever
-//! language they are written in.
+//! The filters of system calls: what no computation needs, and what could reach another process,
+//! the kernel's insides or the network. A list of what is refused, not of what is allowed: programs
+//! that only compute must run, whatever language they are written in.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, sock_filter,
 };
 
 /// System calls that are refused whatever their arguments.
@@ -76,13 +76,16 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Two calls that are younger than the C library's list; their numbers are the same on every processor.
+/// Two calls that are younger than the C library's list; their numbers are the same on every
+/// processor.
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const QUOTACTL_FD: libc::c_long = 443;
 
-/// What is refused besides where the task shares processes and memory with the owner's programs, whatever the arguments.
+/// What is refused besides where the task shares processes and memory with the owner's programs,
+/// whatever the arguments.
 const REFUSED_AMONG_OTHERS: &[libc::c_long] = &[
-    // Shared memory, queues and semaphores of System V, and queues of POSIX: they are the account's, and outlive it all.
+    // Shared memory, queues and semaphores of System V, and queues of POSIX: they are the
+    // account's, and outlive it all.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -102,8 +105,8 @@ const REFUSED_AMONG_OTHERS: &[libc::c_long] = &[
     libc::SYS_inotify_init1,
 ];
 
-/// What is refused there for every process but the calling thread: the argument that names the process, where 0 is the
-/// calling one.
+/// What is refused there for every process but the calling thread: the argument that names the
+/// process, where 0 is the calling one.
 const ONLY_ONESELF: &[(libc::c_long, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_sched_setaffinity, 0),
@@ -117,8 +120,10 @@ const ONLY_ONESELF: &[(libc::c_long, u8)] = &[
 ];
 
 /// By which a call names all processes of an account: the call, the argument, and its value.
-const WHOLE_ACCOUNT: [(libc::c_long, u8, u64); 2] =
-    [(libc::SYS_setpriority, 0, libc::PRIO_USER as u64), (libc::SYS_ioprio_set, 0, IOPRIO_WHO_USER)];
+const WHOLE_ACCOUNT: [(libc::c_long, u8, u64); 2] = [
+    (libc::SYS_setpriority, 0, libc::PRIO_USER as u64),
+    (libc::SYS_ioprio_set, 0, IOPRIO_WHO_USER),
+];
 const IOPRIO_WHO_USER: u64 = 3;
 
 /// Namespaces that `clone` could make.
@@ -133,7 +138,8 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 const TYPING: [libc::Ioctl; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 /// What of netlink may be used where the network is allowed: finding routes and addresses.
 const ROUTES: libc::c_int = libc::NETLINK_ROUTE;
-/// From here on numbers are system calls of the 32-bit pointer flavour of x86_64, which the list does not know.
+/// From here on numbers are system calls of the 32-bit pointer flavour of x86_64, which the list
+/// does not know.
 #[cfg(target_arch = "x86_64")]
 const OTHER_FLAVOUR: u32 = 0x4000_0000;
 
@@ -149,21 +155,29 @@ impl Filters {
     pub(in super::super) fn compile() -> Result<Self, String> {
         let mut programs = BTreeMap::new();
         for (network, apart) in [(false, false), (true, false), (false, true), (true, true)] {
-            programs.insert((network, apart), compile(network, apart).map_err(|error| error.to_string())?);
+            programs.insert(
+                (network, apart),
+                compile(network, apart).map_err(|error| error.to_string())?,
+            );
         }
         Ok(Self { programs })
     }
 
-    /// The filter where the network may be used, and where the task is in namespaces of its own; empty if there is none.
+    /// The filter where the network may be used, and where the task is in namespaces of its own;
+    /// empty if there is none.
     pub(super) fn of(&self, network: bool, apart: bool) -> &[sock_filter] {
-        self.programs.get(&(network, apart)).map_or(&[], Vec::as_slice)
+        self.programs
+            .get(&(network, apart))
+            .map_or(&[], Vec::as_slice)
     }
 }
 
 /// The filter as a file that is read from its beginning.
 pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
     if filter.is_empty() {
-        return Err(io::Error::other("it could not be compiled for this kind of processor"));
+        return Err(io::Error::other(
+            "it could not be compiled for this kind of processor",
+        ));
     }
     let mut file = File::from(memfd_create("filter", MemfdFlags::CLOEXEC)?);
     let mut bytes = Vec::with_capacity(size_of_val(filter));
@@ -181,35 +195,57 @@ pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
 fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let refuse = |rules, errno: libc::c_int| -> Result<BpfProgram, seccompiler::BackendError> {
         let arch = std::env::consts::ARCH.try_into()?;
-        SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32), arch)?.try_into()
+        SeccompFilter::new(
+            rules,
+            SeccompAction::Allow,
+            SeccompAction::Errno(errno as u32),
+            arch,
+        )?
+        .try_into()
     };
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     // Abstract sockets belong to the network: with the host's network, they are the host's.
     rules.insert(libc::SYS_socket, sockets(network, apart && !network)?);
     // What cannot be looked into could hold files open that nobody counts.
-    let unseen = rule([is(0, SeccompCmpOp::Eq, libc::PR_SET_DUMPABLE as u64), is(1, SeccompCmpOp::Eq, 0)])?;
+    let unseen = rule([
+        is(0, SeccompCmpOp::Eq, libc::PR_SET_DUMPABLE as u64),
+        is(1, SeccompCmpOp::Eq, 0),
+    ])?;
     rules.insert(libc::SYS_prctl, vec![unseen]);
     if !apart {
         refuse_reach(&mut rules)?;
     }
-    let clone = (0..libc::c_int::BITS).map(|bit| 1 << bit).filter(|flag| NAMESPACES & flag != 0);
+    let clone = (0..libc::c_int::BITS)
+        .map(|bit| 1 << bit)
+        .filter(|flag| NAMESPACES & flag != 0);
     let clone = clone.map(|flag| rule([is(0, SeccompCmpOp::MaskedEq(flag as u64), flag as u64)]));
     rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
-    let typing = TYPING.into_iter().map(|request| rule([is(1, SeccompCmpOp::Eq, request as u64)]));
+    let typing = TYPING
+        .into_iter()
+        .map(|request| rule([is(1, SeccompCmpOp::Eq, request as u64)]));
     rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
     let program = refuse(rules, libc::EPERM)?;
     Ok(prelude().into_iter().chain(program).collect())
 }
 
 /// Refuses what reaches other processes, where there are others.
-fn refuse_reach(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), seccompiler::BackendError> {
+fn refuse_reach(
+    rules: &mut BTreeMap<i64, Vec<SeccompRule>>,
+) -> Result<(), seccompiler::BackendError> {
     rules.extend(REFUSED_AMONG_OTHERS.iter().map(|call| (*call, Vec::new())));
     for (call, argument) in ONLY_ONESELF {
-        rules.entry(*call).or_default().push(rule([is(*argument, SeccompCmpOp::Ne, 0)])?);
+        rules
+            .entry(*call)
+            .or_default()
+            .push(rule([is(*argument, SeccompCmpOp::Ne, 0)])?);
     }
 
     for (call, argument, value) in WHOLE_ACCOUNT {
-        rules.entry(call).or_default().push(rule([is(argument, SeccompCmpOp::Eq, value)])?);
+        rules
+            .entry(call)
+            .or_default()
+            .push(rule([is(argument, SeccompCmpOp::Eq, value)])?);
     }
     Ok(())
 }
@@ -219,26 +255,45 @@ fn sockets(network: bool, named: bool) -> Result<Vec<SeccompRule>, seccompiler::
     let not = |family: libc::c_int| is(0, SeccompCmpOp::Ne, family as u64);
     if network {
         let netlink = is(0, SeccompCmpOp::Eq, libc::AF_NETLINK as u64);
-        let others = [not(libc::AF_INET), not(libc::AF_INET6), not(libc::AF_NETLINK)];
-        return Ok(vec![rule(others)?, rule([netlink, is(2, SeccompCmpOp::Ne, ROUTES as u64)])?]);
+        let others = [
+            not(libc::AF_INET),
+            not(libc::AF_INET6),
+            not(libc::AF_NETLINK),
+        ];
+        return Ok(vec![
+            rule(others)?,
+            rule([netlink, is(2, SeccompCmpOp::Ne, ROUTES as u64)])?,
+        ]);
     }
-    if named { Ok(vec![rule([not(libc::AF_UNIX)])?]) } else { Ok(Vec::new()) }
+    if named {
+        Ok(vec![rule([not(libc::AF_UNIX)])?])
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 type Condition = Result<SeccompCondition, seccompiler::BackendError>;
 
-/// A condition on the low 32 bits of an argument, which are all that the kernel looks at in these calls.
+/// A condition on the low 32 bits of an argument, which are all that the kernel looks at in these
+/// calls.
 fn is(argument: u8, operator: SeccompCmpOp, value: u64) -> Condition {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value & u64::from(u32::MAX))
+    SeccompCondition::new(
+        argument,
+        SeccompCmpArgLen::Dword,
+        operator,
+        value & u64::from(u32::MAX),
+    )
 }
 
 /// A rule that holds where all conditions do.
-fn rule(conditions: impl IntoIterator<Item = Condition>) -> Result<SeccompRule, seccompiler::BackendError> {
+fn rule(
+    conditions: impl IntoIterator<Item = Condition>,
+) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(conditions.into_iter().collect::<Result<Vec<_>, _>>()?)
 }
 
-/// What comes before the list: calls that are said not to exist. What clone3 is asked for lies in memory, where no filter
-/// can look; whoever is told that there is none takes clone.
+/// What comes before the list: calls that are said not to exist. What clone3 is asked for lies in
+/// memory, where no filter can look; whoever is told that there is none takes clone.
 fn prelude() -> Vec<sock_filter> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -249,7 +304,12 @@ fn prelude() -> Vec<sock_filter> {
         // The number of the call is the first word.
         step(LOAD, 0, 0, 0),
         #[cfg(target_arch = "x86_64")]
-        step((libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16, 1, 0, OTHER_FLAVOUR),
+        step(
+            (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16,
+            1,
+            0,
+            OTHER_FLAVOUR,
+        ),
         step(IF_EQUAL, 0, 1, libc::SYS_clone3 as u32),
         step(RETURN, 0, 0, missing),
     ]
@@ -264,7 +324,11 @@ mod tests {
         let filters = Filters::compile().unwrap();
         assert_eq!(filters.programs.len(), 4);
         for program in filters.programs.values() {
-            assert!(program.len() > REFUSED.len() && program.len() < 4_096, "{}", program.len());
+            assert!(
+                program.len() > REFUSED.len() && program.len() < 4_096,
+                "{}",
+                program.len()
+            );
         }
         let closed = filters.of(false, false);
         let open = filters.of(true, false);

@@ -1,6 +1,7 @@
-//! The way to an attempt's directory for an account that may not pass where the worker's directory lies: a view of the file
-//! system in which whatever bars the way is covered by an empty one, with nothing in it but the attempt's directory and
-//! what the owner lets tasks read. Made by a worker that runs as root, and seen by that attempt alone.
+//! The way to an attempt's directory for an account that may not pass where the worker's directory
+//! lies: a view of the file system in which whatever bars the way is covered by an empty one, with
+//! nothing in it but the attempt's directory and what the owner lets tasks read. Made by a worker
+//! that runs as root, and seen by that attempt alone.
 
 use std::ffi::CString;
 use std::fs;
@@ -37,9 +38,16 @@ impl Mask {
     /// For an attempt in `dir`, which may read `readable` too.
     pub(super) fn prepare(dir: &Path, readable: &[String]) -> io::Result<Self> {
         let over = barrier(dir);
-        let mut mask = Mask { over: c_string(&over)?, shown: Vec::new(), places: Vec::new() };
+        let mut mask = Mask {
+            over: c_string(&over)?,
+            shown: Vec::new(),
+            places: Vec::new(),
+        };
         mask.show(dir, &over)?;
-        let below = readable.iter().map(Path::new).filter(|path| path.starts_with(&over) && path.exists());
+        let below = readable
+            .iter()
+            .map(Path::new)
+            .filter(|path| path.starts_with(&over) && path.exists());
         for path in below.take(MOST - 1) {
             mask.show(path, &over)?;
         }
@@ -48,26 +56,39 @@ impl Mask {
 
     /// Adds a path.
     fn show(&mut self, path: &Path, over: &Path) -> io::Result<()> {
-        let ways: Vec<&Path> = path.ancestors().skip(1).take_while(|way| *way != over).collect();
+        let ways: Vec<&Path> = path
+            .ancestors()
+            .skip(1)
+            .take_while(|way| *way != over)
+            .collect();
         for way in ways.into_iter().rev() {
             self.places.push(Place::Dir(c_string(way)?));
         }
 
         let place = c_string(path)?;
         self.shown.push(place.clone());
-        self.places.push(if path.is_dir() { Place::Dir(place) } else { Place::File(place) });
+        self.places.push(if path.is_dir() {
+            Place::Dir(place)
+        } else {
+            Place::File(place)
+        });
         Ok(())
     }
 }
 
-/// The first directory on the way that others may not pass, else the one that the attempt's lies in: what it holds belongs to
-/// other attempts.
+/// The first directory on the way that others may not pass, else the one that the attempt's lies
+/// in: what it holds belongs to other attempts.
 fn barrier(dir: &Path) -> PathBuf {
     let parent = dir.parent().unwrap_or(dir);
     let mut ways: Vec<&Path> = parent.ancestors().collect();
     ways.reverse();
-    let passes = |way: &Path| fs::metadata(way).is_ok_and(|meta| meta.permissions().mode() & OTHERS_PASS != 0);
-    ways.into_iter().find(|way| !passes(way)).unwrap_or(parent).to_owned()
+    let passes = |way: &Path| {
+        fs::metadata(way).is_ok_and(|meta| meta.permissions().mode() & OTHERS_PASS != 0)
+    };
+    ways.into_iter()
+        .find(|way| !passes(way))
+        .unwrap_or(parent)
+        .to_owned()
 }
 
 fn c_string(path: &Path) -> io::Result<CString> {
@@ -81,22 +102,36 @@ mod tests {
     #[test]
     fn what_bars_the_way_is_covered_and_the_attempt_and_what_is_readable_are_shown() {
         let top = tempfile::tempdir().unwrap();
-        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-        let (home, dir) = (top.path().join("home"), top.path().join("home/worker/attempts/1"));
+        let open = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+        };
+        let (home, dir) = (
+            top.path().join("home"),
+            top.path().join("home/worker/attempts/1"),
+        );
         fs::create_dir_all(&dir).unwrap();
         fs::create_dir(home.join("tools")).unwrap();
-        for path in [top.path(), &home, &home.join("worker"), &home.join("worker/attempts")] {
+        for path in [
+            top.path(),
+            &home,
+            &home.join("worker"),
+            &home.join("worker/attempts"),
+        ] {
             open(path, 0o755);
         }
         assert_eq!(barrier(&dir), home.join("worker/attempts"));
         open(&home, 0o700);
         assert_eq!(barrier(&dir), home);
 
-        let readable = [home.join("tools"), home.join("absent"), "/usr".into()].map(|p| p.to_str().unwrap().to_owned());
+        let readable = [home.join("tools"), home.join("absent"), "/usr".into()]
+            .map(|p| p.to_str().unwrap().to_owned());
         let mask = Mask::prepare(&dir, &readable).unwrap();
         let shown = [dir, home.join("tools")].map(|path| c_string(&path).unwrap());
         assert_eq!(mask.shown, shown);
         let places = ["worker", "worker/attempts", "worker/attempts/1", "tools"];
-        assert_eq!(mask.places, places.map(|place| Place::Dir(c_string(&home.join(place)).unwrap())));
+        assert_eq!(
+            mask.places,
+            places.map(|place| Place::Dir(c_string(&home.join(place)).unwrap()))
+        );
     }
 }

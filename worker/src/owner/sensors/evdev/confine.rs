@@ -1,11 +1,12 @@
-//! Takes from the process that reads input devices what it does not need: it can see every key, so it must not be able
-//! to do anything with that. Each restriction holds by itself; what a system does not have is left out.
+//! Takes from the process that reads input devices what it does not need: it can see every key, so
+//! it must not be able to do anything with that. Each restriction holds by itself; what a system
+//! does not have is left out.
 
 use std::collections::BTreeMap;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
-    path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, Scope, path_beneath_rules,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
@@ -16,8 +17,8 @@ use super::watcher::Places;
 /// The newest rules that are asked for; an older kernel holds those that it knows.
 const RULES: ABI = ABI::V6;
 
-/// What the process does from here on: read devices and directories, wait, tell the time to the worker, and end. No
-/// new process, no program, no socket, no other process's memory.
+/// What the process does from here on: read devices and directories, wait, tell the time to the
+/// worker, and end. No new process, no program, no socket, no other process's memory.
 const CALLS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_write,
@@ -57,10 +58,23 @@ pub(super) fn confine(places: &Places) {
     // Each of these makes the process more harmless; none is needed for it to watch.
     let _ = set_no_new_privs(true);
     for resource in [Resource::Fsize, Resource::Core, Resource::Nproc] {
-        let _ = setrlimit(resource, Rlimit { current: Some(0), maximum: Some(0) });
+        let _ = setrlimit(
+            resource,
+            Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            },
+        );
     }
     let none = CapabilitySet::empty();
-    let _ = set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none });
+    let _ = set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted: none,
+            inheritable: none,
+        },
+    );
     let _ = only_read(places);
     let _ = only_call();
 }
@@ -80,11 +94,21 @@ fn only_read(places: &Places) -> Result<(), RulesetError> {
 
 fn only_call() -> Result<(), Box<dyn std::error::Error>> {
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
-    let mut calls: BTreeMap<libc::c_long, Vec<_>> = CALLS.iter().map(|call| (*call, Vec::new())).collect();
+    let mut calls: BTreeMap<libc::c_long, Vec<_>> =
+        CALLS.iter().map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
-    calls.extend([libc::SYS_poll, libc::SYS_readlink, libc::SYS_stat, libc::SYS_lstat].map(|call| (call, Vec::new())));
+    calls.extend(
+        [
+            libc::SYS_poll,
+            libc::SYS_readlink,
+            libc::SYS_stat,
+            libc::SYS_lstat,
+        ]
+        .map(|call| (call, Vec::new())),
+    );
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
-    let filter: BpfProgram = SeccompFilter::new(calls, refuse, SeccompAction::Allow, arch)?.try_into()?;
+    let filter: BpfProgram =
+        SeccompFilter::new(calls, refuse, SeccompAction::Allow, arch)?.try_into()?;
     seccompiler::apply_filter(&filter)?;
     Ok(())
 }

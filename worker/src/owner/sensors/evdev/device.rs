@@ -1,4 +1,5 @@
-//! One input device: what it is, by what the system says of it, and which of its events mean that somebody is there.
+//! One input device: what it is, by what the system says of it, and which of its events mean that
+//! somebody is there.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,8 @@ const KEYBOARD: std::ops::RangeInclusive<usize> = 1..=83;
 /// Buttons of mice, joysticks, touchpads and pens.
 const BUTTONS: std::ops::RangeInclusive<usize> = 0x100..=0x15f;
 
-/// A `struct input_event`: two machine words of time, then type, code (16 bits each) and value (32 bits).
+/// A `struct input_event`: two machine words of time, then type, code (16 bits each) and value (32
+/// bits).
 pub(super) const EVENT: usize = 2 * size_of::<usize>() + 8;
 
 /// What a device is for.
@@ -38,21 +40,29 @@ impl Bits {
     /// As the system writes them: words in hexadecimal, the highest first.
     fn read(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
-        let words: Option<Vec<u64>> = text.split_whitespace().rev().map(|w| u64::from_str_radix(w, 16).ok()).collect();
+        let words: Option<Vec<u64>> = text
+            .split_whitespace()
+            .rev()
+            .map(|w| u64::from_str_radix(w, 16).ok())
+            .collect();
         words.map(Self)
     }
 
     fn has(&self, bit: usize) -> bool {
         let width = usize::BITS as usize;
-        self.0.get(bit / width).is_some_and(|word| (word >> (bit % width)) & 1 == 1)
+        self.0
+            .get(bit / width)
+            .is_some_and(|word| (word >> (bit % width)) & 1 == 1)
     }
 }
 
-/// What the device is for whose description is in `dir` (`/sys/class/input/event3/device`). One that is not described is
-/// taken for one that somebody sits at.
+/// What the device is for whose description is in `dir` (`/sys/class/input/event3/device`). One
+/// that is not described is taken for one that somebody sits at.
 pub(super) fn kind(dir: &Path) -> Kind {
     let capabilities = dir.join("capabilities");
-    let Some(events) = Bits::read(&capabilities.join("ev")) else { return Kind::Seat };
+    let Some(events) = Bits::read(&capabilities.join("ev")) else {
+        return Kind::Seat;
+    };
     let properties = Bits::read(&dir.join("properties")).unwrap_or_default();
     if properties.has(PROP_ACCELEROMETER) || !(events.has(EV_KEY) || events.has(EV_REL)) {
         return Kind::Ignored;
@@ -75,7 +85,11 @@ pub(super) enum Touch {
 
 /// The strongest of the events in `bytes`; what they say beyond that is not looked at.
 pub(super) fn touch(bytes: &[u8]) -> Touch {
-    bytes.chunks_exact(EVENT).map(one).max().unwrap_or(Touch::None)
+    bytes
+        .chunks_exact(EVENT)
+        .map(one)
+        .max()
+        .unwrap_or(Touch::None)
 }
 
 fn one(event: &[u8]) -> Touch {
@@ -89,8 +103,8 @@ fn one(event: &[u8]) -> Touch {
     }
 }
 
-/// Tells a person from a device that moves all the time, such as a joystick that drifts: no person moves anything for
-/// half an hour without a pause, and without a button.
+/// Tells a person from a device that moves all the time, such as a joystick that drifts: no person
+/// moves anything for half an hour without a pause, and without a button.
 #[derive(Debug, Default)]
 pub(super) struct Chatter {
     last: Option<Time>,
@@ -137,17 +151,25 @@ mod tests {
         let keyboard = "402000000 3803078f800d001 feffffdfffefffff fffffffffffffffe\n";
         for (ev, key, properties, expected) in [
             ("120013\n", keyboard, "0\n", Kind::Seat),
-            ("17\n", "1f0000 0 0 0 0\n", "0\n", Kind::Seat),   // A mouse.
+            ("17\n", "1f0000 0 0 0 0\n", "0\n", Kind::Seat), // A mouse.
             ("b\n", "420 30000 0 0 0 0\n", "5\n", Kind::Seat), // A touchpad.
             ("3\n", "10000000000000 0\n", "0\n", Kind::Buttons), // The power button.
-            ("21\n", "0\n", "0\n", Kind::Ignored),             // A lid.
-            ("40001\n", "0\n", "0\n", Kind::Ignored),          // A loudspeaker.
-            ("9\n", "0\n", "40\n", Kind::Ignored),             // An accelerometer.
+            ("21\n", "0\n", "0\n", Kind::Ignored),           // A lid.
+            ("40001\n", "0\n", "0\n", Kind::Ignored),        // A loudspeaker.
+            ("9\n", "0\n", "40\n", Kind::Ignored),           // An accelerometer.
             ("b\n", "10000 0 0 0 0\n", "40\n", Kind::Ignored),
         ] {
-            assert_eq!(described(ev, key, properties), expected, "{ev:?} {key:?} {properties:?}");
+            assert_eq!(
+                described(ev, key, properties),
+                expected,
+                "{ev:?} {key:?} {properties:?}"
+            );
         }
-        assert_eq!(kind(Path::new("/nonexistent")), Kind::Seat, "what is not described could be anything");
+        assert_eq!(
+            kind(Path::new("/nonexistent")),
+            Kind::Seat,
+            "what is not described could be anything"
+        );
     }
 
     fn event(kind: u16, value: i32) -> Vec<u8> {
@@ -173,8 +195,15 @@ mod tests {
         ] {
             assert_eq!(touch(&event(kind, value)), expected, "{kind} {value}");
         }
-        assert_eq!(touch(&[event(4, 30), event(1, 1), event(0, 0)].concat()), Touch::Pressed);
-        assert_eq!(touch(&event(1, 1)[..EVENT - 1]), Touch::None, "half an event is none");
+        assert_eq!(
+            touch(&[event(4, 30), event(1, 1), event(0, 0)].concat()),
+            Touch::Pressed
+        );
+        assert_eq!(
+            touch(&event(1, 1)[..EVENT - 1]),
+            Touch::None,
+            "half an event is none"
+        );
     }
 
     #[test]
@@ -182,8 +211,14 @@ mod tests {
         let mut chatter = Chatter::default();
         let at = |s: u64| Time(0) + Span::from_secs(s);
         assert!((0..1_800).all(|s| chatter.is_person(at(s), Touch::Moved)));
-        assert!((1_800..4_000).all(|s| !chatter.is_person(at(s), Touch::Moved)), "it drifts");
-        assert!(chatter.is_person(at(4_000), Touch::Pressed), "but somebody pressed its button");
+        assert!(
+            (1_800..4_000).all(|s| !chatter.is_person(at(s), Touch::Moved)),
+            "it drifts"
+        );
+        assert!(
+            chatter.is_person(at(4_000), Touch::Pressed),
+            "but somebody pressed its button"
+        );
         assert!(chatter.is_person(at(4_001), Touch::Moved));
         assert!((4_002..9_000).any(|s| !chatter.is_person(at(s), Touch::Moved)));
         assert!(chatter.is_person(at(9_020), Touch::Moved), "it had stopped");

@@ -1,5 +1,6 @@
-//! The process that reads input devices, so that nothing else has to: it keeps the time of the last event and nothing of
-//! what the events were, and tells that time to the worker. It ends when the worker does.
+//! The process that reads input devices, so that nothing else has to: it keeps the time of the last
+//! event and nothing of what the events were, and tells that time to the worker. It ends when the
+//! worker does.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use super::device::{self, Chatter, EVENT, Kind, Touch};
 use crate::os;
 
-/// While somebody is active, devices are looked at this often and no more: what they have to say meanwhile waits in the
-/// kernel, and costs nothing.
+/// While somebody is active, devices are looked at this often and no more: what they have to say
+/// meanwhile waits in the kernel, and costs nothing.
 const REST: Span = Span::from_millis(500);
 /// How often to look for devices where nothing tells of new ones.
 const RESCAN: Span = Span::from_secs(60);
@@ -81,7 +82,15 @@ pub(super) fn watch(places: Places, worker: &File) -> io::Result<()> {
     let news = listen(&places);
     let rested = Time(0);
     let scanned = Time(0);
-    let mut watcher = Watcher { places, worker, devices: BTreeMap::new(), news, said: None, rested, scanned };
+    let mut watcher = Watcher {
+        places,
+        worker,
+        devices: BTreeMap::new(),
+        news,
+        said: None,
+        rested,
+        scanned,
+    };
     watcher.scan()?;
     while watcher.step()? {}
     Ok(())
@@ -90,10 +99,15 @@ pub(super) fn watch(places: Places, worker: &File) -> io::Result<()> {
 /// Tells of devices that come, go, or may be opened now.
 fn listen(places: &Places) -> Option<OwnedFd> {
     let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).ok()?;
-    let news = inotify::WatchFlags::CREATE | inotify::WatchFlags::DELETE | inotify::WatchFlags::ATTRIB;
+    let news =
+        inotify::WatchFlags::CREATE | inotify::WatchFlags::DELETE | inotify::WatchFlags::ATTRIB;
     // The directory itself may come later, with the first device.
-    let found = [Some(&*places.input), places.input.parent()].into_iter().flatten();
-    let watched = found.filter(|dir| inotify::add_watch(&fd, *dir, news).is_ok()).count();
+    let found = [Some(&*places.input), places.input.parent()]
+        .into_iter()
+        .flatten();
+    let watched = found
+        .filter(|dir| inotify::add_watch(&fd, *dir, news).is_ok())
+        .count();
     (watched > 0).then_some(fd)
 }
 
@@ -102,13 +116,22 @@ impl Watcher<'_> {
     fn step(&mut self) -> io::Result<bool> {
         let now = os::since_boot();
         let resting = self.rested > now;
-        let until = if resting { self.rested } else { self.scanned + RESCAN };
-        let timeout = Timespec::try_from(Duration::from(until.since(now)) + Duration::from_millis(1)).ok();
+        let until = if resting {
+            self.rested
+        } else {
+            self.scanned + RESCAN
+        };
+        let timeout =
+            Timespec::try_from(Duration::from(until.since(now)) + Duration::from_millis(1)).ok();
         let mut fds = vec![PollFd::new(self.worker, PollFlags::IN)];
         fds.extend(self.news.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
         let first = fds.len();
         if !resting {
-            fds.extend(self.devices.values().map(|device| PollFd::new(&device.file, PollFlags::IN)));
+            fds.extend(
+                self.devices
+                    .values()
+                    .map(|device| PollFd::new(&device.file, PollFlags::IN)),
+            );
         }
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -123,8 +146,14 @@ impl Watcher<'_> {
             self.hear();
             self.scan()?;
         } else {
-            let names: Vec<String> =
-                self.devices.keys().cloned().zip(&ready[first..]).filter(|(_, r)| **r).map(|(n, _)| n).collect();
+            let names: Vec<String> = self
+                .devices
+                .keys()
+                .cloned()
+                .zip(&ready[first..])
+                .filter(|(_, r)| **r)
+                .map(|(n, _)| n)
+                .collect();
             self.read(&names)?;
         }
         if os::since_boot() >= self.scanned + RESCAN {
@@ -147,7 +176,9 @@ impl Watcher<'_> {
         let now = os::since_boot();
         let mut person = false;
         for name in names {
-            let Some(device) = self.devices.get_mut(name) else { continue };
+            let Some(device) = self.devices.get_mut(name) else {
+                continue;
+            };
             match drain(&device.file) {
                 Ok(touch) => person |= device.chatter.is_person(now, touch),
                 // Unplugged.
@@ -157,7 +188,11 @@ impl Watcher<'_> {
         if !names.is_empty() {
             self.rested = now + REST;
         }
-        if person { self.tell(&Word::Touched(now)) } else { Ok(()) }
+        if person {
+            self.tell(&Word::Touched(now))
+        } else {
+            Ok(())
+        }
     }
 
     /// Looks which devices there are, opens those that are new, and tells if anything has changed.
@@ -167,7 +202,9 @@ impl Watcher<'_> {
         let names: Vec<String> = match fs::read_dir(&self.places.input) {
             Ok(entries) => {
                 seen.listed = Some(Ok(()));
-                let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+                let names = entries
+                    .flatten()
+                    .filter_map(|entry| entry.file_name().into_string().ok());
                 names.filter(|name| name.starts_with("event")).collect()
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -181,14 +218,31 @@ impl Watcher<'_> {
             if self.devices.contains_key(&name) {
                 continue;
             }
-            let kind = device::kind(&self.places.sys.join("class/input").join(&name).join("device"));
+            let kind = device::kind(
+                &self
+                    .places
+                    .sys
+                    .join("class/input")
+                    .join(&name)
+                    .join("device"),
+            );
             if kind == Kind::Ignored {
                 continue;
             }
             let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
             let file = self.places.input.join(&name);
-            match OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&file) {
-                Ok(file) => drop(self.devices.insert(name, Device { file: file.into(), chatter: Chatter::default() })),
+            match OpenOptions::new()
+                .read(true)
+                .custom_flags(flags.bits().cast_signed())
+                .open(&file)
+            {
+                Ok(file) => drop(self.devices.insert(
+                    name,
+                    Device {
+                        file: file.into(),
+                        chatter: Chatter::default(),
+                    },
+                )),
                 // Gone again.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if kind == Kind::Seat && seen.refused.is_none() => {

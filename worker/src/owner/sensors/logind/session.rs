@@ -6,7 +6,8 @@ use zbus::OwnedVariant;
 
 use crate::owner::sensors::Unseen;
 
-/// A session, as far as it matters here. Times are in microseconds since 1970; 0 where there is none.
+/// A session, as far as it matters here. Times are in microseconds since 1970; 0 where there is
+/// none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Session {
     pub id: String,
@@ -40,10 +41,25 @@ pub(super) enum Activity {
 impl Session {
     /// From the properties that the login manager gives.
     pub(super) fn of(id: String, properties: &BTreeMap<String, OwnedVariant>) -> Self {
-        let text =
-            |name: &str| properties.get(name).and_then(|v| <&str>::try_from(v).ok()).unwrap_or_default().to_owned();
-        let flag = |name: &str| properties.get(name).and_then(|v| bool::try_from(v).ok()).unwrap_or_default();
-        let time = |name: &str| properties.get(name).and_then(|v| u64::try_from(v).ok()).unwrap_or_default();
+        let text = |name: &str| {
+            properties
+                .get(name)
+                .and_then(|v| <&str>::try_from(v).ok())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let flag = |name: &str| {
+            properties
+                .get(name)
+                .and_then(|v| bool::try_from(v).ok())
+                .unwrap_or_default()
+        };
+        let time = |name: &str| {
+            properties
+                .get(name)
+                .and_then(|v| u64::try_from(v).ok())
+                .unwrap_or_default()
+        };
         Self {
             id,
             person: text("Name"),
@@ -58,14 +74,16 @@ impl Session {
         }
     }
 
-    /// What it says. `watched`: whether the input devices of this host, or its displays, are looked at by others.
+    /// What it says. `watched`: whether the input devices of this host, or its displays, are looked
+    /// at by others.
     pub(super) fn activity(&self, watched: bool, unseen: Unseen) -> Activity {
         if !self.class.starts_with("user") || self.state == "closing" {
             return Activity::Nothing;
         }
         let desktop = matches!(&*self.kind, "x11" | "wayland" | "mir" | "web");
         if desktop && (self.locked || self.idle) {
-            // Only true hints prove something: many desktops never set them. They changed when the person went.
+            // Only true hints prove something: many desktops never set them. They changed when the
+            // person went.
             return Activity::At(self.began.max(if self.idle { self.idle_since } else { 0 }));
         }
         if !desktop && self.idle_since > 0 {
@@ -77,7 +95,11 @@ impl Session {
         match unseen {
             Unseen::Ignore => Activity::At(self.began),
             Unseen::Present => {
-                let from = if self.remote { "from elsewhere" } else { "here" };
+                let from = if self.remote {
+                    "from elsewhere"
+                } else {
+                    "here"
+                };
                 Activity::Unseen(format!(
                     "{} is logged in {from} (session {}), and no input can be seen of it",
                     self.person, self.id
@@ -111,38 +133,100 @@ mod tests {
     #[test]
     fn a_terminal_tells_when_something_was_typed_wherever_it_is() {
         for remote in [false, true] {
-            let tty = Session { remote, idle_since: 700, ..session("tty") };
+            let tty = Session {
+                remote,
+                idle_since: 700,
+                ..session("tty")
+            };
             assert_eq!(says(&tty), Activity::At(700));
-            assert_eq!(says(&Session { idle: true, locked: true, ..tty }), Activity::At(700));
+            assert_eq!(
+                says(&Session {
+                    idle: true,
+                    locked: true,
+                    ..tty
+                }),
+                Activity::At(700)
+            );
         }
     }
 
     #[test]
     fn only_people_count() {
         for class in ["greeter", "manager", "background", "lock-screen"] {
-            assert_eq!(says(&Session { class: class.to_owned(), remote: true, ..session("x11") }), Activity::Nothing);
+            assert_eq!(
+                says(&Session {
+                    class: class.to_owned(),
+                    remote: true,
+                    ..session("x11")
+                }),
+                Activity::Nothing
+            );
         }
-        assert_eq!(says(&Session { state: "closing".to_owned(), remote: true, ..session("x11") }), Activity::Nothing);
+        assert_eq!(
+            says(&Session {
+                state: "closing".to_owned(),
+                remote: true,
+                ..session("x11")
+            }),
+            Activity::Nothing
+        );
     }
 
     #[test]
     fn a_desktop_here_is_left_to_those_who_see_its_input() {
-        let desktop = Session { idle_since: 700, ..session("wayland") };
-        assert_eq!(says(&desktop), Activity::At(100), "the hint proves nothing, the login does");
-        assert!(matches!(desktop.activity(false, Unseen::Present), Activity::Unseen(_)), "nobody sees it");
+        let desktop = Session {
+            idle_since: 700,
+            ..session("wayland")
+        };
+        assert_eq!(
+            says(&desktop),
+            Activity::At(100),
+            "the hint proves nothing, the login does"
+        );
+        assert!(
+            matches!(
+                desktop.activity(false, Unseen::Present),
+                Activity::Unseen(_)
+            ),
+            "nobody sees it"
+        );
     }
 
     #[test]
     fn a_remote_desktop_counts_until_it_is_locked_or_idle() {
-        let desktop = Session { remote: true, idle_since: 700, ..session("x11") };
-        assert!(matches!(says(&desktop), Activity::Unseen(who) if who.contains("alice") && who.contains("session 3")));
-        assert_eq!(says(&Session { idle: true, ..desktop.clone() }), Activity::At(700));
-        assert_eq!(says(&Session { locked: true, ..desktop.clone() }), Activity::At(100));
+        let desktop = Session {
+            remote: true,
+            idle_since: 700,
+            ..session("x11")
+        };
+        assert!(
+            matches!(says(&desktop), Activity::Unseen(who) if who.contains("alice") && who.contains("session 3"))
+        );
+        assert_eq!(
+            says(&Session {
+                idle: true,
+                ..desktop.clone()
+            }),
+            Activity::At(700)
+        );
+        assert_eq!(
+            says(&Session {
+                locked: true,
+                ..desktop.clone()
+            }),
+            Activity::At(100)
+        );
         assert_eq!(desktop.activity(true, Unseen::Ignore), Activity::At(100));
     }
 
     #[test]
     fn a_remote_session_without_a_terminal_counts_as_long_as_it_lasts() {
-        assert!(matches!(says(&Session { remote: true, ..session("unspecified") }), Activity::Unseen(_)));
+        assert!(matches!(
+            says(&Session {
+                remote: true,
+                ..session("unspecified")
+            }),
+            Activity::Unseen(_)
+        ));
     }
 }

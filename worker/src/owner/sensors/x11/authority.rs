@@ -1,4 +1,5 @@
-//! Keys to X displays: which the usual files hold, and what the process behind a display says of itself.
+//! Keys to X displays: which the usual files hold, and what the process behind a display says of
+//! itself.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -10,8 +11,9 @@ const WILD: u16 = 65_535;
 /// The only kind of key that is in use.
 const COOKIE: &[u8] = b"MIT-MAGIC-COOKIE-1";
 
-/// The key to a display of this host, from the bytes of a file of keys (as `Xau` writes them): big-endian, each entry a
-/// family and four counted strings: address, number of the display, name and key.
+/// The key to a display of this host, from the bytes of a file of keys (as `Xau` writes them):
+/// big-endian, each entry a family and four counted strings: address, number of the display, name
+/// and key.
 pub(super) fn key(bytes: &[u8], display: u32) -> Option<Vec<u8>> {
     let mut rest = bytes;
     let wanted = display.to_string();
@@ -21,7 +23,8 @@ pub(super) fn key(bytes: &[u8], display: u32) -> Option<Vec<u8>> {
         let number = counted(&mut rest)?;
         let name = counted(&mut rest)?;
         let key = counted(&mut rest)?;
-        let ours = matches!(family, LOCAL | WILD) && (number.is_empty() || number == wanted.as_bytes());
+        let ours =
+            matches!(family, LOCAL | WILD) && (number.is_empty() || number == wanted.as_bytes());
         if ours && name == COOKIE {
             return Some(key.to_owned());
         }
@@ -54,21 +57,39 @@ pub(super) struct Server {
 impl Server {
     /// As far as the system says.
     pub(super) fn of(socket: &UnixStream, proc: &Path) -> Self {
-        let pid = rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_nonzero());
-        let line = pid.ok().and_then(|pid| fs::read(proc.join(pid.to_string()).join("cmdline")).ok());
-        line.map(|line| Self::called(&String::from_utf8_lossy(&line))).unwrap_or_default()
+        let pid =
+            rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_nonzero());
+        let line = pid
+            .ok()
+            .and_then(|pid| fs::read(proc.join(pid.to_string()).join("cmdline")).ok());
+        line.map(|line| Self::called(&String::from_utf8_lossy(&line)))
+            .unwrap_or_default()
     }
 
     /// By the arguments, which zero bytes end.
     fn called(line: &str) -> Self {
         let mut words = line.split_terminator('\0');
-        let program = words.next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        let program = words
+            .next()
+            .unwrap_or_default()
+            .rsplit('/')
+            .next()
+            .unwrap_or_default();
         let words: Vec<&str> = words.collect();
-        let after = |flag: &str| words.iter().position(|word| *word == flag).and_then(|at| words.get(at + 1));
-        let terminal = words.iter().any(|word| word.strip_prefix("vt").is_some_and(|n| n.parse::<u32>().is_ok()));
+        let after = |flag: &str| {
+            words
+                .iter()
+                .position(|word| *word == flag)
+                .and_then(|at| words.get(at + 1))
+        };
+        let terminal = words.iter().any(|word| {
+            word.strip_prefix("vt")
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+        });
         Self {
             keys: after("-auth").map(PathBuf::from),
-            here: matches!(program, "X" | "Xorg" | "Xorg.bin" | "Xorg.wrap") && (terminal || after("-seat").is_some()),
+            here: matches!(program, "X" | "Xorg" | "Xorg.bin" | "Xorg.wrap")
+                && (terminal || after("-seat").is_some()),
         }
     }
 }
@@ -78,9 +99,16 @@ mod tests {
     use super::*;
 
     fn entry(family: u16, number: &str, name: &[u8], key: &[u8]) -> Vec<u8> {
-        let counted = |text: &[u8]| [&u16::try_from(text.len()).unwrap().to_be_bytes(), text].concat();
-        [family.to_be_bytes().to_vec(), counted(b"host"), counted(number.as_bytes()), counted(name), counted(key)]
-            .concat()
+        let counted =
+            |text: &[u8]| [&u16::try_from(text.len()).unwrap().to_be_bytes(), text].concat();
+        [
+            family.to_be_bytes().to_vec(),
+            counted(b"host"),
+            counted(number.as_bytes()),
+            counted(name),
+            counted(key),
+        ]
+        .concat()
     }
 
     #[test]
@@ -94,16 +122,31 @@ mod tests {
         let file = file.concat();
         assert_eq!(key(&file, 1).as_deref(), Some(&b"one"[..]));
         assert_eq!(key(&file, 0).as_deref(), Some(&b"any"[..]));
-        assert_eq!(key(&file[..40], 0), None, "a file that ends too early has what comes before");
+        assert_eq!(
+            key(&file[..40], 0),
+            None,
+            "a file that ends too early has what comes before"
+        );
         assert_eq!(key(b"", 0), None);
     }
 
     #[test]
     fn servers_of_this_hosts_screen_are_told_from_others() {
         let gdm = "/usr/lib/xorg/Xorg\0vt2\0-displayfd\x003\0-auth\0/run/user/1000/gdm/Xauthority\0-nolisten\0tcp\0";
-        assert_eq!(Server::called(gdm), Server { keys: Some("/run/user/1000/gdm/Xauthority".into()), here: true });
+        assert_eq!(
+            Server::called(gdm),
+            Server {
+                keys: Some("/run/user/1000/gdm/Xauthority".into()),
+                here: true
+            }
+        );
         assert!(!Server::called("Xvfb\0:99\0-screen\x000\0").here);
-        assert!(!Server::called("/usr/lib/xorg/Xorg\0:10\0-auth\0.Xauthority\0-config\0xrdp/xorg.conf\0").here);
+        assert!(
+            !Server::called(
+                "/usr/lib/xorg/Xorg\0:10\0-auth\0.Xauthority\0-config\0xrdp/xorg.conf\0"
+            )
+            .here
+        );
         assert_eq!(Server::called(""), Server::default());
     }
 }
