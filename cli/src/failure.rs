@@ -156,6 +156,7 @@ impl From<Refusal> for Failure {
             RefusalCode::Unavailable => (Exit::Error, "unavailable", "try again later"),
             RefusalCode::NotAdmitted => (Exit::Refused, "not-admitted", ""),
         };
+
         let hint = if refusal.hint.is_empty() {
             hint.to_owned()
         } else {
@@ -260,6 +261,7 @@ impl From<master::MasterError> for Failure {
             }
             _ => "the log above says more",
         };
+
         Failure::new(Exit::Error, "master", error.to_string(), hint).caused(&error)
     }
 }
@@ -290,11 +292,13 @@ mod tests {
         assert_eq!(refused(RefusalCode::NotAdmitted), 5);
         assert_eq!(refused(RefusalCode::NotFound), 1);
         assert_eq!(refused(RefusalCode::Invalid), 2);
+
         let unreachable = LinkError::Unreachable {
             master: "h:1".into(),
             why: "nobody".into(),
         };
         assert_eq!(Failure::from(unreachable).exit as u8, 7);
+
         let passing = |error: LinkError| error.passing() && Failure::from(error).passing();
         assert!(passing(LinkError::Closed("gone".into())));
         assert!(passing(LinkError::Refused(Refusal::new(

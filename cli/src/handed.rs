@@ -91,6 +91,7 @@ mod unix {
                 join.map(JoinWord::from)
             }
         };
+
         Handed {
             words: restored(words),
             join,
@@ -101,6 +102,7 @@ mod unix {
     fn hide(words: &[OsString], join: Option<&str>) -> std::io::Result<()> {
         let secret =
             |value: &str| value != "-" && !value.starts_with(IN_PIPE) && value.len() <= LONGEST;
+
         let mut hidden: Vec<OsString> = words.to_vec();
         let mut pipes: Vec<PipeReader> = Vec::new();
         for (at, before) in places(words) {
@@ -112,19 +114,23 @@ mod unix {
                 hidden[at] = format!("{before}{}", name(&pipes)).into();
             }
         }
+
         let mut command = Command::new(std::env::current_exe()?);
         if let Some(value) = join.filter(|value| secret(value)) {
             pipes.push(in_pipe(value)?);
             command.env(VARIABLE, name(&pipes));
         }
+
         if pipes.is_empty() {
             return Ok(());
         }
+
         for pipe in &pipes {
             // It must be found there again.
             std::fs::metadata(path_of(&pipe.as_raw_fd().to_string()))?;
             fcntl_setfd(pipe.as_fd(), FdFlags::empty())?;
         }
+
         let (first, rest) = hidden
             .split_first()
             .ok_or(std::io::ErrorKind::InvalidInput)?;

@@ -42,6 +42,7 @@ pub fn main() -> ExitCode {
         Err(exit) => return exit.into(),
     };
     let mode = cli.global.output;
+
     match commands::run(cli, handed.join) {
         Ok(exit) => exit.into(),
         Err(failure) => {

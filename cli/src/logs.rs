@@ -38,6 +38,7 @@ pub(crate) fn start(global: &Global, serving: bool) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(level))
         .with_writer(std::io::stderr);
+
     // Fails only if logging was started before, and then it goes on as it was.
     let _ = if global.log_json {
         builder.json().try_init()

@@ -33,10 +33,12 @@ where
             work.await
         });
     }
+
     let mut done = Vec::new();
     while let Some(result) = running.join_next().await {
         done.push(result.map_err(|error| interrupted(&error))??);
     }
+
     Ok(done)
 }
 

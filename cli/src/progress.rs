@@ -45,6 +45,7 @@ impl Progress {
                 .max(),
             when::now(),
         );
+
         match self {
             Progress::Bar(bar) => {
                 if bar.length() == Some(0) {
@@ -121,6 +122,7 @@ fn line(counts: &TaskCounts, finish: Option<Time>, now: Time) -> String {
     } else if let Some(finish) = finish {
         parts.push(format!("ETA {}", finish.since(now)));
     }
+
     parts.join(", ")
 }
 
@@ -141,6 +143,7 @@ mod tests {
             line(&counts, Some(Time(65_000_000)), Time(5_000_000)),
             "2 running, 1 suspended, ETA 1m00s"
         );
+
         let done = TaskCounts {
             total: 10,
             finished: 9,

@@ -111,6 +111,7 @@ impl Places {
             path,
             text: account_text(&self.dir),
         }));
+
         Ok(files)
     }
 
@@ -126,6 +127,7 @@ impl Places {
         if let Some(slots) = slots {
             write!(start, " --slots {slots}").expect("text takes text");
         }
+
         let dir = quoted(&self.dir)?;
         let (own, target) = match self.scope {
             Scope::System => (
@@ -134,6 +136,7 @@ impl Places {
             ),
             Scope::User { .. } => (String::new(), "default.target"),
         };
+
         let after = if self.scope == Scope::System {
             ONLINE
         } else {
@@ -223,6 +226,7 @@ fn quoted(path: &Path) -> Result<String, Failure> {
     if text.chars().any(char::is_control) {
         return Err(refused("it has control characters"));
     }
+
     let text = text
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
@@ -231,6 +235,7 @@ fn quoted(path: &Path) -> Result<String, Failure> {
     let plain = text
         .chars()
         .all(|c| c.is_alphanumeric() || "/._-+@:%".contains(c));
+
     Ok(if plain { text } else { format!("\"{text}\"") })
 }
 
@@ -331,6 +336,7 @@ mod tests {
         let text = &system.files(Some(2), true).unwrap()[0].text;
         let start = "ExecStart=/usr/local/lib/deskgrid/deskgrid --dir /var/lib/deskgrid worker start --config /etc/deskgrid/worker.toml --slots 2\n";
         assert!(text.contains(start), "{text}");
+
         for line in [
             "Restart=always",
             "Delegate=yes",
@@ -344,6 +350,7 @@ mod tests {
                 "{line} is missing:\n{text}"
             );
         }
+
         assert_eq!(
             dir_of(text).as_deref(),
             Some(Path::new("/var/lib/deskgrid"))

@@ -145,6 +145,7 @@ impl Session {
                 "deskgrid job list --all shows the jobs that there are",
             )
         };
+
         self.jobs(job.into(), Vec::new())
             .await?
             .pop()

@@ -50,6 +50,7 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
         .to_owned();
     let mut details = Vec::new();
     let mut tips = Vec::new();
+
     let mut usage = None;
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
@@ -60,10 +61,12 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
             details.push(line.to_owned());
         }
     }
+
     tips.extend(usage);
     if tips.is_empty() {
         tips.push(format!("{} --help", named(words)));
     }
+
     let failure = Failure::usage(what, tips.join("; or: "));
     if details.is_empty() {
         failure
@@ -141,6 +144,7 @@ mod tests {
                 .is_some_and(|because| because.contains("--into")),
             "{failure:?}"
         );
+
         let failure = wrong("deskgrid --output json submit --timeout soon -- x");
         assert!(
             failure.what.contains("or `auto`") && failure.hint == "deskgrid submit --help",

@@ -167,25 +167,31 @@ impl<'a> Watch<'a> {
             timeout,
         };
         let mut replies = client.stream(&request).await?;
+
         while let Some(reply) = replies.next().await? {
             let Reply::Jobs(jobs) = reply else {
                 return Err(unexpected(Some(&reply)));
             };
+
             // Where the numbers begin anew, all have been told of once.
             let again = jobs
                 .first()
                 .zip(last.keys().next_back())
                 .is_some_and(|(first, last)| first.job <= *last);
             last.extend(jobs.into_iter().map(|job| (job.job, job)));
+
             // `last` and `all` mean what they meant at first, also after a new connection.
             if again || self.jobs == Selector::Last {
                 self.jobs = Selector::Ids(last.keys().map(|job| job.0).collect::<IdSet>());
             }
+
             seen(&last.values().cloned().collect::<Vec<_>>());
         }
+
         if last.values().all(|job| job.state.settled()) || self.way.over() {
             return Ok(());
         }
+
         Err(LinkError::Closed(
             "the master ended the answer early".to_owned(),
         ))

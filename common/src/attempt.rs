@@ -165,6 +165,7 @@ impl Spent {
             cpu,
             ..
         } = completion;
+
         Self {
             attempt: *attempt,
             ran: *ran,

@@ -38,6 +38,7 @@ impl Stretch {
         } else {
             0.0
         };
+
         let reason = owner.reason();
         let owner_active = match reason {
             None => Some(false),
@@ -45,6 +46,7 @@ impl Stretch {
             // A busy or paused host says nothing of whether somebody sits before it.
             Some(_) => None,
         };
+
         Self {
             start,
             end,
@@ -102,6 +104,7 @@ mod tests {
         assert!(first.join(&at(30, 40, 0.54), 0.05));
         assert_eq!((first.end, first.length()), (Time(40), Span(40)));
         assert!((first.cpu - 0.51).abs() < 1e-6, "{first:?}");
+
         for other in [
             at(41, 50, 0.51),
             at(40, 50, 0.6),
@@ -114,6 +117,7 @@ mod tests {
         ] {
             assert!(!first.join(&other, 0.05), "{other:?}");
         }
+
         let mut suspended = at(0, 10, 0.0);
         assert!(
             !suspended.join(&at(10, 20, 0.02), 0.05),

@@ -154,11 +154,13 @@ mod tests {
             Manifest::from_bytes(&[&bytes[..], &[0]].concat()),
             Err(BadManifest::Malformed(_))
         ));
+
         let twice = manifest(&["a", "A"]).to_bytes().unwrap();
         assert!(matches!(
             Manifest::from_bytes(&twice),
             Err(BadManifest::Collision(_))
         ));
+
         // A path that leaves the directory does not even decode.
         let up = bytes
             .iter()

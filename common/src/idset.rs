@@ -139,6 +139,7 @@ impl IdSet {
         if self.ranges.len() < other.ranges.len() {
             return other.intersection(self);
         }
+
         let mut out = Vec::new();
         for (first, last) in other.ranges() {
             let from = self.range_at(first).map_or(first, |(start, _)| start);
@@ -148,6 +149,7 @@ impl IdSet {
                 }
             }
         }
+
         Self::from_ranges(out)
     }
 
@@ -190,6 +192,7 @@ impl IdSet {
     pub fn from_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.retain(|(a, b)| a <= b);
         ranges.sort_unstable();
+
         let mut set = Self::new();
         for (first, last) in ranges {
             match set.ranges.last_entry() {
@@ -202,6 +205,7 @@ impl IdSet {
                 }
             }
         }
+
         set.len = set.ranges().map(|(a, b)| u64::from(b - a) + 1).sum();
         set
     }
@@ -311,10 +315,12 @@ mod tests {
             let mut union = sa.clone();
             union.union_with(&sb);
             prop_assert_eq!(model(&union), a.union(&b).copied().collect());
+
             for from in 0..50 {
                 let beyond = a.range(from..).find(|id| !b.contains(id)).copied();
                 prop_assert_eq!(sa.first_beyond(from, &sb), beyond);
             }
+
             let mut minus = sa.clone();
             minus.subtract(&sb);
             prop_assert_eq!(minus.len() as usize, a.difference(&b).count());

@@ -75,11 +75,13 @@ impl Asked {
         if job.work.ranks().is_some() {
             return Err(BadJob::EstimatesOfRanks);
         }
+
         one_per_task(job.tasks.ids.len(), "estimates", self.estimates.len())?;
         let nothing = self
             .estimates
             .iter()
             .position(|estimate| *estimate == Span::ZERO);
+
         nothing.map_or(Ok(()), |at| Err(BadJob::NoTime(at + 1)))
     }
 }
@@ -451,6 +453,7 @@ impl JobSpec {
         if self.tasks.items.iter().any(|item| item.contains('\0')) {
             return Err(BadJob::ZeroByte("an item"));
         }
+
         let saves = match self.work.command() {
             None => false,
             Some(command) => {
@@ -458,6 +461,7 @@ impl JobSpec {
                 command.checkpoint.is_some()
             }
         };
+
         if let Work::Ranks(command, ranks) = &self.work {
             ranks.check(self, command)?;
         }
@@ -469,6 +473,7 @@ impl JobSpec {
         {
             return Err(BadJob::Tolerance(tolerance.part()));
         }
+
         match self.rules.quorum.size {
             1..=MAX_QUORUM if saves && self.rules.quorum.compares() => Err(BadJob::QuorumOfStates),
             1..=MAX_QUORUM => Ok(()),
@@ -541,6 +546,7 @@ impl CommandSpec {
         if self.argv.iter().any(|arg| arg.as_str().contains('\0')) {
             return Err(BadJob::ZeroByte("the command"));
         }
+
         for (name, value) in &self.env {
             if name.is_empty() || name.contains(['=', '\0']) {
                 return Err(BadJob::EnvName(name.clone()));
@@ -549,6 +555,7 @@ impl CommandSpec {
                 return Err(BadJob::ZeroByte("the environment"));
             }
         }
+
         let mut names = std::collections::BTreeSet::new();
         for input in &self.inputs {
             // A name with placeholders is known, and checked, only for each attempt.
@@ -562,9 +569,11 @@ impl CommandSpec {
                 one_per_task(tasks, "files for an input", blobs.len())?;
             }
         }
+
         if let Some(every) = self.checkpoint.filter(|every| *every < SHORTEST_INTERVAL) {
             return Err(BadJob::CheckpointInterval(every));
         }
+
         match &self.stdin {
             Some(stdin) if !self.inputs.iter().any(|input| input.name == *stdin) => {
                 Err(BadJob::Stdin(stdin.to_string()))
@@ -630,6 +639,7 @@ mod tests {
             with(|c| c.stdin = "x".parse().ok()),
             BadJob::Stdin("x".into())
         );
+
         let often = |c: &mut CommandSpec| c.checkpoint = Some(Span::from_millis(10));
         assert_eq!(
             with(often),
@@ -639,6 +649,7 @@ mod tests {
             with(|c| c.checkpoint = Some(Span::from_secs(9))),
             BadJob::CheckpointRule(false)
         );
+
         let mut c = command();
         c.inputs = vec![input("../up")];
         assert!(matches!(
@@ -654,6 +665,7 @@ mod tests {
                 ..
             })
         ));
+
         let mut empty = job(Work::Noop);
         empty.tasks.ids = IdSet::new();
         assert_eq!(empty.check(), Err(BadJob::NoTasks));
@@ -667,6 +679,7 @@ mod tests {
             deadline: None,
             estimates: estimates.to_vec(),
         };
+
         assert!(Asked::default().is_nothing() && Asked::default().check(&job).is_ok());
         assert_eq!(asked(&[second; 3]).check(&job), Ok(()));
         assert_eq!(
@@ -677,11 +690,13 @@ mod tests {
             asked(&[second, Span::ZERO, second]).check(&job),
             Err(BadJob::NoTime(2))
         );
+
         let date = Asked {
             deadline: Some(Time(9)),
             estimates: Vec::new(),
         };
         assert_eq!(date.check(&job), Err(BadJob::TwoDeadlines));
+
         let rules = |span| Rules {
             deadline: Some(span),
             ..Rules::default()
@@ -693,6 +708,7 @@ mod tests {
             }),
             Err(BadJob::TwoDeadlines)
         );
+
         assert_eq!(
             date.check(&JobSpec {
                 rules: rules(Span::ZERO),
@@ -724,6 +740,7 @@ mod tests {
                 Err(BadJob::QuorumSize(size))
             );
         }
+
         let saving = CommandSpec {
             checkpoint: Some(Span::from_secs(9)),
             ..command()
@@ -736,6 +753,7 @@ mod tests {
             "float:1e-6".parse(),
             Ok(Compare::Floats(Tolerance::new(1e-6).unwrap()))
         );
+
         for bad in [
             "",
             "float",
@@ -755,6 +773,7 @@ mod tests {
         for part in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 1.0] {
             let tolerance: Tolerance =
                 postcard::from_bytes(&postcard::to_stdvec(&part.to_bits()).unwrap()).unwrap();
+
             let quorum = Quorum {
                 size: 2,
                 adaptive: false,
@@ -793,18 +812,21 @@ mod tests {
         ] {
             assert_eq!(needs(level, false).missing(offers), None, "{level:?}");
         }
+
         assert!(
             needs(Some(Confinement::Namespace), false)
                 .missing(offers)
                 .unwrap()
                 .contains("`namespace`")
         );
+
         assert!(
             needs(None, true)
                 .missing(offers)
                 .unwrap()
                 .contains("network")
         );
+
         assert_eq!(
             needs(Some(Confinement::Account), true).missing(Offers::default()),
             None

@@ -53,6 +53,7 @@ pub fn first<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, Ba
         return Ok(None);
     };
     let (value, rest) = postcard::take_from_bytes(payload).map_err(BadEntry::Malformed)?;
+
     if rest.is_empty() {
         Ok(Some((value, whole)))
     } else {
@@ -76,13 +77,16 @@ mod tests {
                 append(entry, &mut bytes).unwrap();
                 ends.push(bytes.len());
             }
+
             bytes.truncate(bytes.len().saturating_sub(cut));
             let mut read = Vec::new();
             let mut at = 0;
+
             while let Some((entry, length)) = first::<(u64, String)>(&bytes[at..]).unwrap() {
                 read.push(entry);
                 at += length;
             }
+
             let whole = ends.iter().filter(|end| **end <= bytes.len()).count() - 1;
             prop_assert_eq!(&read[..], &entries[..whole]);
             prop_assert_eq!(at, ends[whole]);

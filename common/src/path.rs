@@ -46,6 +46,7 @@ fn why_bad(path: &str) -> Option<&'static str> {
     if path.split('/').count() > MAX_DEPTH {
         return Some("it has more than 32 names");
     }
+
     path.split('/').find_map(why_bad_name)
 }
 
@@ -55,6 +56,7 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
         "." | ".." => return Some("it has `.` or `..` as a name"),
         _ => {}
     }
+
     if name.len() > MAX_NAME {
         return Some("a name is longer than 255 bytes");
     }
@@ -67,6 +69,7 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
     if name.ends_with(['.', ' ']) {
         return Some("a name ends in a dot or a space");
     }
+
     let stem = name
         .split('.')
         .next()
@@ -78,6 +81,7 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
             matches!(n.chars().next(), Some('0'..='9' | '¹' | '²' | '³')) && n.chars().count() == 1
         })
     };
+
     (matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL") || numbered("COM") || numbered("LPT"))
         .then_some("a name is reserved on Windows")
 }
@@ -159,6 +163,7 @@ mod tests {
         ] {
             assert!(wrong.parse::<PortablePath>().is_err(), "{wrong:?}");
         }
+
         assert!("a/".repeat(40).parse::<PortablePath>().is_err());
         assert!("x".repeat(256).parse::<PortablePath>().is_err());
     }

@@ -98,11 +98,13 @@ impl Ranks {
         if self.work == Some(Span::ZERO) {
             return Err(BadRanks::Work.into());
         }
+
         let there = job.tasks.ids.len();
         let fits = (u64::from(self.least)..=u64::from(most)).contains(&there);
         if !fits || !job.tasks.items.is_empty() || job.tasks.ids != Self::tasks(there as u32) {
             return Err(BadRanks::Tasks.into());
         }
+
         if command
             .inputs
             .iter()
@@ -116,6 +118,7 @@ impl Ranks {
         if job.rules.deadline.is_some() {
             return Err(BadRanks::With("a deadline").into());
         }
+
         Ok(())
     }
 }
@@ -148,6 +151,7 @@ mod tests {
                 "{least} {most:?}"
             );
         }
+
         for (least, most) in [
             (0, None),
             (5, Some(4)),
@@ -161,6 +165,7 @@ mod tests {
                 "{least} {most:?}"
             );
         }
+
         let with = |change: fn(&mut Ranks)| {
             let mut ranks = Ranks::new(2, None);
             change(&mut ranks);
@@ -200,6 +205,7 @@ mod tests {
                 fits
             );
         }
+
         let tasks = TaskSet {
             ids: IdSet::from_range(1, 3),
             items: Vec::new(),
@@ -212,6 +218,7 @@ mod tests {
             .check(),
             Err(BadRanks::Tasks.into())
         );
+
         let quorum = Quorum {
             size: 2,
             ..Quorum::default()

@@ -84,12 +84,14 @@ pub fn parse_ids(list: &str) -> Result<IdSet, BadSelector> {
             Some((a, b)) => (number(a)?, number(b)?),
             None => (number(span)?, number(span)?),
         };
+
         if step == 0 {
             return Err(wrong());
         }
         if last < first {
             return Err(BadSelector::Backwards(part.to_owned()));
         }
+
         if step == 1 {
             ranges.push((first, last));
         } else if u64::from((last - first) / step) >= MAX_STEPPED {
@@ -98,6 +100,7 @@ pub fn parse_ids(list: &str) -> Result<IdSet, BadSelector> {
             ranges.extend((first..=last).step_by(step as usize).map(|id| (id, id)));
         }
     }
+
     let set = IdSet::from_ranges(ranges);
     if set.len() > MAX_IDS {
         Err(BadSelector::TooMany(list.to_owned()))
@@ -124,6 +127,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [9]
         );
+
         assert!(Selector::Last.pick(&IdSet::new()).is_empty());
     }
 

@@ -110,18 +110,21 @@ fn pieces(text: &str) -> impl Iterator<Item = Result<Piece<'_>, BadTemplate>> {
         if rest.is_empty() {
             return None;
         }
+
         let open = rest.find("%{").unwrap_or(rest.len());
         if open > 0 {
             let (before, after) = rest.split_at(open);
             rest = after;
             return Some(Ok(Piece::Text(before)));
         }
+
         let Some(close) = rest.find('}') else {
             rest = "";
             return Some(Err(BadTemplate::Unclosed(text.to_owned())));
         };
         let name = &rest[2..close];
         rest = &rest[close + 1..];
+
         Some(if PLACEHOLDERS.contains(&name) {
             Ok(Piece::Placeholder(name))
         } else {
@@ -174,10 +177,12 @@ mod tests {
             item: "a%{HOST}b",
             width: None,
         };
+
         let t: Template = "%{JOB_ID}.%{TASK_ID}/%{ATTEMPT_ID} 100% %d %{ITEM} on %{HOST}"
             .parse()
             .unwrap();
         assert_eq!(t.expand(&values), "7.3/2 100% %d a%{HOST}b on pc9");
+
         let ranks: Template = "%{RANK} of %{WIDTH}".parse().unwrap();
         assert_eq!(ranks.expand(&values), "0 of 1");
         assert_eq!(
@@ -187,6 +192,7 @@ mod tests {
             }),
             "3 of 8"
         );
+
         assert!(t.mentions("ITEM") && !"%ITEM".parse::<Template>().unwrap().mentions("ITEM"));
     }
 

@@ -68,6 +68,7 @@ impl FromStr for JoinToken {
         let ca_key_hash = unhex(hash)
             .and_then(|b| b.try_into().ok())
             .ok_or(BadToken)?;
+
         Ok(Self {
             id,
             secret,
@@ -137,6 +138,7 @@ mod tests {
         };
         assert_eq!(token.to_string().parse::<JoinToken>().unwrap(), token);
         assert!(!format!("{token:?}").contains("ab"));
+
         for wrong in [
             "",
             "dg1.3.ab.cd",

@@ -29,6 +29,7 @@ macro_rules! states {
                 f.pad(match self { $($name::$variant => $text),+ })
             }
         }
+
         impl std::str::FromStr for $name {
             type Err = String;
             fn from_str(s: &str) -> Result<Self, String> {

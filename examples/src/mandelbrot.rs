@@ -107,6 +107,7 @@ fn pixel(view: &View, picture: Size, x: u32, y: u32) -> [u8; 3] {
     let step = view.span / f64::from(picture.width);
     let offset = |i: u32| (f64::from(i) + 0.5) / f64::from(SAMPLES);
     let mut sum = [0.0; 3];
+
     for (i, j) in (0..SAMPLES).flat_map(|i| (0..SAMPLES).map(move |j| (i, j))) {
         let re = view.re + (f64::from(x) + offset(i) - f64::from(picture.width) / 2.0) * step;
         let im = view.im - (f64::from(y) + offset(j) - f64::from(picture.height) / 2.0) * step;
@@ -115,6 +116,7 @@ fn pixel(view: &View, picture: Size, x: u32, y: u32) -> [u8; 3] {
             .zip(colour)
             .for_each(|(total, part)| *total += part);
     }
+
     // The average is of light, not of its encoding: hence the power after it.
     sum.map(|light| {
         ((light / f64::from(SAMPLES * SAMPLES))
@@ -131,6 +133,7 @@ fn sample(re: f64, im: f64, iterations: u32, step: f64) -> [f64; 3] {
     let mut zi = 0.0_f64;
     let mut dr = 0.0_f64;
     let mut di = 0.0_f64;
+
     for n in 0..iterations {
         (dr, di) = (2.0 * (zr * dr - zi * di) + 1.0, 2.0 * (zr * di + zi * dr));
         (zr, zi) = (zr * zr - zi * zi + re, 2.0 * zr * zi + im);
@@ -140,6 +143,7 @@ fn sample(re: f64, im: f64, iterations: u32, step: f64) -> [f64; 3] {
             return lit(palette(count), (zr, zi), (dr, di), step);
         }
     }
+
     [0.0; 3]
 }
 
@@ -153,6 +157,7 @@ fn lit(colour: [f64; 3], z: (f64, f64), d: (f64, f64), step: f64) -> [f64; 3] {
     let lamp_im = std::f64::consts::FRAC_1_SQRT_2;
     let height = 1.6;
     let slope = ((ur * lamp_re + ui * lamp_im) / length + height) / (1.0 + height);
+
     // Filaments thinner than a pixel fade into the dark instead of flickering.
     let modulus = z.0.hypot(z.1);
     let distance = modulus * modulus.ln() / d_norm.sqrt() / step;
@@ -170,6 +175,7 @@ fn palette(count: f64) -> [f64; 3] {
         [0.45, 0.07, 0.02],
         [0.04, 0.01, 0.08],
     ];
+
     let place = (count.max(1.0).ln() * PALETTE_ROUND).rem_euclid(1.0) * STOPS.len() as f64;
     let at = place.floor() as usize % STOPS.len();
     let part = place.fract();
@@ -195,6 +201,7 @@ mod tests {
         let picture: Size = "40x30".parse().unwrap();
         let whole = render(&VIEW, picture, "40x30+0+0".parse().unwrap());
         let mut assembled = vec![0; whole.len()];
+
         for tile in ["13x30+0+0", "27x11+13+0", "27x19+13+11"] {
             let tile: Tile = tile.parse().unwrap();
             let pixels = render(&VIEW, picture, tile);
@@ -204,6 +211,7 @@ mod tests {
                 assembled[at..at + row_bytes].copy_from_slice(line);
             }
         }
+
         assert_eq!(assembled, whole);
     }
 

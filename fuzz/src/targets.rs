@@ -113,6 +113,7 @@ pub fn path(bytes: &[u8]) {
         return;
     };
     assert_eq!(path.as_str(), text, "a path changes by being checked");
+
     let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
     assert!(
         Path::new(&text).components().all(inside),
@@ -162,6 +163,7 @@ pub fn trace(bytes: &[u8]) {
             Trace::read_activitywatch(&dir.path().join("t.json"))
         }
     };
+
     let Ok(trace) = read else { return };
     for host in &trace.hosts {
         let ordered = host
@@ -178,5 +180,6 @@ pub fn trace(bytes: &[u8]) {
             host.segments
         );
     }
+
     let _ = trace.without_gaps();
 }

@@ -109,6 +109,7 @@ impl BlobStore {
                 _ => Ok(blob),
             }
         });
+
         let _ = fs::remove_file(&part);
         added
     }
@@ -202,6 +203,7 @@ impl BlobStore {
             if prefix.file_name() == "incoming" {
                 continue;
             }
+
             for entry in fs::read_dir(prefix.path())? {
                 let entry = entry?;
                 let name = format!(
@@ -220,6 +222,7 @@ impl BlobStore {
                 }
             }
         }
+
         all.sort_unstable_by_key(|(blob, _)| *blob);
         Ok(all)
     }
@@ -249,6 +252,7 @@ impl BlobStore {
             arriving.retain(|_, lock| Arc::strong_count(lock) > 1);
             arriving.entry(arrival.clone()).or_default().clone()
         };
+
         Arriving {
             arrival,
             _turn: lock.lock_owned().await,
@@ -269,6 +273,7 @@ impl BlobStore {
         let prefix = format!("{from}.");
         let but = format!("{from}.{beside}.part");
         let mut bytes = 0;
+
         for part in fs::read_dir(self.root.join("incoming"))? {
             let part = part?;
             let name = part.file_name();
@@ -278,6 +283,7 @@ impl BlobStore {
                 bytes += part.metadata().map_or(0, |meta| meta.len());
             }
         }
+
         Ok(bytes)
     }
 
@@ -365,6 +371,7 @@ pub fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Resu
     let mut hasher = blake3::Hasher::new();
     let mut size = 0;
     let mut piece = vec![0; PIECE];
+
     loop {
         let n = match reader.read(&mut piece) {
             Ok(0) => break,
@@ -376,6 +383,7 @@ pub fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Resu
         writer.write_all(&piece[..n])?;
         size += n as u64;
     }
+
     Ok(BlobRef {
         hash: BlobHash(*hasher.finalize().as_bytes()),
         size,
@@ -419,9 +427,11 @@ impl Incoming {
             .open(&path)
             .await
             .map_err(failed)?;
+
         let mut hasher = blake3::Hasher::new();
         let mut have = 0;
         let mut piece = vec![0; PIECE];
+
         loop {
             match file.read(&mut piece).await.map_err(failed)? {
                 0 => break,
@@ -431,12 +441,14 @@ impl Incoming {
                 }
             }
         }
+
         if have > size {
             hasher = blake3::Hasher::new();
             have = 0;
             file.set_len(0).await.map_err(failed)?;
             file.rewind().await.map_err(failed)?;
         }
+
         Ok(Self {
             path,
             file,
@@ -454,6 +466,7 @@ impl Incoming {
         loop {
             let stalled =
                 |_| LinkError::Closed(format!("no byte of the content came for {STALL:?}"));
+
             let Some(bytes) = tokio::time::timeout(STALL, rx.raw_chunk())
                 .await
                 .map_err(stalled)??
@@ -464,12 +477,14 @@ impl Incoming {
             if self.have > blob.size {
                 break;
             }
+
             self.hasher.update(&bytes);
             self.file
                 .write_all(&bytes)
                 .await
                 .map_err(LinkError::file("cannot write", &self.path))?;
         }
+
         self.file
             .flush()
             .await
@@ -480,6 +495,7 @@ impl Incoming {
                 self.have, blob.size
             )));
         }
+
         let found = BlobHash(*self.hasher.finalize().as_bytes());
         if self.have > blob.size || found != blob.hash {
             let _ = tokio::fs::remove_file(&self.path).await;
@@ -488,6 +504,7 @@ impl Incoming {
                 found: found.to_string(),
             });
         }
+
         Ok(self.path)
     }
 }
@@ -542,6 +559,7 @@ async fn fetch_part(
         })
         .await?;
     channel.tx.finish();
+
     match channel.rx.expect().await? {
         GetReply::Found(size) if size == blob.size => {
             incoming.receive(&mut channel.rx, &blob).await
@@ -585,6 +603,7 @@ pub async fn put_bytes(
         channel.tx.raw().write_all(rest).await?;
         finish_put(&mut channel).await?;
     }
+
     Ok(())
 }
 
@@ -612,9 +631,11 @@ async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<Blo
     file.seek(io::SeekFrom::Start(offset))
         .await
         .map_err(failed)?;
+
     let mut piece = vec![0; PIECE];
     let mut hasher = blake3::Hasher::new();
     let mut size = 0;
+
     loop {
         match file.read(&mut piece).await.map_err(failed)? {
             0 => {
@@ -656,11 +677,13 @@ pub async fn serve_get(
         }
         _ => return refuse_get(tx, hash).await,
     };
+
     tx.finish();
     tx.delivered().await;
     if offset == 0 && sent.hash != hash {
         look_again(store, sent.size, hash).await;
     }
+
     Ok(())
 }
 
@@ -756,6 +779,7 @@ pub async fn receive_put(
         channel.rx.stop();
         refuse_put(&mut channel.tx, refusal).await?;
     }
+
     taken
 }
 
@@ -804,6 +828,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [blob]
         );
+
         store.remove(&blob.hash).unwrap();
         store.remove(&blob.hash).unwrap();
         assert!(!store.has(&blob));
@@ -819,11 +844,13 @@ mod tests {
         let store = BlobStore::open(dir.path()).unwrap();
         let blob = store.add_passing(&b"hello"[..]).unwrap();
         assert!(store.has(&blob) && blob == hash_bytes(b"hello"));
+
         let durable = store.add_reader(&b"other"[..]).unwrap();
         #[cfg(unix)]
         let file = |blob: &BlobRef| {
             std::os::unix::fs::MetadataExt::ino(&fs::metadata(store.path_of(&blob.hash)).unwrap())
         };
+
         // Wherever a file has no number that can be asked for, another one was made at another
         // time.
         #[cfg(windows)]

@@ -90,8 +90,10 @@ impl Crowd {
             };
             inner.remove(oldest);
         }
+
         let number = inner.next;
         inner.next += 1;
+
         let (tell, lost) = oneshot::channel();
         inner.all.insert(number, (from, tell));
         inner.by.entry(from).or_default().insert(number);

@@ -146,13 +146,16 @@ fn serving(
 ) -> Result<(EndpointConfig, quinn::ServerConfig), LinkError> {
     let crypto =
         QuicServerConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+
     let mut server = quinn::ServerConfig::with_crypto(Arc::new(crypto));
     // The shorter patience of the two ends counts for both.
     server.transport_config(transport(KEEP_ALIVE, IDLE));
+
     let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &seed);
     let [a, b, c, d, e, f, g, h, ..] = *blake3::keyed_hash(&seed, b"connection ids").as_bytes();
     let cid_key = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
     let mut config = EndpointConfig::new(Arc::new(reset_key));
+
     // Resets are smaller than what they answer; the usual pace of fifty in a second would keep a
     // crowd waiting for minutes.
     config.min_reset_interval(RESET_PAUSE);
@@ -211,11 +214,13 @@ pub async fn connect(identity: &Identity, purpose: Purpose) -> Result<Connection
         Purpose::Worker => (WORKER_KEEP_ALIVE, WORKER_IDLE),
         Purpose::Enrol => (KEEP_ALIVE, IDLE),
     };
+
     let head_start = if client {
         CLIENT_HEAD_START
     } else {
         HEAD_START
     };
+
     let tls = tls::client_config(identity, purpose.alpn())?;
     let caller = Caller::new(
         &identity.link.master,
@@ -250,6 +255,7 @@ impl<'a> Caller<'a> {
     ) -> Result<Self, LinkError> {
         let crypto =
             QuicClientConfig::try_from(tls).map_err(|e| LinkError::BadIdentity(e.to_string()))?;
+
         let mut config = quinn::ClientConfig::new(Arc::new(crypto));
         config.transport_config(transport);
         Ok(Self {
@@ -290,6 +296,7 @@ impl<'a> Caller<'a> {
                 Err(error) => last = error,
             }
         }
+
         Err(last)
     }
 

@@ -76,6 +76,7 @@ pub async fn enrol_as(
                     why,
                 });
             }
+
             Ok(Identity {
                 certificate: certificate.into(),
                 key: key.serialize_der().into(),
@@ -205,9 +206,11 @@ async fn ask(connection: Connection) -> Result<Probe, LinkError> {
     };
     channel.tx.send(&nothing).await?;
     channel.tx.finish();
+
     let reply = channel.rx.expect::<EnrolReply>().await?;
     let took = asked.elapsed();
     connection.close("that was all").await;
+
     match reply {
         EnrolReply::Here { versions, now } => Ok(Probe {
             versions,
@@ -240,6 +243,7 @@ mod tests {
             told(-3.0 * 86_400.0).as_deref(),
             Some("this machine's clock is 3 days behind the master's")
         );
+
         assert_eq!(
             told(7_200.0).as_deref(),
             Some("this machine's clock is 2 hours ahead of the master's")

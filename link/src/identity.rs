@@ -72,6 +72,7 @@ impl Identity {
                 dir: dir.to_owned(),
             });
         }
+
         let read = |name: &str| {
             std::fs::read(dir.join(name)).map_err(LinkError::file("cannot read", dir.join(name)))
         };
@@ -82,6 +83,7 @@ impl Identity {
                 "others may read the key {shown}: run `chmod 600 {shown}`"
             )));
         }
+
         let text = String::from_utf8_lossy(&read("link.toml")?).into_owned();
         let link = toml::from_str(&text).map_err(|e| {
             LinkError::BadIdentity(format!("{}: {e}", dir.join("link.toml").display()))

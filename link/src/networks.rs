@@ -58,14 +58,17 @@ impl<'a> Network<'a> {
         if self.only_tcp == (way == Way::Tcp) {
             return;
         }
+
         let mut known = read(self.dir);
         match way {
             Way::Udp => known.only_tcp.remove(&self.here),
             Way::Tcp => known.only_tcp.insert(self.here),
         };
+
         if known.only_tcp.len() > MOST {
             known.only_tcp = BTreeSet::from([self.here]);
         }
+
         let written = toml::to_string(&known).map_err(std::io::Error::other);
         let written = written
             .and_then(|text| files::write_whole(&self.dir.join(FILE), text.as_bytes(), 0o600));

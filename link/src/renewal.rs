@@ -39,6 +39,7 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
         .to_vec();
     let mut channel = connection.open(&Open::Renew { csr }).await?;
     channel.tx.finish();
+
     match channel.rx.expect::<EnrolReply>().await? {
         EnrolReply::Enrolled {
             certificate,
@@ -53,6 +54,7 @@ pub async fn renew(connection: &Connection, identity: &Identity) -> Result<Ident
                     "a certificate for another key".to_owned(),
                 ));
             }
+
             let link = crate::identity::LinkInfo {
                 master: identity.link.master.clone(),
                 name,
@@ -235,6 +237,7 @@ pub(crate) fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
     if !next.join(FILES[3]).exists() {
         return Ok(());
     }
+
     for name in FILES {
         let from = next.join(name);
         let bytes = match fs::read(&from) {
@@ -247,10 +250,12 @@ pub(crate) fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
             }
             read => read.map_err(LinkError::file("cannot read", &from))?,
         };
+
         let to = dir.join(name);
         crate::files::write_whole(&to, &bytes, 0o600)
             .map_err(LinkError::file("cannot write", to))?;
     }
+
     // The file that says that there is something to do goes first.
     let _ = fs::remove_file(next.join(FILES[3]));
     let _ = fs::remove_dir_all(&next);
@@ -306,6 +311,7 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             identity(1).save(dir.path()).unwrap();
+
             let next = dir.path().join(NEXT);
             let staged = tempfile::tempdir().unwrap();
             identity(2).save(staged.path()).unwrap();
@@ -316,6 +322,7 @@ mod tests {
             for name in &FILES[..steps.saturating_sub(4)] {
                 fs::copy(next.join(name), dir.path().join(name)).unwrap();
             }
+
             let found = Identity::load(dir.path()).unwrap();
             assert_eq!(
                 parts(&found),
@@ -354,16 +361,19 @@ mod tests {
             };
             let mut now_s = issued_s;
             let mut looks = 0;
+
             while !validity.is_due(now_s) {
                 now_s += until_due(validity, now_s).as_secs() as i64;
                 looks += 1;
             }
+
             assert!(
                 now_s < validity.until_s,
                 "{life_s}: renewed {} s too late",
                 now_s - validity.until_s
             );
             assert!(looks <= life_s / 3_600 + 2, "{life_s}: {looks} looks");
+
             let tries = (validity.until_s - now_s) / until_retry(validity, now_s).as_secs() as i64;
             assert!(tries >= 8, "{life_s}: only {tries} tries");
         }

@@ -85,6 +85,7 @@ impl AsyncUdpSocket for Plain {
             ecn: None,
             dst_ip: None,
         };
+
         Poll::Ready(Ok(1))
     }
 
@@ -137,11 +138,13 @@ mod tests {
             segment_size: None,
             src_ip: None,
         };
+
         let mut poller = Arc::clone(&here).create_io_poller();
         std::future::poll_fn(|cx| poller.as_mut().poll_writable(cx))
             .await
             .unwrap();
         here.try_send(&transmit).unwrap();
+
         let mut space = vec![0; 2_000];
         let mut meta = [RecvMeta::default()];
         let receive = std::future::poll_fn(|cx| {

@@ -143,6 +143,7 @@ pub fn server_config(chains: Vec<ServerChain>, alpns: &[&[u8]]) -> Result<Server
         .with_cert_resolver(Arc::new(ByCa::new(chains, &provider)?));
     config.alpn_protocols = alpns.iter().map(|alpn| alpn.to_vec()).collect();
     config.send_tls13_tickets = 0;
+
     config.max_early_data_size = 0;
     Ok(config)
 }
@@ -172,6 +173,7 @@ impl ByCa {
             by_name.insert(name, certified.clone());
             oldest = Some(certified);
         }
+
         Ok(Self {
             by_name,
             oldest: oldest.ok_or_else(|| bad("no chain"))?,
@@ -258,6 +260,7 @@ impl ServerCertVerifier for PinnedCa {
         let wrong = || rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let pinned =
             |der: &&CertificateDer<'_>| key_hash(der).is_ok_and(|hash| hash == self.ca_key_hash);
+
         let sent = || {
             intermediates
                 .iter()
@@ -271,6 +274,7 @@ impl ServerCertVerifier for PinnedCa {
         )
         .build()
         .map_err(|_| wrong())?;
+
         let then = within_life(end_entity, now).unwrap_or(now);
         verifier.verify_server_cert(end_entity, &[], &master_name()?, ocsp, then)
     }

@@ -145,6 +145,7 @@ impl Peers {
 pub(crate) async fn dial(address: SocketAddr) -> io::Result<Arc<Tunnels>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(&GREETING).await?;
+
     let (tell, inbox) = channel(INWARD);
     let tunnels = Tunnels {
         local: stream.local_addr()?,
@@ -159,6 +160,7 @@ pub(crate) async fn dial(address: SocketAddr) -> io::Result<Arc<Tunnels>> {
             known: watch::Sender::default(),
         },
     );
+
     tokio::spawn(carry(stream, address, tell, outward));
     Ok(Arc::new(tunnels))
 }
@@ -180,6 +182,7 @@ pub(crate) fn serve(
         crowd: Crowd::new(limits.unknown, limits.unknown_of_one),
         told,
     };
+
     tokio::spawn(accept(
         listener,
         limits.most,
@@ -187,6 +190,7 @@ pub(crate) fn serve(
         Arc::clone(&peers),
         strangers,
     ));
+
     Ok((
         Arc::new(tunnels),
         TunnelDoor {
@@ -221,10 +225,12 @@ impl Strangers {
                 },
                 () = place.lost() => return "others came after it, and it had not shown who it is",
             }
+
             drop(place);
             if known.wait_for(|known| *known == 0).await.is_err() {
                 return "it has ended";
             }
+
             place = self.crowd.enter(from);
         }
     }
@@ -255,6 +261,7 @@ async fn accept(
                     strangers.crowd.oust();
                     continue;
                 };
+
                 let tell = tell.clone();
                 let peers = Arc::clone(&peers);
                 let strangers = strangers.clone();
@@ -287,6 +294,7 @@ async fn admit(
     if !matches!(greeting, Ok(Ok(_))) || said != GREETING {
         return;
     }
+
     let (send, outward) = channel(OUTWARD);
     let (tell_known, known) = watch::channel(0);
     peers.lock().insert(
@@ -296,6 +304,7 @@ async fn admit(
             known: tell_known,
         },
     );
+
     tokio::select! {
         () = carry(stream, from, tell, outward) => {}
         why = strangers.cut(from.ip(), place, known) => {
@@ -303,6 +312,7 @@ async fn admit(
             let _ = strangers.told.try_send(Cut { from: from.ip(), why });
         }
     }
+
     peers.lock().remove(&from);
 }
 
@@ -328,6 +338,7 @@ async fn carry(
             }
         }
     };
+
     let outwards = async {
         while let Some(datagram) = outward.recv().await {
             write
@@ -380,6 +391,7 @@ impl AsyncUdpSocket for Tunnels {
                 Poll::Pending if count == 0 => return Poll::Pending,
                 Poll::Ready(None) | Poll::Pending => break,
             };
+
             let len = datagram.len();
             // One that is too long for the endpoint is lost.
             if let Some(space) = buffers[count].get_mut(..len) {
@@ -394,6 +406,7 @@ impl AsyncUdpSocket for Tunnels {
                 count += 1;
             }
         }
+
         Poll::Ready(Ok(count))
     }
 
@@ -472,25 +485,30 @@ mod tests {
         .await;
         let worker = dial(address).await.unwrap();
         send(&worker, address, b"hello");
+
         let (from, _) = received(&master).await.unwrap();
         let known = door.known(from);
         let mut strangers = Vec::new();
+
         for _ in 0..5 {
             let stranger = dial(address).await.unwrap();
             send(&stranger, address, b"me too");
             received(&master).await.unwrap();
             strangers.push(stranger);
         }
+
         for gone in &strangers[..3] {
             assert_eq!(
                 received(gone).await.unwrap_err().kind(),
                 io::ErrorKind::BrokenPipe
             );
         }
+
         assert_eq!(door.cut().await.from, from.ip());
         send(&master, from, b"still there");
         assert_eq!(received(&worker).await.unwrap().1, b"still there");
         drop(known);
+
         // Now it is one of the crowd again: the oldest but for those that came before.
         let late = dial(address).await.unwrap();
         send(&late, address, b"me too");
@@ -506,6 +524,7 @@ mod tests {
         let (master, address) = listening().await;
         let one = dial(address).await.unwrap();
         let other = dial(address).await.unwrap();
+
         for (worker, length) in [(&one, 1_200), (&other, 1), (&one, 1_999)] {
             send(worker, address, &vec![length as u8; length]);
             let (from, datagram) = received(&master).await.unwrap();
@@ -519,6 +538,7 @@ mod tests {
                 (address, b"answer".to_vec())
             );
         }
+
         send(&master, address, b"to nobody");
     }
 
@@ -532,6 +552,7 @@ mod tests {
             0,
             "the master closes"
         );
+
         let worker = dial(address).await.unwrap();
         send(&worker, address, b"hello");
         assert_eq!(received(&master).await.unwrap().1, b"hello");

@@ -70,6 +70,7 @@ impl Ca {
                 "others may read the CA's key {shown}: run `chmod 600 {shown}`"
             )));
         }
+
         let certificate = CertificateDer::from(read(certificate_path)?);
         let key = KeyPair::try_from(read(key_path)?).map_err(failed)?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(failed)?;
@@ -84,6 +85,7 @@ impl Ca {
         let mut ca = params(&format!("{CA_NAME}{grid}"), CA_LIFE);
         ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+
         let certificate = ca.self_signed(&key).map_err(failed)?;
         // The certificate comes last: where it is, the key is.
         for (path, bytes) in [
@@ -93,6 +95,7 @@ impl Ca {
             files::write_whole(path, bytes, 0o600)
                 .map_err(LinkError::file("cannot write", path))?;
         }
+
         Ok(())
     }
 
@@ -116,12 +119,14 @@ impl Ca {
         )];
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+
         let certificate = server
             .signed_by(&key, &self.issuer)
             .map_err(failed)?
             .der()
             .clone();
         let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+
         Ok(ServerChain {
             certificate,
             key,
@@ -143,6 +148,7 @@ impl Authority {
         if !certificate_path.exists() {
             Ca::make(&key_path, &certificate_path, grid)?;
         }
+
         let current = Ca::open(&key_path, &certificate_path)?;
         let previous = match generations.previous {
             Some(Previous { number, until_s }) if now().unix_timestamp() < until_s => {
@@ -155,6 +161,7 @@ impl Authority {
             }
             None => None,
         };
+
         let life = Duration::try_from(life).map_err(failed)?;
         Ok(Self {
             grid,
@@ -226,6 +233,7 @@ impl Authority {
         peer.subject_alt_names = vec![SanType::URI(name.to_string().try_into().map_err(failed)?)];
         peer.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         peer.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+
         Ok(peer
             .signed_by(key, &self.current.issuer)
             .map_err(failed)?
@@ -314,6 +322,7 @@ impl Previous {
             ..Generations::read(dir)?
         }
         .write(dir)?;
+
         let (key, certificate) = generation_files(dir, self.number);
         for path in [key, certificate] {
             match std::fs::remove_file(&path) {
@@ -323,6 +332,7 @@ impl Previous {
                 _ => {}
             }
         }
+
         Ok(())
     }
 }
@@ -379,9 +389,11 @@ pub(crate) fn rotate(
         }
         previous.remove(dir)?;
     }
+
     let number = before.current + 1;
     let (key, certificate) = generation_files(dir, number);
     Ca::make(&key, &certificate, grid)?;
+
     let until_s = now_s.saturating_add(i64::try_from(overlap.as_secs()).unwrap_or(i64::MAX));
     // The word that it counts comes last: before it there is the old CA alone, after it both.
     Generations {

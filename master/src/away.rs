@@ -62,6 +62,7 @@ mod tests {
         assert!(!away.excuses(150_000, 201_001), "too late");
         assert!(!away.excuses(90_000, 200_500), "it could have been renewed");
         assert!(!away.excuses(200_100, 200_500), "the master was there");
+
         assert!(
             !Away {
                 since: None,

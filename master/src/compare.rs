@@ -59,6 +59,7 @@ fn agreeing(blobs: &BlobStore, comparison: &Comparison) -> Vec<u32> {
         others,
         tolerance,
     } = comparison;
+
     let agrees = |other: &AttemptResult| {
         agree(blobs, mine, other, tolerance.part()).unwrap_or_else(|error| {
             tracing::warn!(%attempt, %error, "a result cannot be read, and so agrees with none");
@@ -84,6 +85,7 @@ fn agree(
             open(blobs, &two.stdout.content)?,
             part,
         )?;
+
     let sorted = |result: &AttemptResult| {
         let mut files = result.files.clone();
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -100,12 +102,14 @@ fn agree(
     if !streams || names(&ones) != names(&twos) {
         return Ok(false);
     }
+
     for (one, two) in ones.iter().zip(&twos) {
         let path = |file: &OutputFile| -> PathBuf { blobs.path_of(&file.blob.hash) };
         if one.blob != two.blob && !close(File::open(path(one))?, File::open(path(two))?, part)? {
             return Ok(false);
         }
     }
+
     Ok(true)
 }
 
@@ -123,6 +127,7 @@ fn close(one: impl Read, two: impl Read, part: f64) -> io::Result<bool> {
     let mut two = BufReader::new(two);
     let mut left = Vec::new();
     let mut right = Vec::new();
+
     loop {
         let more = (
             next_word(&mut one, &mut left)?,
@@ -157,6 +162,7 @@ fn next_word(from: &mut impl BufRead, word: &mut Vec<u8>) -> io::Result<bool> {
             from.consume(blank);
             continue;
         }
+
         let room = LONGEST_WORD - word.len();
         let taken = piece
             .iter()

@@ -127,6 +127,7 @@ impl Sharing {
                 "sharing.half_life must be longer than 0s".to_owned(),
             ));
         }
+
         let odd = self
             .weights
             .iter()
@@ -247,11 +248,13 @@ impl Config {
         let config: Self = toml::from_str(text).map_err(|e| MasterError::Config(e.to_string()))?;
         let beat = config.heartbeat.0;
         let suspect = config.suspect_after.0;
+
         let lease = config.lease.0;
         if beat.is_zero() || suspect <= beat || lease <= suspect {
             let why = "the times must be in this order: 0 < heartbeat < suspect_after < lease";
             return Err(MasterError::Config(why.to_owned()));
         }
+
         config.sharing.check()?;
         if config.certificate_life.0 < Duration::from_secs(LEAST_LIFE_S) {
             let said = config.certificate_life.0;
@@ -263,6 +266,7 @@ impl Config {
             );
             return Err(MasterError::Config(why));
         }
+
         Ok(config)
     }
 

@@ -130,6 +130,7 @@ impl Engine {
         let core = Core::begin(now, Writer::open_beside(dir, logs)?, config, around, laws)?;
         let ((tell, told), reader) = (unbounded_channel(), Reader::new(dir));
         let heartbeat = config.heartbeat.span();
+
         Ok(Self {
             core,
             laws,
@@ -179,6 +180,7 @@ impl Engine {
                 }
             }
         });
+
         letters
     }
 
@@ -229,6 +231,7 @@ impl Engine {
             Ok(connected) => connected,
             Err(refusal) => return Ok(Err(refusal)),
         };
+
         self.outboxes.insert(session, inbox);
         self.core.on_connected(connected).map(Ok)
     }
@@ -278,6 +281,7 @@ impl Engine {
         };
         let answer = taken.map(|submitted| (submitted.job.unwrap_or(JobId(0)), submitted.again));
         self.answer(ticket, Answered::Submitted(answer));
+
         Ok(())
     }
 
@@ -369,11 +373,13 @@ impl Engine {
             Redeemed::Wrong | Redeemed::Unfit(_) => Err("there is no such token"),
             Redeemed::Refused(why) => Err(why),
         };
+
         if self.laws.token_before_certificate {
             self.answer(ticket, Answered::Enrolled(answer));
         } else {
             self.telling(ticket, Answered::Enrolled(answer))();
         }
+
         Ok(())
     }
 
@@ -428,6 +434,7 @@ impl Engine {
                 results.push((row.view.attempt, row.host, row.result));
             }
         })?;
+
         let record =
             |(attempt, host, result): (AttemptId, HostId, Result<Option<_>, StoreError>)| {
                 let AttemptResult { stdout, files, .. } = result?.unwrap_or_default();
@@ -438,6 +445,7 @@ impl Engine {
                     files,
                 })
             };
+
         let results = results.into_iter().map(record).collect::<Result<_, _>>()?;
         let progress = restored.progress;
         Ok(Some(JobRecord {

@@ -46,6 +46,7 @@ pub(crate) async fn serve(listener: TcpListener, state: Arc<State>, files: Files
         .route("/healthz", get(healthz))
         .route("/metrics", get(show_metrics));
     let routes = routes.layer(guarded).with_state(state);
+
     if let Err(error) = axum::serve(
         door::Door::new(listener, files.http, files.http_of_one),
         routes,
@@ -74,6 +75,7 @@ async fn guard(Shared(state): Shared<Arc<State>>, request: Request, next: Next) 
     response
         .headers_mut()
         .insert(header::CONNECTION, HeaderValue::from_static("close"));
+
     response
 }
 

@@ -70,6 +70,7 @@ impl Room {
         if !room.make_way(0) {
             tracing::warn!(left = room.left(), "the master's disk is full");
         }
+
         room.tend();
         Ok(room)
     }
@@ -120,6 +121,7 @@ impl Room {
         if missing == 0 {
             return true;
         }
+
         let mut held = self.lock();
         let less = held.bytes.saturating_sub(missing.div_ceil(PIECE) * PIECE);
         if held.bytes > 0 && held.file.set_len(less).is_ok() {
@@ -129,6 +131,7 @@ impl Room {
             );
             held.bytes = less;
         }
+
         drop(held);
         self.free() >= needed
     }
@@ -143,6 +146,7 @@ impl Room {
         {
             return;
         }
+
         let filled = held.file.set_len(whole.min(held.bytes)).and_then(|()| {
             if whole > 0 {
                 Ok(fallocate(&held.file, FallocateFlags::empty(), 0, whole)?)
@@ -199,6 +203,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let length = || std::fs::metadata(dir.path().join("reserve")).unwrap().len();
         let room = Room::open(dir.path(), 8 << 20).unwrap();
+
         assert_eq!(length(), 2 << 20);
         assert!(room.left() > 2 << 20);
         drop(room);
@@ -217,6 +222,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plenty = Room::open(dir.path(), 1 << 20).unwrap();
         assert_eq!(plenty.refuse_new(1 << 20), None);
+
         // A reserve that is larger than the disk: nothing new can have room on it.
         let scarce = Room::open(dir.path(), u64::MAX / 4).unwrap();
         let refusal = scarce.refuse_new(0).expect("refused");
@@ -226,6 +232,7 @@ mod tests {
             "{refusal:?}"
         );
         assert_eq!(scarce.refuse_result(1 << 20), None);
+
         let refusal = scarce
             .refuse_result(free(dir.path()) * 2)
             .expect("that much is not there");

@@ -86,6 +86,7 @@ pub async fn run(
 ) -> Result<(), MasterError> {
     let home = dir.join("master");
     link::files::private_dir(&home).map_err(LinkError::file("cannot make", &home))?;
+
     let _lock = lock(&home)?;
     let clock = Clock::start();
     let files = Files::raise();
@@ -94,12 +95,14 @@ pub async fn run(
     let (grid, seed) = name(&home, &mut store)?;
     let authority = Authority::open(&home, grid, config.certificate_life.0)?;
     let away = Away::read(&store, clock, config.renewal_grace.span())?;
+
     let tls = tls::server_config(authority.server()?, &Purpose::ALL.map(Purpose::alpn))?;
     let endpoint = endpoint::listen(config.listen, tls.clone(), seed)?;
     let listener = match config.http {
         Some(address) => Some(http::bind(address).await?),
         None => None,
     };
+
     let bound = endpoint.local_addr().map_err(LinkError::file(
         "cannot listen on",
         config.listen.to_string(),
@@ -109,17 +112,20 @@ pub async fn run(
         tunnels: None,
     }];
     entrances.extend(fallback(bound, tls, seed, files.tunnels).await);
+
     let address = config
         .advertise
         .clone()
         .unwrap_or_else(|| reachable(bound).to_string());
     let known_as = config.advertise.clone().unwrap_or_else(|| known_as(bound));
     admit_local_admin(&dir.join("client"), &authority, &mut store, clock, &address)?;
+
     let blobs = BlobStore::open(&home.join("content"))?;
     let metrics = http::recorder();
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
     let (core, incarnation, thread) =
         core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
+
     let ca_key_hash = authority.key_hash()?;
     let reader = Reader::new(&home);
     let counters = Counters::new(&config.limits, &files);
@@ -142,8 +148,10 @@ pub async fn run(
         away,
     };
     let state = Arc::new(state);
+
     write_addresses(&home, &address, listener.as_ref())?;
     tracing::info!(%bound, address, %incarnation, "master is up");
+
     let mut tasks = receive(&state, &entrances);
     tasks.spawn(sweep::serve(state.clone()));
     tasks.spawn(minutely(state.clone()));
@@ -152,6 +160,7 @@ pub async fn run(
     if let Some(listener) = listener {
         tasks.spawn(http::serve(listener, state.clone(), files));
     }
+
     let mut core_end = tokio::task::spawn_blocking(move || thread.join());
     tokio::pin!(shutdown);
     tokio::select! {
@@ -161,6 +170,7 @@ pub async fn run(
         }
         ended = &mut core_end => return core_result(ended),
     }
+
     drop(state);
     whole::note_end(&home, grid);
     Ok(())
@@ -310,6 +320,7 @@ fn known_as(bound: SocketAddr) -> String {
     if !bound.ip().is_unspecified() {
         return bound.to_string();
     }
+
     // Nothing is sent: the system only says which address it would send from.
     let way_out = || {
         let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
@@ -346,6 +357,7 @@ fn write_addresses(
         Some(http) => write("http-address", format!("{http}\n"))?,
         None => drop(fs::remove_file(home.join("http-address"))),
     }
+
     // Comes last: who waits for it finds everything else.
     Ok(write("address", format!("{address}\n"))?)
 }
@@ -378,16 +390,19 @@ fn admit_local_admin(
         }
         Err(other) => return Err(other.into()),
     };
+
     let (name, key_hash) = read_certificate(&known.certificate)?;
     if name.grid != authority.grid() || known.link.role != Role::Admin {
         return Ok(());
     }
+
     let link = LinkInfo {
         master: address.to_owned(),
         ..known.link.clone()
     };
     let validity = Validity::of(&known.certificate)?;
     let now_s = link::renewal::now_s();
+
     // One of the future was made while the clock was wrong.
     let due = validity.is_due(now_s) || now_s < validity.from_s;
     if (due || known.ca != *authority.certificate())
@@ -400,9 +415,11 @@ fn admit_local_admin(
         };
         return Ok(authority.local_identity(link, enter)?.replace(dir)?);
     }
+
     if known.link.master != address {
         Identity { link, ..known }.replace(dir)?;
     }
+
     Ok(())
 }
 
@@ -420,12 +437,14 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
             home.display()
         )));
     }
+
     let _lock = lock(&home)?;
     let clock = Clock::start();
     let mut store = whole::open(&home, clock, crate::Accept::default())?;
     let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
     whole::watch(&home, &mut store, grid)?;
     crate::authority::rotate(&home, grid, overlap)?;
+
     let now = clock.now();
     store.add_audit(&crate::store::Entry {
         at: now,
@@ -439,6 +458,7 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
         ),
         count: 1,
     })?;
+
     store.commit()?;
     store.empty_log()?;
     drop(store);

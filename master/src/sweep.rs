@@ -21,6 +21,7 @@ pub(crate) async fn serve(state: Arc<State>) {
     let grace = state.config.content_grace.0.max(Duration::from_secs(1));
     let mut turns = tokio::time::interval_at(tokio::time::Instant::now() + grace, grace);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
     loop {
         turns.tick().await;
         // One host at a time, so that nobody waits long.
@@ -37,6 +38,7 @@ pub(crate) async fn serve(state: Arc<State>) {
                 return;
             }
         }
+
         loop {
             match state.core.ask(Core::retire).await {
                 Ok(true) => {}
@@ -44,6 +46,7 @@ pub(crate) async fn serve(state: Arc<State>) {
                 Err(_) => return,
             }
         }
+
         let _hold = match Hold::for_sweeping(&state.home) {
             Ok(Some(hold)) => hold,
             Ok(None) => {
@@ -55,6 +58,7 @@ pub(crate) async fn serve(state: Arc<State>) {
                 continue;
             }
         };
+
         let blobs = state.blobs.clone();
         let old = tokio::task::spawn_blocking(move || old(&blobs, grace)).await;
         let old = match old.map_err(std::io::Error::other).and_then(|listed| listed) {
@@ -64,6 +68,7 @@ pub(crate) async fn serve(state: Arc<State>) {
                 continue;
             }
         };
+
         let mut bytes = 0;
         for portion in old.chunks(PORTION).map(<[Old]>::to_vec) {
             match state.core.ask(move |core| core.sweep(&portion)).await {
@@ -71,6 +76,7 @@ pub(crate) async fn serve(state: Arc<State>) {
                 Err(_) => return,
             }
         }
+
         if state
             .core
             .ask(move |core| core.trim_content_of(grace.into()))

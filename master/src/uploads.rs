@@ -78,6 +78,7 @@ impl Uploads {
         let mut under_way = lock(&self.under_way);
         let sum = under_way.entry(user).or_default();
         let all = sum.saturating_add(unused).saturating_add(bytes);
+
         if all > room {
             let what = format!(
                 "{bytes} bytes more would make {all} bytes of files that you have sent and no job needs: there is room for {room}"
@@ -89,6 +90,7 @@ impl Uploads {
             }
             return Err(Refusal::new(RefusalCode::Conflict, what, hint));
         }
+
         *sum += bytes;
         Ok(Begun {
             uploads: self,
@@ -131,6 +133,7 @@ mod tests {
             refusal.message.contains("room for 100")
                 && refusal.hint.contains("unused_bytes_per_user")
         );
+
         drop(
             uploads
                 .begin(bob, 60, 0, 100)

@@ -97,11 +97,13 @@ pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
     let mark = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
     let path = home.join(STORE);
     let begun = ca || mark.is_some();
+
     match fs::metadata(&path) {
         Err(_) => return Ok(begun.then_some(Lost::Missing)),
         Ok(meta) if meta.len() == 0 => return Ok(begun.then_some(Lost::Empty)),
         Ok(_) => {}
     }
+
     let closed = log_bytes(home) == 0;
     let changed = match mark.and_then(|mark| mark.whole) {
         Some(whole) if closed => {
@@ -126,6 +128,7 @@ fn known(
     if version == 0 {
         return Ok((ca || mark.is_some()).then_some(Some(Lost::Empty)));
     }
+
     let Ok(found) = Known::of(&db) else {
         return Ok(None);
     };
@@ -141,6 +144,7 @@ fn known(
     if found.copied {
         return Ok(Some(None));
     }
+
     let had = mark
         .filter(|mark| mark.grid == grid)
         .map_or(0, |mark| mark.commits);
@@ -168,6 +172,7 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
         Some(lost) => return Err(MasterError::Lost(lost)),
         None => {}
     }
+
     let before = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
     if let Some(mark) = before.filter(|mark| mark.whole.is_some()) {
         // From now on the file changes.
@@ -177,6 +182,7 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
         };
         Mark::write(home, open).map_err(LinkError::file("cannot write", home.join("mark")))?;
     }
+
     let mut store = Writer::open(home)?;
     look_at_clock(&store, clock, accept)?;
     if let Some(Lost::Older(missing)) = lost {
@@ -187,6 +193,7 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
         store.is_a_copy(clock.now())?;
         store.commit()?;
     }
+
     Ok(store)
 }
 
@@ -199,6 +206,7 @@ fn look_at_clock(store: &Writer, clock: Clock, accept: Accept) -> Result<(), Mas
     if behind <= SLACK {
         return Ok(());
     }
+
     let shown = |time: Time| {
         humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_micros(time.0)).to_string()
     };
@@ -209,6 +217,7 @@ fn look_at_clock(store: &Writer, clock: Clock, accept: Accept) -> Result<(), Mas
         );
         return Ok(());
     }
+
     Err(MasterError::Clock {
         now: shown(now),
         up: shown(up),
@@ -239,6 +248,7 @@ pub(crate) fn note_end(home: &Path, grid: Uuid) {
         if log_bytes(home) > 0 {
             return Ok(());
         }
+
         Mark::write(
             home,
             Marked {
@@ -248,6 +258,7 @@ pub(crate) fn note_end(home: &Path, grid: Uuid) {
         )
         .map(drop)
     };
+
     if let Err(error) = note() {
         tracing::warn!(%error, "it cannot be noted how the store was left");
     }
@@ -280,11 +291,13 @@ mod tests {
         store.commit()?;
         watch(home, &mut store, grid)?;
         crate::authority::Authority::open(home, grid, std::time::Duration::from_secs(86_400))?;
+
         let (incarnation, _) = store.begin(clock().now())?;
         store.set_meta("up", &clock().now().0.to_le_bytes())?;
         store.commit()?;
         change(&mut store);
         store.commit()?;
+
         if orderly {
             store.empty_log()?;
             drop(store);
@@ -292,6 +305,7 @@ mod tests {
         } else {
             killed(home, store);
         }
+
         Ok(incarnation.0)
     }
 
@@ -336,6 +350,7 @@ mod tests {
         let dir = grid();
         let store = dir.path().join(STORE);
         let whole = fs::read(&store).unwrap();
+
         fs::remove_file(&store).unwrap();
         assert_eq!(refused(dir.path()), Lost::Missing);
         assert!(!store.exists());
@@ -354,6 +369,7 @@ mod tests {
             .is_err(),
             "nobody accepts that"
         );
+
         fs::write(&store, whole).unwrap();
         run(dir.path(), Accept::default(), true, |_| ()).unwrap();
     }
@@ -394,15 +410,18 @@ mod tests {
             })
             .unwrap();
             let _ = fs::remove_file(dir.path().join("store.sqlite-shm"));
+
             if lose_log {
                 fs::remove_file(&log).unwrap();
             } else {
                 fs::write(&store, before).unwrap();
             }
+
             assert!(
                 matches!(refused(dir.path()), Lost::Older(1..)),
                 "log: {lose_log}"
             );
+
             let accept = Accept {
                 store: true,
                 clock: false,
@@ -421,6 +440,7 @@ mod tests {
         let dir = grid();
         let store = dir.path().join(STORE);
         let whole = fs::read(&store).unwrap();
+
         for bit in (0..whole.len() * 8).step_by(whole.len() * 8 / 60) {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -429,6 +449,7 @@ mod tests {
             assert!(opened.is_err(), "bit {bit}");
             assert_eq!(fs::read(&store).unwrap(), bytes, "nothing was changed");
         }
+
         fs::write(&store, whole).unwrap();
         run(dir.path(), Accept::default(), true, |_| ()).unwrap();
     }
@@ -441,12 +462,14 @@ mod tests {
             store.set_meta("up", &later.0.to_le_bytes()).unwrap();
         };
         run(dir.path(), Accept::default(), true, ahead).unwrap();
+
         match open(dir.path(), clock(), Accept::default()) {
             Err(error @ MasterError::Clock { .. }) => {
                 assert!(error.to_string().contains("40 days behind"), "{error}")
             }
             _ => panic!("it was opened"),
         }
+
         assert_eq!(look(dir.path()).unwrap(), None, "nothing is lost by that");
         run(
             dir.path(),
@@ -458,6 +481,7 @@ mod tests {
             |_| (),
         )
         .unwrap();
+
         run(dir.path(), Accept::default(), true, |_| ()).unwrap();
     }
 }

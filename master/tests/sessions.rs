@@ -96,6 +96,7 @@ impl Master {
             ..Config::default()
         };
         (self.settings)(&mut config);
+
         let address = self.dir.path().join("master/address");
         let _ = std::fs::remove_file(&address);
         let (stop, stopped) = oneshot::channel::<()>();
@@ -104,6 +105,7 @@ impl Master {
             tokio::spawn(
                 async move { master::run(dir, config, async { drop(stopped.await) }).await },
             );
+
         self.running = Some((stop, run));
         within(async {
             while !address.exists() && !self.running.as_ref().unwrap().1.is_finished() {
@@ -111,6 +113,7 @@ impl Master {
             }
         })
         .await;
+
         if !address.exists() {
             let (_, run) = self.running.take().unwrap();
             panic!("the master ended: {:?}", run.await);
@@ -166,9 +169,11 @@ impl Master {
             home: None,
         };
         identity.link.master = self.address();
+
         let connection = link::connect(&identity, Purpose::Worker).await.unwrap();
         let mut control = connection.open(&Open::Control).await.unwrap();
         control.tx.send(&hello(held)).await.unwrap();
+
         let welcome = within(control.rx.expect::<ToWorker>()).await.unwrap();
         assert!(matches!(welcome, ToWorker::Welcome { .. }), "{welcome:?}");
         Worker {
@@ -345,6 +350,7 @@ async fn a_bag_is_computed_and_each_completion_is_acknowledged() {
         .await
         .unwrap();
     assert_eq!((client.user(), client.role()), ("ann", Role::Client));
+
     let (job, _) = submit(&client, 1, &noops(3)).await.unwrap();
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
@@ -353,6 +359,7 @@ async fn a_bag_is_computed_and_each_completion_is_acknowledged() {
         let assignment = worker.assignments(1).await.remove(0);
         worker.deliver(assignment.attempt).await;
     }
+
     let watch = Request::Watch {
         jobs: Selector::Last,
         quiet: true,
@@ -372,6 +379,7 @@ async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
         .unwrap();
     let (cancelled, _) = submit(&ann, 1, &noops(1)).await.unwrap();
     let (open, _) = submit(&ann, 2, &noops(1)).await.unwrap();
+
     submit(&master.admin().await, 3, &noops(1)).await.unwrap();
     let only = Selector::Ids(IdSet::from_range(cancelled.0, cancelled.0));
     ann.ask(&Request::Cancel {
@@ -380,6 +388,7 @@ async fn without_a_selection_the_jobs_that_are_not_settled_are_listed() {
     })
     .await
     .unwrap();
+
     let listed = ann
         .ask(&Request::Jobs {
             jobs: Selector::Ids(IdSet::new()),
@@ -413,6 +422,7 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         ),
         RefusalCode::NotAuthorised
     );
+
     let elsewhere = JoinToken {
         ca_key_hash: [9; 32],
         ..token.clone()
@@ -421,11 +431,13 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         link::enrol(&master.address(), &elsewhere, "pc").await,
         Err(LinkError::WrongMaster { .. })
     ));
+
     let bad_name = link::enrol(&master.address(), &token, "../x")
         .await
         .err()
         .unwrap();
     assert_eq!(code(&bad_name), RefusalCode::Invalid);
+
     let first = link::enrol(&master.address(), &token, "pc").await.unwrap();
     assert_eq!(
         (first.link.name.as_str(), first.link.role),
@@ -440,6 +452,7 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         ),
         RefusalCode::NotAuthorised
     );
+
     let revoked = master.token(Role::Worker, 5).await;
     master
         .admin()
@@ -447,6 +460,7 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         .ask(&Request::TokenRevoke { id: revoked.id })
         .await
         .unwrap();
+
     assert_eq!(
         code(
             &link::enrol(&master.address(), &revoked, "pc")
@@ -456,6 +470,7 @@ async fn a_token_lets_in_as_often_as_it_says_and_only_with_the_right_secret_and_
         ),
         RefusalCode::NotAuthorised
     );
+
     assert_eq!(master.enrol(Role::Worker, "pc").await.link.name, "pc-2");
 }
 
@@ -478,13 +493,16 @@ async fn each_role_gets_only_what_is_its_own() {
     let master = Master::start().await;
     let worker = master.enrol(Role::Worker, "pc").await;
     let ann = master.enrol(Role::Client, "ann").await;
+
     assert!(
         Client::connect(&worker).await.is_err(),
         "a worker asked as a client"
     );
+
     let connection = link::connect(&ann, Purpose::Worker).await.unwrap();
     let error = within(connection.closed()).await.to_string();
     assert!(error.contains("role client may not"), "{error}");
+
     let ann = Client::connect(&ann).await.unwrap();
     for forbidden in [
         Request::TokenList,
@@ -503,6 +521,7 @@ async fn each_role_gets_only_what_is_its_own() {
             "{forbidden:?}"
         );
     }
+
     let (job, _) = submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let others = Selector::Ids(IdSet::from_range(job.0, job.0));
     let look = Request::Jobs {
@@ -560,6 +579,7 @@ async fn the_same_request_gives_the_same_job_also_after_a_restart() {
         ),
         RefusalCode::Conflict
     );
+
     master.stop().await;
     master.again().await;
     assert_eq!(
@@ -582,11 +602,13 @@ async fn a_restarted_master_knows_what_its_workers_hold_and_takes_what_they_fini
     worker.deliver(given[0].attempt).await;
     worker.acknowledged(given[0].attempt).await;
     master.stop().await;
+
     assert!(matches!(
         within(worker.connection.closed()).await,
         LinkError::Closed(_)
     ));
     master.again().await;
+
     let rest: Vec<Assignment> = given[1..].to_vec();
     let mut worker = master
         .worker(&pc, rest.iter().map(|a| held(a.attempt)).collect())
@@ -595,6 +617,7 @@ async fn a_restarted_master_knows_what_its_workers_hold_and_takes_what_they_fini
         matches!(&worker.welcome, ToWorker::Welcome { abandon, incarnation, .. } if abandon.is_empty() && *incarnation > given[0].attempt.incarnation)
     );
     worker.deliver(rest[0].attempt).await;
+
     // The third task is all that is left to be given out, unless it was given out before the
     // restart.
     let third = worker.assignments(1).await.remove(0);
@@ -623,6 +646,7 @@ async fn completions_that_were_never_asked_for_change_nothing_and_are_answered()
     } else {
         (&mut worker, &mut other)
     };
+
     let never = AttemptId {
         number: 99,
         ..given
@@ -631,11 +655,13 @@ async fn completions_that_were_never_asked_for_change_nothing_and_are_answered()
         thief.deliver(wrong).await;
         thief.acknowledged(wrong).await;
     }
+
     assert_eq!(state(&master.admin().await, job).await, JobState::Running);
     for _ in 0..2 {
         owner.deliver(given).await;
         owner.acknowledged(given).await;
     }
+
     assert_eq!(state(&master.admin().await, job).await, JobState::Finished);
 }
 
@@ -649,6 +675,7 @@ async fn a_failed_task_that_is_retried_gets_a_new_attempt_number() {
     let (job, _) = submit(&client, 1, &noops(1)).await.unwrap();
     let first = worker.assignments(1).await.remove(0).attempt;
     worker.deliver_as(first, Outcome::Exited(1)).await;
+
     worker.acknowledged(first).await;
     assert_eq!(state(&client, job).await, JobState::Failed);
     client
@@ -659,6 +686,7 @@ async fn a_failed_task_that_is_retried_gets_a_new_attempt_number() {
         })
         .await
         .unwrap();
+
     let second = worker.assignments(1).await.remove(0).attempt;
     assert_eq!((second.task, second.number), (first.task, 2));
     worker.deliver(second).await;
@@ -676,8 +704,10 @@ async fn a_completion_without_its_content_is_not_taken_until_it_comes_with_it() 
     let bytes = vec![7; 10_000];
     worker.stdout = Content::Blob(link::content::hash_bytes(&bytes));
     worker.deliver(attempt).await;
+
     within(worker.connection.closed()).await;
     assert_eq!(state(&master.admin().await, job).await, JobState::Running);
+
     let stdout = worker.stdout;
     let mut worker = master.worker(&pc, vec![held(attempt)]).await;
     link::content::put_bytes(
@@ -687,6 +717,7 @@ async fn a_completion_without_its_content_is_not_taken_until_it_comes_with_it() 
     )
     .await
     .unwrap();
+
     worker.stdout = stdout;
     worker.deliver(attempt).await;
     worker.acknowledged(attempt).await;
@@ -699,6 +730,7 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
     master.stop().await;
     master.content_grace = Duration::from_secs(1);
     master.again().await;
+
     let client = master.admin().await;
     let needed = client.put_bytes(b"needed").await.unwrap();
     let useless = client.put_bytes(b"useless").await.unwrap();
@@ -709,8 +741,10 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
         executable: false,
         source: Source::Shared(needed),
     });
+
     spec.work = Work::Command(command);
     submit(&client, 1, &spec).await.unwrap();
+
     let store = link::BlobStore::open(&master.dir.path().join("master/content")).unwrap();
     within(async {
         while store.has(&useless) {
@@ -718,6 +752,7 @@ async fn content_that_no_job_needs_is_removed_once_it_is_old() {
         }
     })
     .await;
+
     assert!(store.has(&needed));
 }
 
@@ -744,9 +779,11 @@ async fn a_drained_host_stays_drained_over_a_restart() {
         .ask(&Request::Drain { host: "pc".into() })
         .await
         .unwrap();
+
     master.stop().await;
     master.again().await;
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
+
     let mut worker = master.worker(&pc, Vec::new()).await;
     // The answer to a heartbeat comes after whatever the join led to: so nothing was assigned
     // before it.
@@ -759,6 +796,7 @@ async fn a_drained_host_stays_drained_over_a_restart() {
         })
         .await
         .unwrap();
+
     assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
     assert!(worker.waiting.is_empty());
     master
@@ -767,6 +805,7 @@ async fn a_drained_host_stays_drained_over_a_restart() {
         .ask(&Request::Undrain { host: "pc".into() })
         .await
         .unwrap();
+
     assert_eq!(worker.assignments(1).await.len(), 1);
 }
 
@@ -775,12 +814,15 @@ async fn a_newer_session_of_a_host_takes_over_from_the_older_one() {
     let master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
     let mut older = master.worker(&pc, Vec::new()).await;
+
     submit(&master.admin().await, 1, &noops(1)).await.unwrap();
     let attempt = older.assignments(1).await.remove(0).attempt;
     let mut newer = master.worker(&pc, vec![held(attempt)]).await;
+
     within(older.connection.closed()).await;
     newer.deliver(attempt).await;
     newer.acknowledged(attempt).await;
+
     let hosts = master
         .admin()
         .await
@@ -817,12 +859,14 @@ async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
     let master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
     let admin = master.admin().await;
+
     for (id, over_hello) in [(1, false), (2, true)] {
         let (job, _) = submit(&admin, id, &noops(1)).await.unwrap();
         let mut worker = master.worker(&pc, Vec::new()).await;
         let attempt = worker.assignments(1).await.remove(0).attempt;
         let held = vec![held(attempt)];
         let only = Selector::Ids(IdSet::from_range(job.0, job.0));
+
         if over_hello {
             worker.connection.close("away").await;
             admin
@@ -844,10 +888,12 @@ async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
                 })
                 .await
                 .unwrap();
+
             assert!(
                 matches!(worker.next().await, ToWorker::Stop { attempts, .. } if attempts == [attempt]),
                 "at once"
             );
+
             // As if it had not arrived.
             worker
                 .control
@@ -858,6 +904,7 @@ async fn who_missed_a_stop_is_told_with_the_next_heartbeat_or_hello() {
                 })
                 .await
                 .unwrap();
+
             assert!(
                 matches!(worker.next().await, ToWorker::Beat { abandon } if abandon == [attempt])
             );
@@ -876,6 +923,7 @@ async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
         if !matches!(row.name, "deskgrid" | "FCFS" | "PRI-CR") {
             continue;
         }
+
         let rules = Rules {
             policy: row.name.to_owned(),
             ..Rules::default()
@@ -883,6 +931,7 @@ async fn a_worker_is_told_how_often_to_report_what_its_policy_watches() {
         submit(&master.admin().await, id, &JobSpec { rules, ..noops(1) })
             .await
             .unwrap();
+
         let assignment = worker.assignments(1).await.remove(0);
         assert_eq!(assignment.report_every, row.reports(), "{}", row.name);
         worker.deliver(assignment.attempt).await;
@@ -966,6 +1015,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
         .to_bytes()
         .unwrap()
     };
+
     let first = worker.assignments(1).await.remove(0);
     assert_eq!(from(&first), None);
 
@@ -983,6 +1033,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
             .saved(first.attempt, sequence, Saving::Complete(manifest))
             .await;
     }
+
     let second = worker.again(first.attempt).await;
     assert_eq!(from(&second), None);
 
@@ -991,6 +1042,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     worker
         .saved(second.attempt, 4, Saving::Complete(whole))
         .await;
+
     // Late words of an earlier attempt, and of one that was never given out, change nothing.
     worker
         .saved(
@@ -999,6 +1051,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
             Saving::Complete(worker.put(&list(worker.put(b"older").await)).await),
         )
         .await;
+
     let stranger = AttemptId {
         number: 9,
         ..first.attempt
@@ -1010,6 +1063,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
             Saving::Complete(worker.put(&list(worker.put(b"strange").await)).await),
         )
         .await;
+
     let third = worker.again(second.attempt).await;
     let saved = from(&third).expect("a whole state");
     assert_eq!(
@@ -1026,6 +1080,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
     // Also after a restart; and with the end of the task it goes.
     master.stop().await;
     master.again().await;
+
     let mut worker = master.worker(&pc, vec![held(third.attempt)]).await;
     let fourth = worker.again(third.attempt).await;
     assert_eq!(from(&fourth), Some(saved));
@@ -1034,6 +1089,7 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
         .await;
     worker.deliver(fourth.attempt).await;
     worker.acknowledged(fourth.attempt).await;
+
     let view = task(&master.admin().await, job).await;
     let last = &view.attempts[3];
     assert!(
@@ -1044,10 +1100,12 @@ async fn the_next_attempt_starts_from_the_newest_state_that_is_whole() {
                 .is_some_and(|r| r.contains("from scratch")),
         "{last:?}"
     );
+
     assert_eq!(
         (view.attempts[2].started_from, view.attempts[1].saved),
         (Some(saved), Some(saved))
     );
+
     let store = rusqlite::Connection::open(master.dir.path().join("master/store.sqlite")).unwrap();
     let left = "SELECT (SELECT COUNT(*) FROM checkpoint) + (SELECT COUNT(*) FROM checkpoint_blob)";
     assert_eq!(
@@ -1077,6 +1135,7 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
     worker.connection.close("away").await;
+
     let store = master.dir.path().join("master/store.sqlite");
     let begins = |master: &Master| {
         let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
@@ -1092,6 +1151,7 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
             .map(|step| kind(&step.event))
             .collect::<Vec<_>>()
     };
+
     for (name, expected) in [
         ("first", vec!["learned", "known", "offers"]),
         ("second", vec!["known", "offers"]),
@@ -1108,6 +1168,7 @@ async fn what_was_learned_of_hosts_is_there_after_a_restart_unless_it_cannot_be_
             // The master would notice that somebody has changed it.
             master.settings = |config| config.accept.store = true;
         }
+
         master.record = Some(master.dir.path().join(name));
         master.again().await;
         assert_eq!(begins(&master), expected, "{name}");
@@ -1130,6 +1191,7 @@ async fn an_old_program_is_told_what_to_upgrade() {
     else {
         unreachable!()
     };
+
     let versions = Versions {
         min: 0,
         max: 0,
@@ -1145,6 +1207,7 @@ async fn an_old_program_is_told_what_to_upgrade() {
         })
         .await
         .unwrap();
+
     let answer = within(control.rx.expect::<ToWorker>()).await.unwrap();
     assert!(
         matches!(&answer, ToWorker::Refused(r) if r.code == RefusalCode::Version && r.hint.contains("0.0.9")),
@@ -1159,10 +1222,12 @@ async fn content_is_verified_kept_once_and_given_back() {
     let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 % 251) as u8).collect();
     let blob = client.put_bytes(&bytes).await.unwrap();
     assert_eq!(client.put_bytes(&bytes).await.unwrap(), blob);
+
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("back");
     client.fetch(blob, &target).await.unwrap();
     assert_eq!(std::fs::read(&target).unwrap(), bytes);
+
     // A transfer that broke off goes on where it was.
     let other = dir.path().join("other");
     std::fs::write(
@@ -1172,12 +1237,14 @@ async fn content_is_verified_kept_once_and_given_back() {
     .unwrap();
     client.fetch(blob, &other).await.unwrap();
     assert_eq!(std::fs::read(&other).unwrap(), bytes);
+
     let lie = link::content::put_bytes(
         client.connection(),
         b"other",
         common::BlobRef { size: 5, ..blob },
     )
     .await;
+
     // Not for good: the sender may send it again.
     assert_eq!(code(&lie.err().unwrap()), RefusalCode::Conflict);
 }
@@ -1206,6 +1273,7 @@ async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_si
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
     let admin = master.admin().await;
+
     for id in 1..=34 {
         let rules = Rules {
             estimate: Some(Span::from_secs(60)),
@@ -1215,6 +1283,7 @@ async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_si
             .await
             .unwrap();
     }
+
     let predicted = async |jobs: Selector, states: Vec<JobState>| {
         let Reply::Jobs(views) = within(admin.ask(&Request::Jobs { jobs, states }))
             .await
@@ -1229,10 +1298,12 @@ async fn a_long_list_says_of_the_first_jobs_only_when_they_are_finished_and_a_si
             .map(|view| view.job.0)
             .collect::<Vec<_>>()
     };
+
     let numbers = |first, last| (first..=last).collect::<Vec<_>>();
     for all in [Selector::Ids(IdSet::new()), Selector::All] {
         assert_eq!(predicted(all, Vec::new()).await, numbers(1, 32));
     }
+
     // The two that run are not among them.
     assert_eq!(
         predicted(Selector::All, vec![JobState::Waiting]).await,

@@ -14,6 +14,7 @@ fn main() {
     } else {
         1
     };
+
     let time = |work: &dyn Fn() -> f64| {
         let once = |_| {
             let began = Instant::now();
@@ -22,6 +23,7 @@ fn main() {
         };
         (0..rounds).map(once).min().unwrap_or_default()
     };
+
     let show =
         |what: &str, took: Duration| println!("{what:48} {:10.3} ms", took.as_secs_f64() * 1e3);
     for name in [
@@ -38,6 +40,7 @@ fn main() {
                 time(&|| time_optimal(&grid).cost),
             );
         }
+
         for (n, zeta) in [(46, 0.1), (46, 0.5), (46, 0.9), (200, 0.5)] {
             let grid = Grid::of(&law, n);
             let what = format!("ATOptimal  n {n:3} zeta {zeta:3} {name}");

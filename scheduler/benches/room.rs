@@ -29,6 +29,7 @@ fn main() {
     println!(
         "{JOBS} disclosed jobs on full hosts, {events} requests and as many heartbeats, best of {ROUNDS} rounds"
     );
+
     for keeps in [false, true] {
         for hosts in sizes {
             let best = (0..ROUNDS)
@@ -79,6 +80,7 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
             &mut fx,
         );
     }
+
     let held = |host| {
         scheduler
             .host(HostId(host))
@@ -89,17 +91,20 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
         hosts as usize,
         "the grid is full"
     );
+
     let mut request = Duration::ZERO;
     let mut beat = Duration::ZERO;
     for event in 0..events {
         let now = Time(1_000_000 * u64::from(event + 1));
         let job = JobId(event % JOBS + 1);
         let task = 100_000 - event / JOBS;
+
         fx.clear();
         let began = Instant::now();
         let tasks = Some(IdSet::from_range(task, task));
         scheduler.step(now, Event::TasksRequested { job, tasks }, &mut fx);
         request += began.elapsed();
+
         let host = HostId(event * 6_151 % hosts + 1);
         let heard = Event::HostHeard {
             host,
@@ -107,8 +112,10 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
             held: Vec::new(),
         };
         let began = Instant::now();
+
         scheduler.step(now, heard, &mut fx);
         beat += began.elapsed();
     }
+
     (request / events, beat / events)
 }

@@ -23,6 +23,7 @@ fn main() {
     } else {
         &[20][..]
     };
+
     println!("starts of {JOBS} waiting jobs behind full hosts, best of {ROUNDS} rounds");
     for ranks in [false, true] {
         for hosts in sizes {
@@ -33,6 +34,7 @@ fn main() {
                     .min()
                     .unwrap_or_default()
             };
+
             let what = if ranks { "of ranks" } else { "bags" };
             println!(
                 "{hosts:6} hosts, {what:8}  list {:>10.1?}  one {:>10.1?}",
@@ -66,6 +68,7 @@ fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
             &mut fx,
         );
     };
+
     let estimate = |seconds: u32| Some(Span::from_secs(u64::from(seconds)));
     let rules = |policy: &str, seconds| Rules {
         policy: policy.to_owned(),
@@ -73,6 +76,7 @@ fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
         ..Rules::default()
     };
     submit(1, Bag::new(IdSet::from_range(1, hosts), rules("FCFS", 600)));
+
     let jobs: Vec<JobId> = (2..2 + JOBS).map(JobId).collect();
     for job in &jobs {
         // Half of the line is beyond the slots.
@@ -97,7 +101,9 @@ fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
         } else {
             Bag::new(IdSet::from_range(1, tasks), rules("FCFS", 100 + job.0))
         };
+
         submit(job.0, bag);
     }
+
     (scheduler, jobs)
 }

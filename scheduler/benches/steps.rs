@@ -39,6 +39,7 @@ fn main() {
             many.as_secs_f64() / few.as_secs_f64()
         );
     }
+
     noops(events);
     submit();
 }
@@ -79,6 +80,7 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
     let mut next_job = 0;
     let mut waiting = 0_u64;
     let mut live: Vec<Vec<AttemptId>> = vec![Vec::new(); HOSTS as usize];
+
     for host in 0..HOSTS {
         let speed =
             Speed::new(0.3 + f64::from(host * 7_919 % 1_000) / 400.0).expect("a positive number");
@@ -91,9 +93,11 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
         };
         scheduler.step(now, joined, &mut fx);
     }
+
     let mut spent = Duration::ZERO;
     let mut turn = 0_u64;
     let mut done = 0;
+
     while done < events {
         while waiting < u64::from(tasks).max(2 * u64::from(HOSTS)) {
             next_job += 1;
@@ -102,6 +106,7 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
                 ..Rules::default()
             };
             let bag = Bag::new(IdSet::from_range(1, tasks), rules);
+
             scheduler.step(
                 now,
                 Event::JobSubmitted {
@@ -110,18 +115,23 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
                 },
                 &mut fx,
             );
+
             waiting += u64::from(tasks);
         }
+
         waiting -= collect(&mut fx, &mut live);
         let batch = batch(&mut live, &mut turn);
         done += batch.len() as u64;
+
         let began = clock();
         for event in batch {
             now = now + Span(1_000);
             scheduler.step(now, event, &mut fx);
         }
+
         spent += clock() - began;
     }
+
     spent / u32::try_from(done).unwrap_or(u32::MAX)
 }
 
@@ -153,6 +163,7 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
                 ran,
             });
         }
+
         let host = (*turn * 3_571 % u64::from(HOSTS)) as u32;
         let running = |attempt: &AttemptId| Held {
             attempt: *attempt,
@@ -168,6 +179,7 @@ fn batch(live: &mut [Vec<AttemptId>], turn: &mut u64) -> Vec<Event> {
             held,
         });
     }
+
     events
 }
 
@@ -184,6 +196,7 @@ fn noops(events: u64) {
         held: Vec::new(),
     };
     scheduler.step(Time(0), joined, &mut fx);
+
     let bag = Bag::new(IdSet::from_range(1, 10_000_000), Rules::default());
     scheduler.step(
         Time(0),
@@ -193,10 +206,12 @@ fn noops(events: u64) {
         },
         &mut fx,
     );
+
     let mut live = vec![Vec::new(); 2];
     let mut done = 0;
     let mut longest = 0;
     let began = clock();
+
     while done < events {
         collect(&mut fx, &mut live);
         longest = longest.max(live[1].len());
@@ -213,9 +228,11 @@ fn noops(events: u64) {
                 },
                 &mut fx,
             );
+
             done += 1;
         }
     }
+
     let rate = done as f64 / (clock() - began).as_secs_f64();
     println!("no-op tasks, one host of 2 slots: {rate:.0} tasks/s, up to {longest} prefetched");
 }
@@ -226,6 +243,7 @@ fn submit() {
     let mut fx = Vec::new();
     let bag = Bag::new(IdSet::from_range(1, 1_000_000), Rules::default());
     let began = clock();
+
     scheduler.step(
         Time(0),
         Event::JobSubmitted {
@@ -234,5 +252,6 @@ fn submit() {
         },
         &mut fx,
     );
+
     println!("submit of 1,000,000 tasks: {:?}", clock() - began);
 }

@@ -78,6 +78,7 @@ impl<'a> Starter<'a> {
         };
         let arrivals = self.hosts.index.ready.arrivals;
         let crowd = self.hosts.index.ready.len() > CROWD;
+
         if job
             .plan
             .declined
@@ -85,12 +86,14 @@ impl<'a> Starter<'a> {
         {
             return true;
         }
+
         let Some(mean_s) = self.mean_task_s(work_s) else {
             return false;
         };
         if job.plan.kind.is_none() {
             return false;
         }
+
         let waiting = job.waiting();
         let work_s = work_s * job.mean_part_left();
         let slots = self.ready_slots(job, work_s);
@@ -101,6 +104,7 @@ impl<'a> Starter<'a> {
         };
         let end_s = 1.0 + slack * self.queue_end_s(job, work_s, &slots);
         let wanted = waiting.min(self.quota);
+
         let good = slots
             .iter()
             .filter(|slot| slot.task_s <= end_s)
@@ -109,6 +113,7 @@ impl<'a> Starter<'a> {
         if !good.is_empty() && !job.rules.checkpoint && waiting <= self.hosts.index.usable_slots {
             good.extend(self.soon(job, work_s, end_s, SOON * mean_s));
         }
+
         if good.len() as u64 > wanted {
             good = self
                 .ranked(good, job, work_s, mean_s)
@@ -117,6 +122,7 @@ impl<'a> Starter<'a> {
                 .collect();
             good.truncate(wanted as usize);
         }
+
         // Who is free soon is waited for.
         for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
             let Some((index, why)) = job.pop_for(host, self.hosts) else {
@@ -124,13 +130,16 @@ impl<'a> Starter<'a> {
             };
             self.start(job, index, host, why, fx);
         }
+
         if self.quota == 0 {
             return true;
         }
+
         let until = self.now + Span::from_secs_f64(if crowd { CROWD_TICK_S } else { TICK_S });
         if job.waiting() == 0 {
             job.plan.queue_end = None;
         }
+
         job.plan.declined = Some((until, arrivals));
         job.plan.review = Some(until);
         true
@@ -142,6 +151,7 @@ impl<'a> Starter<'a> {
         if job.plan.kind.is_some() {
             return;
         }
+
         let Some(mean_s) = job
             .task_work_s()
             .and_then(|work_s| self.mean_task_s(work_s))
@@ -180,6 +190,7 @@ impl<'a> Starter<'a> {
                 host.free_slots(),
             ));
         }
+
         slots
     }
 
@@ -191,6 +202,7 @@ impl<'a> Starter<'a> {
         let start_cost = self.settings.start_cost;
         let work = job.takes(work_s);
         let mut soon = Vec::new();
+
         for host in self
             .hosts
             .table
@@ -212,6 +224,7 @@ impl<'a> Starter<'a> {
                 }
             }
         }
+
         soon
     }
 
@@ -232,6 +245,7 @@ impl<'a> Starter<'a> {
                 .foresight
                 .task_s(host, work_s, 1.0, self.settings.start_cost);
             let law = Law::of(task_s, Foresight::place(host, self.now), curves);
+
             // With its state kept, a task that is lost has little more to do than to start anew.
             let restart_s = if job.rules.checkpoint {
                 start_s + LOST_WITH_STATE_S
@@ -239,6 +253,7 @@ impl<'a> Starter<'a> {
                 0.5 * task_s + mean_s
             };
             let key = free_s + expected_s(task_s, restart_s, &law, curves);
+
             Some(Ready {
                 host: id,
                 free_s,
@@ -249,6 +264,7 @@ impl<'a> Starter<'a> {
         };
         let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
         ready.sort_by(|a, b| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host)));
+
         ready
     }
 
@@ -257,6 +273,7 @@ impl<'a> Starter<'a> {
     fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[Slot]) -> f64 {
         let fleet_speed =
             self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
+
         // No schedule is sooner than if the work could be divided at will.
         let least_s = job.waiting() as f64 * work_s / fleet_speed;
         if free.iter().all(|slot| slot.task_s <= least_s) {
@@ -267,6 +284,7 @@ impl<'a> Starter<'a> {
         {
             return end.since(self.now).secs();
         }
+
         let end_s = self.completion_s(
             job,
             work_s,
@@ -274,6 +292,7 @@ impl<'a> Starter<'a> {
             (job.waiting() as f64 * RESERVE).ceil() as u64,
             least_s,
         );
+
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.queue_end = Some((after(end_s), after(TICK_S)));
         end_s
@@ -296,14 +315,17 @@ impl<'a> Starter<'a> {
                 task_s: slot.task_s,
             })
             .collect();
+
         // Nobody waits for a host that cannot be told what to do.
         let there =
             |host: &Host| host.liveness == Liveness::Alive && host.presence == Presence::Connected;
+
         let stays = |host: &Host| there(host) && !host.draining;
         for host in self.hosts.table.values().filter(|host| stays(host)) {
             let task_s = self
                 .foresight
                 .task_s(host, work_s, 1.0, self.settings.start_cost);
+
             // When other jobs' tasks are done is not known here, so nobody waits for them.
             for (_, load) in host
                 .books
@@ -316,6 +338,7 @@ impl<'a> Starter<'a> {
                 servers.push(Server { free_s, task_s });
             }
         }
+
         completion_s(&servers, waiting, least_s)
     }
 
@@ -336,15 +359,18 @@ impl<'a> Starter<'a> {
         if answer.copies_max <= 0.0 || self.now < job.plan.search {
             return true;
         }
+
         let budget = answer.budget(job.rules.checkpoint);
         let most = (MOST_COPIES * budget * job.counts().total as f64).max(FEWEST_COPIES);
         let spent = |job: &Job| job.duplicates as f64 + 1.0 > most;
         if spent(job) {
             return false;
         }
+
         let after = |span_s| self.now + Span::from_secs_f64(span_s);
         job.plan.search = after(task_s / SEARCHES_PER_TASK);
         job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
+
         let ready = self.ranked(
             self.scene(job).ready_by_since().map(|id| (id, 0.0)),
             job,
@@ -358,6 +384,7 @@ impl<'a> Starter<'a> {
         else {
             return true;
         };
+
         let begin_s = if job.waiting() > 0 {
             self.queue_end_s(job, work_s, &self.ready_slots(job, work_s))
         } else {
@@ -370,6 +397,7 @@ impl<'a> Starter<'a> {
             * if endgame { ENDGAME_PRICE } else { 1.0 };
         let foresight: &'a Foresight = self.foresight;
         let curves = foresight.curves();
+
         let start_s = self.settings.start_cost.secs();
         for candidate in ready.iter().take(MOST_AT_ONCE) {
             let place = self
@@ -389,6 +417,7 @@ impl<'a> Starter<'a> {
             if gain_s < price * task_s || spent(job) {
                 break;
             }
+
             let (index, left) = gains.task(at);
             let Some(of) = job
                 .records
@@ -400,12 +429,14 @@ impl<'a> Starter<'a> {
             };
             let why = StartReason::Duplicate(of, CopyReason::Gain(Span::from_secs_f64(gain_s)));
             self.begin(job, index, candidate.host, false, why, fx);
+
             let live = job
                 .records
                 .get(&index)
                 .map_or(0, |record| record.live.len());
             gains.add(at, &law(left), live < self.most_live());
         }
+
         true
     }
 
@@ -426,12 +457,14 @@ impl<'a> Starter<'a> {
                     .law(host, load, work, self.settings.start_cost, self.now),
             )
         };
+
         let live = job
             .records
             .iter()
             .flat_map(|(task, record)| record.live.iter().map(move |copy| (task, copy)));
         let mut laws: Vec<(u32, Law)> = Vec::with_capacity(2 * job.records.len());
         laws.extend(live.filter_map(|(task, copy)| Some((task, law(copy)?))));
+
         let mut gains = Gains::new(
             job.records.len(),
             Search {
@@ -449,6 +482,7 @@ impl<'a> Starter<'a> {
                 keeps: job.rules.checkpoint,
             },
         );
+
         for of_task in laws.chunk_by(|(a, _), (b, _)| a == b) {
             let task = of_task[0].0;
             let left = 1.0 - self.saved(job, task);
@@ -458,6 +492,7 @@ impl<'a> Starter<'a> {
                 of_task.iter().map(|(_, law)| *law),
             );
         }
+
         gains
     }
 }

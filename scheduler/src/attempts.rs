@@ -47,6 +47,7 @@ impl Scheduler {
         if !matches!(outcome, Outcome::Stopped | Outcome::ResultLost(_)) {
             self.learn(attempt, outcome, ran, speed);
         }
+
         let job = self.jobs.table.get(&attempt.task.job);
         let charge = match outcome {
             // It did as the policy wanted.
@@ -60,6 +61,7 @@ impl Scheduler {
             Outcome::NotStarted(_) if self.blames(attempt.task.job) => Charge::Host,
             _ => Charge::Failure,
         };
+
         let why = EndReason::Delivered(outcome.clone());
         fx.push(Effect::Ended {
             host,
@@ -71,11 +73,13 @@ impl Scheduler {
             attempt,
             verdict: Verdict::Taken,
         });
+
         if success {
             self.succeed(host, attempt, fx);
         } else {
             self.carry_on(attempt, charge, why, fx);
         }
+
         self.judge_host(host, attempt, outcome, fx);
         Some(host)
     }
@@ -88,11 +92,13 @@ impl Scheduler {
         if job.gang.is_some() {
             return self.learn_of_rank(attempt, outcome, ran, speed);
         }
+
         job.pace.observe(ran, speed, outcome.success());
         let experience = &mut self.foresight.experience;
         let of = &job.stack.terms.estimator;
         let teaches = job.teaches();
         let killed_s = job.killed_s(attempt.task.index);
+
         if teaches {
             let life = Run {
                 time: ran.secs() * speed.factor(),
@@ -100,21 +106,25 @@ impl Scheduler {
             };
             self.foresight.lives.observe(&of.program, life);
         }
+
         if teaches && outcome.success() {
             let work = Span::from_secs_f64(ran.secs() * speed.factor());
             experience
                 .estimates
                 .observe(of, job.estimate(attempt.task.index), work);
         }
+
         if job.promise.is_none() {
             self.foresight.small.note(ran, self.now);
         }
+
         let Some(run) = job.run(outcome, ran, speed) else {
             return;
         };
         if teaches || killed_s > 0.0 {
             experience.runs.observe(of, run, killed_s);
         }
+
         let small = self.foresight.small;
         let slots = self.hosts.index.usable_slots;
         job.learn(attempt, run, || small.rate(slots, self.now));
@@ -132,6 +142,7 @@ impl Scheduler {
         let Some(run) = job.run(outcome, ran, speed) else {
             return;
         };
+
         // They all take about as long: one of them speaks for the others.
         if attempt.task.index == 0 {
             let of = of_ranks(&job.stack.terms.estimator, ranks);
@@ -140,6 +151,7 @@ impl Scheduler {
                 .runs
                 .observe(&of, run, job.killed_s(0));
         }
+
         let small = self.foresight.small;
         let slots = self.hosts.index.usable_slots;
         job.learn(attempt, run, || small.rate(slots, self.now));
@@ -183,6 +195,7 @@ impl Scheduler {
             };
         };
         let known = record.knows(attempt.number);
+
         match record
             .ended
             .iter_mut()
@@ -207,6 +220,7 @@ impl Scheduler {
         let Some(record) = job.close(index) else {
             return;
         };
+
         for copy in record.live.iter().filter(|copy| copy.attempt != attempt) {
             self.hosts.stop(
                 copy.host,
@@ -221,6 +235,7 @@ impl Scheduler {
                 fx,
             );
         }
+
         job.finished.insert(index);
         self.jobs.lines.sync(job);
         fx.push(Effect::TaskSettled {
@@ -249,15 +264,18 @@ impl Scheduler {
             return;
         };
         self.note_done(host, attempt, &load);
+
         let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
         if lost && let Some(host) = self.hosts.table.at_mut(&host) {
             host.lost += 1;
         }
+
         let charge = if lost && executing(&load) {
             Charge::Loss
         } else {
             Charge::Nothing
         };
+
         fx.push(Effect::Ended {
             host,
             attempt,
@@ -281,6 +299,7 @@ impl Scheduler {
         if let Some(record) = job.records.at_mut(&attempt.task.index) {
             record.saved = record.saved.max(saved);
         }
+
         job.outlived(attempt.task.index, load.ran.secs() * host.speed.factor());
     }
 
@@ -345,6 +364,7 @@ impl Scheduler {
             return;
         };
         let primary = record.end(attempt, &why, charge == Charge::Loss);
+
         if self.settings.benching
             && matches!(charge, Charge::Failure | Charge::Host)
             && let Some(host) = record.ended.last().map(|ended| ended.host)
@@ -357,6 +377,7 @@ impl Scheduler {
             Charge::Loss => record.losses = record.losses.saturating_add(1),
             Charge::Host | Charge::Nothing => {}
         }
+
         let nowhere = charge == Charge::Host && job.nowhere_to_start(index, &self.hosts);
         let Some(record) = job.records.at_mut(&index) else {
             return;
@@ -393,6 +414,7 @@ impl Scheduler {
                 None
             }
         };
+
         match settled {
             Some(settled) => self.give_up(attempt.task, settled, fx),
             None => {
@@ -414,6 +436,7 @@ impl Scheduler {
         job.failed.insert(task.index);
         self.jobs.lines.sync(job);
         fx.push(Effect::TaskSettled { task, settled });
+
         match job.rules.max_fails {
             Some(limit) if job.failed.len() > limit && !job.settled() => {
                 self.cancel(task.job, None, CancelReason::TooManyFailures(limit), fx);
@@ -436,6 +459,7 @@ impl Scheduler {
         let mut cancelled =
             tasks.map_or_else(|| job.fresh.clone(), |tasks| job.fresh.intersection(tasks));
         job.fresh.subtract(&cancelled);
+
         let wanted = |index: &u32| tasks.is_none_or(|tasks| tasks.contains(*index));
         let tried: IdSet = job.records.keys().filter(wanted).collect();
         for index in tried.iter() {
@@ -453,10 +477,12 @@ impl Scheduler {
                 stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
             }
         }
+
         cancelled.union_with(&tried);
         if cancelled.is_empty() {
             return;
         }
+
         job.cancelled.union_with(&cancelled);
         self.jobs.lines.sync(job);
         fx.push(Effect::TasksCancelled {

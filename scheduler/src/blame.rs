@@ -143,9 +143,11 @@ impl Job {
         if !blame.suspects.contains(&host) {
             return None;
         }
+
         let tally = blame.hosts.get(&host)?;
         let failed = blame.failed - tally.failed;
         let succeeded = blame.succeeded - tally.succeeded;
+
         if succeeded == 0 {
             let live = |record: &Record| {
                 record
@@ -156,8 +158,10 @@ impl Job {
             let undecided = failed == 0 && self.records.values().any(live);
             return undecided.then_some(Bar::Undecided(tally.row));
         }
+
         let likely = (failed + 1) as f64 / (failed + succeeded + 2) as f64;
         let row = i32::try_from(tally.row).unwrap_or(i32::MAX);
+
         // A host that has done much of the job has had as many chances for such a row.
         let chance = likely.powi(row) * (1 + tally.succeeded) as f64;
         (chance <= CHANCE).then_some(Bar::Blamed(tally.row, succeeded))
@@ -295,19 +299,23 @@ impl Scheduler {
         if let Outcome::NoRoom(why) = outcome {
             return self.bench(id, format!("has no room for tasks: {why}"), NO_ROOM_PAUSE);
         }
+
         let success = outcome.success();
         if !success && !blamable(outcome) {
             return;
         }
+
         if success {
             self.clear_host(id);
         } else {
             self.probe_failed(id);
         }
+
         let Some(job) = self.jobs.table.get_mut(&of) else {
             return;
         };
         job.blame.note(id, success);
+
         let barred = job.bar(id).is_some();
         let blamed = |host: &HostId| matches!(job.bar(*host), Some(Bar::Blamed(..)));
         let blamed: Vec<HostId> = job.blame.suspects.iter().copied().filter(blamed).collect();
@@ -341,6 +349,7 @@ impl Scheduler {
         if !trouble.strikes.insert(by) {
             return;
         }
+
         let jobs = trouble.strikes.len();
         if jobs >= STRIKES {
             self.bench(
@@ -360,6 +369,7 @@ impl Scheduler {
         let before = trouble.bench.take();
         let pause = before.as_ref().map_or(pause, |bench| longer(bench.pause));
         let until = now + pause;
+
         trouble.bench = Some(Bench {
             why,
             pause,
@@ -437,6 +447,7 @@ impl Scheduler {
             }
             None => {}
         }
+
         let kept = job
             .requeued
             .iter()
@@ -444,6 +455,7 @@ impl Scheduler {
             .filter(|index| job.shuns(*index, host.id, &self.hosts))
             .count();
         let only = kept > 0 && !job.has_work_for(host.id, &self.hosts);
+
         only.then(|| "what waits of this job failed here, and goes to another host".to_owned())
     }
 }

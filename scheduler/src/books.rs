@@ -36,6 +36,7 @@ impl Books {
                 _ => high = middle,
             }
         }
+
         Err(low)
     }
 
@@ -115,6 +116,7 @@ mod tests {
                 } else {
                     prop_assert_eq!(books.remove(&attempt).map(|load| load.ran), model.remove(&attempt));
                 }
+
                 prop_assert_eq!(books.len(), model.len());
                 prop_assert_eq!(books.contains(&attempt), model.contains_key(&attempt));
                 prop_assert_eq!(books.get(&attempt).map(|load| load.ran), model.get(&attempt).copied());

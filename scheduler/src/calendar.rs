@@ -66,12 +66,14 @@ impl Calendar {
             rate,
             lent,
         } = *slots;
+
         let kind = (
             rate.to_bits(),
             offers.confinement as u8,
             offers.network,
             lent,
         );
+
         let lanes = &mut self.lanes;
         let at = *self.by_kind.entry(kind).or_insert_with(|| {
             lanes.push(Lane {
@@ -104,6 +106,7 @@ impl Calendar {
             };
             let takes = duration(work, start_cost, lane.rate);
             let finish = free + takes;
+
             // What is too long for every loan gains nothing by waiting for the next one.
             let in_time = lane
                 .lent
@@ -112,10 +115,12 @@ impl Calendar {
                 best = Some((finish, slot, at, free));
             }
         }
+
         let (finish, slot, at, start) = best?;
         let free = &mut self.lanes[at].free;
         free.pop();
         free.push(Reverse((finish, slot)));
+
         let (host, idle) = &mut self.slots[slot as usize];
         let now = std::mem::take(idle);
         self.idle -= usize::from(now);
@@ -210,6 +215,7 @@ mod tests {
             Time(0),
             true,
         );
+
         assert_eq!(
             calendar.stack(
                 Span(1),
@@ -221,6 +227,7 @@ mod tests {
             ),
             None
         );
+
         assert!(calendar.stack(Span(1), Span::ZERO, ANY).is_some());
     }
 
@@ -242,6 +249,7 @@ mod tests {
             at(0),
             true,
         );
+
         assert_eq!(stack(&mut two, 20), (2, 0.0, 20.0));
         assert_eq!(
             stack(&mut two, 11),
@@ -249,6 +257,7 @@ mod tests {
             "ten seconds are left on the other one"
         );
         assert_eq!(stack(&mut two, 10), (2, 20.0, 30.0));
+
         let mut one = Calendar::default();
         one.add(
             &Slots {
@@ -258,6 +267,7 @@ mod tests {
             at(0),
             true,
         );
+
         assert_eq!(one.stack(Span::from_secs(31), Span::ZERO, ANY), None);
         assert_eq!(stack(&mut one, 41), (1, 0.0, 41.0));
     }
@@ -271,10 +281,12 @@ mod tests {
         ) {
             let mut free: Vec<(Time, f64)> =
                 slots.iter().map(|(free_s, rate)| (Time(free_s * 1_000_000), f64::from(*rate))).collect();
+
             let mut calendar = Calendar::default();
             for (host, (free, rate)) in (0..).zip(&free) {
                 calendar.add(&alike(host, *rate), *free, *free == Time(0));
             }
+
             for work_s in works {
                 let entry = calendar.stack(Span::from_secs(work_s), Span::ZERO, ANY).expect("there are hosts");
                 let done = |(free, rate): &(Time, f64)| *free + duration(Span::from_secs(work_s), Span::ZERO, *rate);

@@ -77,6 +77,7 @@ impl<K: Number, V> Dense<K, V> {
         };
         let mut high = (far as usize).min(self.pages.len());
         let mut low = (far as usize).saturating_sub(self.gaps).min(high);
+
         while low < high {
             let middle = low.midpoint(high);
             if self.pages[middle].place < place {
@@ -85,6 +86,7 @@ impl<K: Number, V> Dense<K, V> {
                 high = middle
             }
         }
+
         if self.pages.get(low).is_some_and(|page| page.place == place) {
             Ok(low)
         } else {

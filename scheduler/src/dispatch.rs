@@ -67,9 +67,11 @@ impl Scheduler {
                 };
                 self.give_way(&other, TaskId::new(id, index), fx);
             }
+
             if full(&self.hosts) {
                 continue;
             }
+
             let Some(job) = self.jobs.table.get_mut(&id) else {
                 continue;
             };
@@ -84,6 +86,7 @@ impl Scheduler {
                 self.incarnation,
             )
             .start(job, index, host, why, fx);
+
             self.jobs.lines.sync(job);
         }
     }
@@ -94,6 +97,7 @@ impl Scheduler {
         let mut asked = Asked::default();
         let mut passing = 0;
         let mut thawed = false;
+
         self.thaw(false, fx);
         let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
         while (!self.hosts.index.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
@@ -103,11 +107,13 @@ impl Scheduler {
                 self.thaw(true, fx);
                 continue;
             }
+
             passing += u32::from(self.hosts.index.ready.is_empty());
             if !self.place_job(rank.job, fx) {
                 asked.pass(rank);
             }
         }
+
         if !thawed {
             self.thaw(true, fx);
         }
@@ -148,6 +154,7 @@ impl Scheduler {
         } else {
             starter.place(job, fx)
         };
+
         self.jobs.lines.sync(job);
         again
     }
@@ -170,6 +177,7 @@ impl Scheduler {
                 self.incarnation,
             )
             .copy(job, fx);
+
             self.jobs.lines.sync(job);
             asked.pass(rank);
         }
@@ -195,13 +203,16 @@ impl Scheduler {
         if fit == 0 || one_by_one || !self.hosts.index.ready.is_empty() {
             return;
         }
+
         if job.rules.quorum.compares() {
             return;
         }
+
         let needs = job.rules.needs;
         // A host at which a rank waits for others is not to be busy when these are ready.
         let wanted =
             |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
+
         let takes = |host: &Host| {
             host.takes_work()
                 && !wanted(host)
@@ -218,6 +229,7 @@ impl Scheduler {
         {
             return;
         }
+
         let slots = u64::from(host.usable_slots());
         let most = slots
             + fit
@@ -227,6 +239,7 @@ impl Scheduler {
             .waiting()
             .saturating_mul(slots)
             .div_ceil(self.hosts.index.usable_slots.max(1));
+
         let room = most
             .saturating_sub(host.in_slots() as u64)
             .min(share)
@@ -244,6 +257,7 @@ impl Scheduler {
             )
             .start(job, index, id, why, fx);
         }
+
         self.jobs.lines.sync(job);
         if room > 0
             && let Some(host) = self.hosts.table.at_mut(&id)
@@ -266,14 +280,17 @@ impl Scheduler {
             // A rank goes back only with all others.
             let mut backlog = host.backlog();
             backlog.retain(|attempt| !self.jobs.gangs.contains(&attempt.task.job));
+
             let quiet = if host.takes_work() {
                 host.quiet_looks()
             } else {
                 0
             };
+
             let again =
                 (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
             self.hosts.index.watch_backlog(host, again, quiet);
+
             if quiet >= QUIET_LOOKS {
                 for attempt in backlog {
                     self.take_back(id, attempt, fx);
@@ -347,6 +364,7 @@ impl<'a> Starter<'a> {
         if placement == Placement::Lookahead && self.place_ahead(job, fx) {
             return;
         }
+
         self.prepare(job);
         let mut order = placement.order(&self.scene(job)).map(Vec::into_iter);
         let overlaps = job.policy.replication.overlap().is_some();
@@ -356,6 +374,7 @@ impl<'a> Starter<'a> {
         } else {
             0
         };
+
         while self.quota > 0 {
             let scene = self.scene(job);
             let primary = job.wishes.first_primary().and_then(|(index, wish)| {
@@ -393,6 +412,7 @@ impl<'a> Starter<'a> {
                 let Some(number) = self.start(job, index, host, why, fx) else {
                     return;
                 };
+
                 if spare {
                     job.want_copy(
                         index,
@@ -405,6 +425,7 @@ impl<'a> Starter<'a> {
             } else {
                 return;
             }
+
             eligible = eligible.saturating_sub(1);
         }
     }
@@ -416,6 +437,7 @@ impl<'a> Starter<'a> {
         let turn = job.turn();
         let placement = job.policy.placement;
         let scene = self.scene(job);
+
         let primary = job.wishes.first_primary().and_then(|(index, wish)| {
             let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host))?;
             Some((index, wish, host))
@@ -432,6 +454,7 @@ impl<'a> Starter<'a> {
                 )
                 .is_some();
         }
+
         let Some(turn) = turn else { return false };
         let fit = |host| !job.shuns(turn.index, host, self.hosts);
         let Some(host) = placement.propose(&scene, &job.plan, fit) else {
@@ -440,6 +463,7 @@ impl<'a> Starter<'a> {
         let Some(why) = job.take_waiting(turn.index) else {
             return false;
         };
+
         self.start(job, turn.index, host, why, fx).is_some()
     }
 
@@ -474,6 +498,7 @@ impl<'a> Starter<'a> {
         {
             job.want_copies_of_all(self.settings.max_copies);
         }
+
         for (index, class, wish) in job.wishes.all() {
             if class == Class::Duplicate
                 && !job
@@ -483,11 +508,14 @@ impl<'a> Starter<'a> {
             {
                 return;
             }
+
             let scene = self.scene(job);
             let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host));
+
             // The hosts that are left may all run this task already, and yet do for the next.
             let Some(host) = host else { continue };
             job.wishes.remove(index);
+
             let primary = class == Class::Primary;
             let why = StartReason::Duplicate(wish.of, wish.why);
             self.begin(job, index, host, primary, why, fx);
@@ -512,6 +540,7 @@ impl<'a> Starter<'a> {
         if !job.rules.checkpoint {
             return 0.0;
         }
+
         let Some(record) = job.records.get(&index) else {
             return 0.0;
         };
@@ -540,6 +569,7 @@ impl<'a> Starter<'a> {
         if job.rules.quorum.compares() {
             self.ask(job, index, id);
         }
+
         let host = self.hosts.table.at_mut(&id)?;
         let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
         let duplicate = matches!(why, StartReason::Duplicate(..));
@@ -549,25 +579,30 @@ impl<'a> Starter<'a> {
         };
         host.books.insert(attempt, load);
         self.hosts.index.update(host, self.now);
+
         job.stand(
             attempt,
             host,
             self.settings.start_cost,
             &mut self.hosts.index.standing,
         );
+
         let timeout = job
             .policy
             .replication
             .timeout(self.now, &job.plan, !primary);
         job.timeouts
             .extend(timeout.map(|at| (at, index, attempt.number)));
+
         let limit = job.limit(index, host).into_iter().chain(self.most).min();
         // Of tasks that are known to be short nothing would be heard before they are over.
         let short = job.plan.kind.is_none() && job.task_work_s().is_some();
         let report_every = job.policy.reports().filter(|_| !short);
+
         if duplicate || job.rules.quorum.compares() {
             job.refresh(index, self.settings.max_copies);
         }
+
         fx.push(Effect::Start {
             host: id,
             attempt,
@@ -575,6 +610,7 @@ impl<'a> Starter<'a> {
             report_every,
             why,
         });
+
         Some(attempt.number)
     }
 }

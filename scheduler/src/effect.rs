@@ -460,6 +460,7 @@ impl fmt::Display for Gap {
                 )?;
             }
         }
+
         match done {
             Some(done) => write!(f, "; done by then with {done} %, else tried again"),
             None => write!(f, "; its state is kept"),

@@ -108,6 +108,7 @@ impl Source {
                 .for_each(|ratio| remove(&mut self.ratios, ratio));
             remove(&mut self.works_s, work_s);
         }
+
         let ratio = estimate.map(|estimate| ratio(work, estimate) as f32);
         let work_s = work.secs() as f32;
         ratio
@@ -116,6 +117,7 @@ impl Source {
         insert(&mut self.works_s, work_s);
         self.latest.push_back((ratio, work_s));
         self.longest_s = self.longest_s.max(work_s);
+
         self.tasks += 1;
     }
 
@@ -131,11 +133,13 @@ impl Source {
                 .filter(|_| self.known())
                 .map(Span::from_secs_f64);
         };
+
         let number = self.ratios.len() as f64;
         let usual = quantile(&self.ratios, CORRECTION).unwrap_or(1.0);
         let factor = (number * usual + PRIOR) / (number + PRIOR);
         let work_s = estimate.secs() * factor;
         let most_s = f64::from(self.longest_s) * (1.0 + BEYOND_LONGEST / self.tasks.max(1) as f64);
+
         Some(Span::from_secs_f64(if self.known() {
             work_s.min(most_s)
         } else {
@@ -168,6 +172,7 @@ impl Source {
             .map(|ratio| (1.0 - ratio).abs())
             .collect();
         errors.sort_by(f32::total_cmp);
+
         let ratio = at(0.5)
             .zip(at(0.1).zip(at(0.9)))
             .map(|(median, (low, high))| (median, low, high));

@@ -69,6 +69,7 @@ impl Scheduler {
         let job = self.jobs.table.get(&id)?;
         let mut waiting = waiting(job);
         let mut tasks = Vec::new();
+
         if let Some(why) = job.held_back() {
             let (needed, rest) = job.split(&waiting);
             if !rest.is_empty() {
@@ -76,6 +77,7 @@ impl Scheduler {
             }
             waiting = needed;
         }
+
         if !waiting.is_empty() {
             tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
             let why = self
@@ -83,6 +85,7 @@ impl Scheduler {
                 .or_else(|| self.why_together(id, job));
             tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
         }
+
         tasks.extend(self.made_room(job));
         let compared = job.compared_now();
         if !compared.is_empty() {
@@ -94,6 +97,7 @@ impl Scheduler {
             };
             tasks.push((why.to_owned(), compared));
         }
+
         let opinions = job.wants_opinions();
         if job.rules.quorum.compares() && !opinions.is_empty() {
             let size = job.rules.quorum.size;
@@ -102,6 +106,7 @@ impl Scheduler {
             );
             tasks.push((why, opinions));
         }
+
         let hosts = self
             .hosts
             .table
@@ -160,6 +165,7 @@ impl Scheduler {
                 }),
             }
         }
+
         found
     }
 
@@ -177,6 +183,7 @@ impl Scheduler {
                 "{none}, and none is copied before it is known how long they take (try: submit --estimate)"
             );
         }
+
         let left_s = going(job, &self.hosts, self.settings.max_copies, self.now)
             .map(|going| going.due_s - going.ran_s);
         match left_s.min_by(f64::total_cmp) {
@@ -195,6 +202,7 @@ impl Scheduler {
         if let Some(why) = self.jobs.why_behind_users(job) {
             return Some(why);
         }
+
         let (unpromised, disclosed, user) = job.rank.class();
         let shared = |rank: &&Rank| {
             let class = rank.class();
@@ -208,6 +216,7 @@ impl Scheduler {
             .filter(|rank| !shared(rank))
             .count();
         let jobs = plural(ahead, "job");
+
         (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
     }
 
@@ -230,6 +239,7 @@ impl Scheduler {
         if gang.formed.is_some() {
             return Some("a rank of it has lost its host, and no other is free".to_owned());
         }
+
         let WidthOffer {
             least, free, hosts, ..
         } = self.together(id, self.now)?.offer?;
@@ -265,6 +275,7 @@ impl Scheduler {
                 }
             };
         }
+
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
         let mut owners: BTreeMap<String, usize> = BTreeMap::new();
         for host in self.hosts.table.values() {
@@ -273,6 +284,7 @@ impl Scheduler {
                 *owners.entry(reason.to_string()).or_default() += 1;
             }
         }
+
         let owners: Vec<String> = owners
             .iter()
             .map(|(reason, n)| format!("{n} {reason}"))
@@ -282,6 +294,7 @@ impl Scheduler {
             "suspended" => format!("{n} suspended ({owners})"),
             kind => format!("{n} {kind}"),
         };
+
         match (
             kinds.len(),
             kinds.keys().next().copied().unwrap_or_default(),
@@ -332,6 +345,7 @@ impl Scheduler {
         {
             return format!("passed over: {why}");
         }
+
         match (kind(host), host.reason()) {
             ("busy", _) if host.reserved > 0 => {
                 let kept = plural(host.reserved as usize, "slot");

@@ -114,6 +114,7 @@ mod tests {
                     }
                     _ => prop_assert_eq!(few.remove(at), (at < model.len()).then(|| model.remove(at))),
                 }
+
                 prop_assert_eq!((few.len(), few.is_empty(), few.first()), (model.len(), model.is_empty(), model.first()));
                 prop_assert_eq!(few.get(at), model.get(at));
                 prop_assert_eq!(few.at_mut(at), model.get_mut(at));

@@ -150,6 +150,7 @@ impl Foresight {
                 .note(job.policy.name, Stage::Early, predicted_s, was_s);
             return;
         }
+
         let Some(kind) = job.plan.kind else { return };
         for (stage, at, finish) in &job.plan.predicted {
             let predicted_s = finish.since(*at).secs();
@@ -158,6 +159,7 @@ impl Foresight {
                 .errors
                 .note(job.policy.name, *stage, predicted_s, was_s);
         }
+
         if let Replication::Gain(answer) = job.policy.replication {
             let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
             self.experience
@@ -254,6 +256,7 @@ impl Foresight {
         };
         let ago = job.policy.reports().unwrap_or(settings.heartbeat);
         let reported = Time(now.0.saturating_sub(ago.0));
+
         self.done(host, load, work_s, settings.start_cost, reported)
     }
 
@@ -297,6 +300,7 @@ impl Foresight {
         if host.liveness != Liveness::Alive {
             law.alive *= SILENT;
         }
+
         law
     }
 
@@ -314,6 +318,7 @@ impl Foresight {
         let full_s = work.mean_s / rate;
         let done = Self::done_at(full_s.recip(), host, load, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
+
         // Whoever should be done already is expected soon, and later the longer it has been.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
         let left_s = left_s.max(

@@ -92,6 +92,7 @@ impl Scheduler {
                 kept_for: Some(id),
             })
         });
+
         let ready = self
             .hosts
             .index
@@ -122,6 +123,7 @@ impl Scheduler {
             .lent_until(now)
             .map_or(slot.until, |lent| lent.min(slot.until));
         let length = (until.since(now).secs() - start_cost.secs()) * host.speed.factor();
+
         // Who fits a loan was asked before, and may have had reasons not to come.
         let asked = |job: &Job| {
             slot.kept_for.is_some() || job.too_long_for(host, now, start_cost).is_some()
@@ -132,6 +134,7 @@ impl Scheduler {
                 && job.rules.needs.missing(host.offers).is_none()
                 && job.bar(host.id).is_none()
         };
+
         let ranks = self.jobs.lines.waiting.iter().take(MOST_JOBS);
         let jobs: Vec<&Job> = ranks
             .filter_map(|rank| self.jobs.table.get(&rank.job))
@@ -146,12 +149,14 @@ impl Scheduler {
                 done: None,
             });
         }
+
         let laws = jobs
             .into_iter()
             .filter_map(|job| Some((job, self.law(job)?)));
         let laws: Vec<(&Job, Cow<'_, Learned>)> = laws.collect();
         let mut fillers = Vec::new();
         let mut candidates = Vec::new();
+
         for (job, law) in &laws {
             for index in job.alternatives(&|_: &u32| true) {
                 let failed = job.killed_s(index);
@@ -170,6 +175,7 @@ impl Scheduler {
                 }
             }
         }
+
         let (at, _) = reservation::fill(
             reservation::Gap {
                 length,
@@ -209,12 +215,14 @@ impl Scheduler {
         if job.take_waiting(filler.index).is_none() {
             return;
         }
+
         if kept_for.is_some() {
             self.hosts.reserve(host, false, self.now);
             if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == host) {
                 self.jobs.kept.swap_remove(at);
             }
         }
+
         let done = filler.done.map(|done| (done * 100.0).round() as u8);
         let why = StartReason::Gap(Gap {
             left,
@@ -228,12 +236,14 @@ impl Scheduler {
             self.now,
             self.incarnation,
         );
+
         // Who comes back finds the host free; who waits for others may come later than expected.
         let most = Span::from_secs_f64(left.secs() * (1.0 - EARLY));
         starter.most = kept_for
             .is_none()
             .then_some(most)
             .filter(|_| filler.done.is_some());
+
         let number = starter.start(job, filler.index, host, why, fx);
         if let Some(number) = number.filter(|_| kept_for.is_some()) {
             let task = TaskId::new(filler.job, filler.index);
@@ -246,6 +256,7 @@ impl Scheduler {
                 host,
             );
         }
+
         self.jobs.lines.sync(job);
     }
 }
@@ -257,6 +268,7 @@ impl Scheduler {
         if self.jobs.fillers.is_empty() {
             return;
         }
+
         let holds_out = |id: &JobId| {
             let gang = self.jobs.table.get(id).and_then(|job| job.gang.as_ref());
             gang.is_some_and(|gang| gang.formed.is_none())
@@ -264,6 +276,7 @@ impl Scheduler {
         if !self.jobs.gangs.iter().any(holds_out) {
             return self.jobs.fillers.clear();
         }
+
         let on = |host: &HostId, attempt: &AttemptId| {
             let load = self
                 .hosts
@@ -284,6 +297,7 @@ impl Scheduler {
                 .get(&attempt.task.job)
                 .is_some_and(|job| job.rank > rank)
         };
+
         let fillers = self
             .jobs
             .fillers
@@ -291,6 +305,7 @@ impl Scheduler {
             .filter(|(attempt, _)| after(attempt));
         let hosts: BTreeSet<HostId> = fillers.map(|(_, host)| *host).collect();
         let host = |id: HostId| self.hosts.table.get(&id).filter(|host| host.takes_work());
+
         hosts
             .into_iter()
             .filter_map(host)
@@ -313,6 +328,7 @@ impl Scheduler {
         if self.try_freeze(id, attempt, by, fx) {
             return;
         }
+
         let Some(host) = self.hosts.table.get(&id) else {
             return;
         };
@@ -324,6 +340,7 @@ impl Scheduler {
         } else {
             0.0
         };
+
         let job = self.jobs.table.get_mut(&attempt.task.job);
         let kept = job.as_ref().is_some_and(|job| job.rules.checkpoint);
         job.into_iter()

@@ -101,6 +101,7 @@ mod tests {
                     gathered.compact();
                 }
             }
+
             prop_assert_eq!(gathered.set(), model.clone());
             let out = IdSet::from_range(base + from, base + (from + 70).min(299));
             gathered.take(&out);

@@ -43,6 +43,7 @@ impl Scheduler {
         if held {
             self.freeze(id, attempt, by, fx);
         }
+
         held
     }
 
@@ -58,12 +59,14 @@ impl Scheduler {
         let since = load.noted.map_or(Span::ZERO, |noted| now.since(noted));
         load.ran = load.ran + since;
         load.noted = Some(now);
+
         load.phase = Phase::Held;
         load.suspended_since = Some(now);
         load.made_room_for = Some(by);
         host.hold(&attempt, true);
         self.hosts.index.standing.remove(attempt);
         self.hosts.index.update(host, now);
+
         let hold_up = host.hold_up(Phase::Held);
         fx.push(Effect::Freeze {
             host: id,
@@ -72,6 +75,7 @@ impl Scheduler {
         });
         self.jobs
             .mark(attempt, Phase::Held, hold_up, self.settings.max_copies);
+
         let job = attempt.task.job;
         let index = attempt.task.index;
         if self
@@ -95,6 +99,7 @@ impl Scheduler {
         else {
             return;
         };
+
         let frozen = |copy: &LiveCopy| copy.hold_up == Some(CopyReason::Frozen);
         let still = job
             .records
@@ -103,6 +108,7 @@ impl Scheduler {
         let still: Vec<_> = still
             .filter_map(|(index, record)| Some((index, record.live.first()?.attempt.number)))
             .collect();
+
         for (index, of) in still {
             job.want_copy(
                 index,
@@ -112,6 +118,7 @@ impl Scheduler {
                 self.settings.max_copies,
             );
         }
+
         self.jobs.lines.sync(job);
     }
 
@@ -153,6 +160,7 @@ impl Scheduler {
             .iter()
             .filter(|(_, load)| load.frozen && !load.stopping);
         let frozen = frozen.map(|(attempt, load)| (needed(attempt), load.ran, Reverse(*attempt)));
+
         frozen
             .filter(|(needed, ..)| disclosed || *needed)
             .max()
@@ -165,6 +173,7 @@ impl Scheduler {
             return;
         };
         host.hold(&attempt, false);
+
         if let Some(load) = host.books.at_mut(&attempt) {
             let stood = load
                 .suspended_since
@@ -175,6 +184,7 @@ impl Scheduler {
             load.noted = Some(now);
             load.made_room_for = None;
         }
+
         self.hosts.index.update(host, now);
         if let Some(job) = self.jobs.table.get(&attempt.task.job) {
             job.stand(
@@ -184,10 +194,12 @@ impl Scheduler {
                 &mut self.hosts.index.standing,
             );
         }
+
         let hold_up = host.hold_up(Phase::Running);
         fx.push(Effect::Thaw { host: id, attempt });
         self.jobs
             .mark(attempt, Phase::Running, hold_up, self.settings.max_copies);
+
         if let Some(job) = self.jobs.table.get_mut(&attempt.task.job) {
             job.wishes.remove(attempt.task.index);
             self.jobs.lines.sync(job);
@@ -221,6 +233,7 @@ impl Scheduler {
                 _ => {}
             }
         }
+
         self.hosts.index.update(host, now);
     }
 
@@ -238,6 +251,7 @@ impl Scheduler {
                 all.entry((by, frozen.is_some())).or_default().insert(index);
             }
         }
+
         let words = |((by, frozen), tasks): ((TaskId, bool), IdSet)| {
             let how = if frozen { "frozen on its host, " } else { "" };
             (format!("{how}made room for task {by}"), tasks)

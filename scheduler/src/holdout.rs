@@ -131,6 +131,7 @@ impl Scheduler {
             .by_since()
             .filter(|id| self.hosts.offer(*id, needs) && self.starts_together(*id));
         let free = free.count() as u32;
+
         let behind = 0;
         let view = View {
             policy: &policy,
@@ -170,11 +171,13 @@ impl Scheduler {
             let offer = self.with_machine(job.rules.needs, &kept, now, |machine| {
                 self.weigh(&view, machine, now)
             });
+
             WidthOffer {
                 choice: gang.holdout.map(Choice::Hold).or(offer.choice),
                 ..offer
             }
         });
+
         let finish = formed.and_then(|formed| {
             let scaling = self.paced(gang.scaling?);
             Some(begun.unwrap_or(formed.max(now)) + Span::from_secs_f64(scaling.run_s(width?)))
@@ -216,6 +219,7 @@ impl Scheduler {
                 .or_default()
                 .push(job.rank.job);
         }
+
         let mut starts = Vec::new();
         for ((confinement, network, holds), ids) in alike {
             let kept = if holds {
@@ -223,6 +227,7 @@ impl Scheduler {
             } else {
                 &[]
             };
+
             self.with_machine(
                 Needs {
                     confinement,
@@ -240,6 +245,7 @@ impl Scheduler {
                 },
             );
         }
+
         starts
     }
 
@@ -286,6 +292,7 @@ impl Scheduler {
             .range(job.rank..)
             .count()
             .saturating_sub(1) as u32;
+
         let again = gang.width.map(|_| job.waiting() as u32);
         View {
             policy: &job.policy,
@@ -303,17 +310,20 @@ impl Scheduler {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
         let view = self.view(job, gang, free);
+
         if let (Some(held), Some((before, behind, looked))) = (gang.holdout, gang.looked) {
             let unchanged = (before, behind) == (free, view.behind) || now < looked + SOONEST;
             if unchanged && free < held.hosts && now.secs() < held.until_s {
                 return Some(Choice::Hold(held));
             }
         }
+
         let looked = Some((free, view.behind, now));
         let choice = self.with_machine(job.rules.needs, &[], now, |machine| {
             self.choose(&view, &Waits::of(machine), now)
         });
         self.jobs.table.get_mut(&id)?.gang.as_mut()?.looked = looked;
+
         choice
     }
 
@@ -339,6 +349,7 @@ impl Scheduler {
                 span(edge((1.0 + HELD) / 2.0)),
             )
         });
+
         let wait = span(Some(holdout.predicted_s));
         Some(Effect::Foretold {
             job: id,
@@ -377,6 +388,7 @@ impl Scheduler {
         });
         let choice = self.choose(view, &waits, now);
         let free = view.free;
+
         let hosts = machine.hosts();
         let behind = view.behind;
         let runs = view.gang.runs;
@@ -398,6 +410,7 @@ impl Scheduler {
         if least > most {
             return None;
         }
+
         let unknown = Malleable {
             work_s: 1.0,
             speedup: Speedup::new(f64::from(most.max(1)), 0.0)?,
@@ -408,6 +421,7 @@ impl Scheduler {
             None => (unknown, Width::Average),
         };
         let question = self.question(view, &scaling, (least, most), now);
+
         width.choose(&question, &|from, to| waits.likely_s(from, to))
     }
 
@@ -450,6 +464,7 @@ impl Scheduler {
         let mut free = 0;
         let mut gangs = BTreeMap::<JobId, u32>::new();
         let mut busy = Vec::new();
+
         for host in self
             .hosts
             .table
@@ -481,6 +496,7 @@ impl Scheduler {
                 ));
             }
         }
+
         for (id, hosts) in gangs {
             let formed = self
                 .jobs
@@ -499,6 +515,7 @@ impl Scheduler {
                 ),
             ));
         }
+
         let stays = self.stays(now);
         let mut units: Vec<Unit<'_>> = busy
             .iter()
@@ -513,6 +530,7 @@ impl Scheduler {
             age_s: *age_s,
             law: &laws.stay,
         }));
+
         ask(&Machine::new(free, units))
     }
 
@@ -538,11 +556,13 @@ fn bounds(view: &View<'_>, hosts: u32) -> (u32, u32) {
             (again, hosts)
         };
     }
+
     let Ranks { least, most, .. } = view.gang.ranks;
     let useful = view
         .gang
         .scaling
         .map_or(u32::MAX, |scaling| scaling.most().max(least));
+
     (least, most.unwrap_or(u32::MAX).min(useful).min(hosts))
 }
 
@@ -561,10 +581,12 @@ impl<'a> Waits<'a> {
         if to < from {
             return Vec::new();
         }
+
         let many = to - from + 1;
         if many <= WIDTHS {
             return (from..=to).map(|hosts| self.one_s(hosts)).collect();
         }
+
         let mut waits = vec![None; many as usize];
         let ratio = f64::from(to) / f64::from(from.max(1));
         for step in 0..WIDTHS {
@@ -575,6 +597,7 @@ impl<'a> Waits<'a> {
                 *wait = self.one_s(hosts);
             }
         }
+
         waits
     }
 

@@ -323,6 +323,7 @@ impl Host {
             .map(|(id, l)| (l.assigned, *id))
             .collect();
         idle.sort_unstable();
+
         let running = self.in_slots().saturating_sub(idle.len());
         let next = (self.usable_slots() as usize).saturating_sub(running);
         idle.into_iter()
@@ -409,12 +410,14 @@ impl Index {
         let takes_work = host.takes_work();
         let slots = NonZeroU32::new(host.usable_slots()).filter(|_| takes_work);
         let usable = slots.map(|slots| (slots.get(), host.speed));
+
         let before = host.counted_usable();
         if usable.is_some() != before.is_some() && !self.standing.is_bare() {
             host.books
                 .attempts()
                 .for_each(|attempt| self.standing.open(attempt, takes_work));
         }
+
         if usable != before {
             let millionths =
                 |(slots, speed): (u32, Speed)| u128::from(slots) * (speed.factor() * 1e6) as u128;
@@ -422,6 +425,7 @@ impl Index {
             self.usable_slots += usable.map_or(0, |(slots, _)| u64::from(slots));
             self.usable_speed -= before.map_or(0, millionths);
             self.usable_speed += usable.map_or(0, millionths);
+
             if let Some(speeds) = self.usable_speeds.get_mut() {
                 recount(
                     speeds,
@@ -430,12 +434,14 @@ impl Index {
                 );
             }
         }
+
         let ready = takes_work && host.free_slots() > 0;
         if host.frozen > 0 && host.lets_go_on() && host.free_slots() > 0 {
             self.thawable.insert(host.id);
         } else if !self.thawable.is_empty() {
             self.thawable.remove(&host.id);
         }
+
         if let Some(since) = host
             .ready
             .filter(|_| !ready || host.usable_speed != host.speed)
@@ -445,10 +451,12 @@ impl Index {
         }
         host.usable_slots = slots;
         host.usable_speed = host.speed;
+
         if ready && host.ready.is_none() {
             host.ready = Some(now);
             self.ready.insert(host.id, now, host.speed);
         }
+
         if self.touched.last() != Some(&host.id) {
             self.touched.push(host.id);
         }
@@ -566,6 +574,7 @@ impl Hosts {
             };
             let state = host.present_state();
             let owner = host.owner.reason();
+
             if (state, owner) != (host.state, host.announced) {
                 if state != host.state {
                     host.since = now;
@@ -596,6 +605,7 @@ impl Hosts {
         host.delivered += 1;
         host.finished += u64::from(success);
         self.index.update(host, now);
+
         Some((load, host.speed))
     }
 

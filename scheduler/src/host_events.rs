@@ -30,16 +30,19 @@ impl Scheduler {
         let up_since = Time(self.now.0.saturating_sub(status.up_for.0));
         let known = !matches!(host.presence, Presence::Awaited | Presence::Left)
             && host.liveness != Liveness::Lost;
+
         let again = known && host.heard.is_some_and(|heard| up_since <= heard);
         if known && !again {
             self.foresight
                 .on_failure(host, host.heard.unwrap_or(self.now));
         }
+
         host.slots = slots;
         host.speed = speed;
         host.presence = Presence::Connected;
         host.parted = None;
         host.closing = false;
+
         if !again {
             host.owner = status.owner;
             host.owner_since = up_since;
@@ -47,12 +50,14 @@ impl Scheduler {
             host.owner_seen = self.now;
             host.cpu_seen = self.now;
         }
+
         self.hosts.count(id);
         self.hear(id, Some((status.owner, status.owner_for)));
         self.note_status(id, status);
         self.reindex(id);
         self.watch(id);
         self.reconcile(id, held, true, fx);
+
         // What it was told last may not have reached it.
         held.iter()
             .filter(|held| held.phase == Phase::Ready)
@@ -87,6 +92,7 @@ impl Scheduler {
         if habit != Habit::default() {
             host.temper = Temper::of(&habit, self.foresight.common());
         }
+
         self.hosts.count(id);
     }
 
@@ -112,6 +118,7 @@ impl Scheduler {
             return;
         };
         host.beat = host.beat.wrapping_add(1);
+
         let mut listed = 0;
         let mut strangers = Vec::new();
         for held in held {
@@ -124,6 +131,7 @@ impl Scheduler {
                 None => strangers.push(held),
             }
         }
+
         if listed < host.books.len() {
             let patience = |load: &Load| {
                 if joining || load.stopping {
@@ -140,10 +148,12 @@ impl Scheduler {
                 self.lose(id, attempt, EndReason::Forgotten, fx);
             }
         }
+
         strangers.retain(|held| !self.keep(id, held, fx));
         if joining {
             self.hold_as_told(id, held, fx);
         }
+
         self.note_begun(id, held);
         if !strangers.is_empty() {
             fx.push(Effect::Abandon {
@@ -159,6 +169,7 @@ impl Scheduler {
         let attempt = held.attempt;
         let max_copies = self.settings.max_copies;
         let index = attempt.task.index;
+
         if self
             .hosts
             .get(id)
@@ -166,6 +177,7 @@ impl Scheduler {
         {
             return true;
         }
+
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return false;
         };
@@ -185,15 +197,18 @@ impl Scheduler {
         } else {
             max_copies as usize
         };
+
         // Where all ranks wait to start together none goes on alone.
         let scattered = job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
         if ended.returned || scattered || record.live.len() >= most {
             // It is not to go on; but a result that is there already counts once it is delivered.
             return held.phase == Phase::Ended;
         }
+
         record.ended.retain(|ended| ended.attempt != attempt);
         // Found again, so it was not lost after all.
         record.losses = record.losses.saturating_sub(u32::from(ended.charged));
+
         let duplicate = !record.live.is_empty();
         let hold_up = host.hold_up(Phase::Queued);
         record.live.push(LiveCopy {
@@ -203,6 +218,7 @@ impl Scheduler {
             suspended: false,
             hold_up,
         });
+
         job.requeued.remove(index);
         job.stir();
         host.books
@@ -211,6 +227,7 @@ impl Scheduler {
         self.jobs.lines.sync(job);
         moved(&mut self.jobs, host, held, max_copies, fx);
         host.hold(&attempt, held.phase == Phase::Held);
+
         if let (Some(host), Some(job)) = (
             self.hosts.table.get(&id),
             self.jobs.table.get(&attempt.task.job),
@@ -222,6 +239,7 @@ impl Scheduler {
                 &mut self.hosts.index.standing,
             );
         }
+
         self.reindex(id);
         true
     }
@@ -349,9 +367,11 @@ impl Scheduler {
             self.foresight
                 .on_failure(host, if silent { host.silent_since } else { self.now });
         }
+
         if host.reserved > 0 {
             self.jobs.stir_all();
         }
+
         host.liveness = Liveness::Lost;
         self.hosts.index.check_at(host, None);
         self.hosts.index.update(host, self.now);
@@ -369,12 +389,15 @@ impl Scheduler {
         if matches!(host.presence, Presence::Left | Presence::Awaited) {
             return false;
         }
+
         host.heard = Some(self.now);
         host.silent_since = self.now;
+
         // A word that was on its way when the connection was lost.
         host.parted = host.parted.map(|_| self.now);
         let (owner, owner_for) = owner.unwrap_or((host.owner, Span::ZERO));
         let revived = host.liveness != Liveness::Alive;
+
         if revived || owner != host.owner {
             // Why the owner wants the host may change, and how many slots are left to tasks: what
             // is learned is of hosts that run nothing, and of those that run something.
@@ -386,13 +409,16 @@ impl Scheduler {
                 host.owner_seen = since;
                 host.cpu_seen = self.now;
             }
+
             host.liveness = Liveness::Alive;
             host.owner = owner;
             self.on_host_turned(id);
         }
+
         if revived {
             self.watch(id);
         }
+
         true
     }
 
@@ -438,6 +464,7 @@ fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mu
     load.ran = held.ran;
     load.progress = held.progress;
     load.noted = host.heard;
+
     let suspended_since = host
         .heard
         .filter(|_| suspended(held.phase))
@@ -445,6 +472,7 @@ fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mu
     if let (Some(since), None, Some(heard)) = (load.suspended_since, suspended_since, host.heard) {
         load.suspended = load.suspended + heard.since(since);
     }
+
     load.suspended_since = suspended_since;
     let before = std::mem::replace(&mut load.phase, held.phase);
     if before == held.phase {
@@ -453,11 +481,13 @@ fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mu
     if held.phase == Phase::Ready || held.phase.executing() != before.executing() {
         jobs.stir(held.attempt.task.job);
     }
+
     if held.phase.executing() && !before.executing() {
         fx.push(Effect::Executing {
             attempt: held.attempt,
         });
     }
+
     let meaning = |phase| (suspended(phase), host.hold_up(phase));
     if meaning(before) != meaning(held.phase) {
         jobs.mark(
@@ -492,6 +522,7 @@ impl Jobs {
         let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else {
             return;
         };
+
         if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
             copy.suspended = suspended(phase);
             copy.hold_up = hold_up;

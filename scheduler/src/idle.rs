@@ -65,6 +65,7 @@ impl Scheduler {
             }
             starts[at].1 = better;
         }
+
         starts
     }
 }
@@ -105,12 +106,14 @@ impl Job {
             law,
         );
         let mut best: Option<(f64, u32)> = None;
+
         for task in tasks.iter().copied() {
             let gain = window.gain(self.killed_s(task), 1.0);
             if best.is_none_or(|(most, _)| gain > most) {
                 best = Some((gain, task));
             }
         }
+
         best.map(|(_, task)| task)
     }
 }

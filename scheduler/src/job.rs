@@ -179,6 +179,7 @@ impl Record {
     pub(crate) fn remember_ended(&mut self, job: JobId, tried: &Tried) {
         let own =
             |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
+
         let live = |id: &AttemptId| {
             self.live
                 .iter()
@@ -202,6 +203,7 @@ impl Record {
         ended.sort_unstable_by_key(|ended| {
             (ended.attempt, ended.host, ended.charged, ended.returned)
         });
+
         ended.dedup_by_key(|ended| ended.attempt.number);
         self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
     }
@@ -216,9 +218,11 @@ impl Record {
         };
         let delivered = matches!(why, EndReason::Delivered(_));
         let returned = why.gives_back();
+
         if self.ended.len() == REMEMBERED {
             self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
         }
+
         self.ended.push(EndedCopy {
             attempt,
             host,
@@ -226,6 +230,7 @@ impl Record {
             charged,
             returned,
         });
+
         primary
     }
 
@@ -297,6 +302,7 @@ impl Job {
         if !reserves {
             return self.rules.timeout;
         }
+
         self.policy
             .limits
             .limit(&self.rules, &self.lessons, self.killed_s(index), host.speed)
@@ -335,6 +341,7 @@ impl Job {
             self.lessons
                 .observe(run, self.killed_s(index), answer.zeta(small_work()));
         }
+
         if let Some(record) = self
             .records
             .at_mut(&index)
@@ -438,6 +445,7 @@ impl Job {
         if self.finished.contains(index) {
             return Some(TaskState::Finished);
         }
+
         let sets = [
             (&self.fresh, TaskState::Waiting),
             (&self.failed, TaskState::Failed),
@@ -481,9 +489,11 @@ impl Job {
                     .map_or(StartReason::First, Record::start_reason),
             );
         }
+
         if !self.fresh.remove(index) {
             return None;
         }
+
         self.stack.advance(&self.fresh);
         self.records.insert(index, Record::default());
         Some(StartReason::First)
@@ -520,6 +530,7 @@ impl Job {
         record.attempts += 1;
         self.attempts += 1;
         self.duplicates += u64::from(!record.live.is_empty());
+
         let attempt = AttemptId {
             task: TaskId::new(self.rank.job, index),
             number: record.attempts,
@@ -532,10 +543,12 @@ impl Job {
             suspended: false,
             hold_up: None,
         });
+
         record.made_room_for = None;
         if primary {
             record.primary_speed = Some(speed);
         }
+
         Some(attempt)
     }
 
@@ -553,15 +566,18 @@ impl Job {
                 self.suspended -= 1
             }
         }
+
         if self.rules.quorum.compares() {
             return self.want_results(index, max_copies);
         }
+
         // Nobody else can be this rank.
         let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else {
             return;
         };
         let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
         let hold_ups = record.live.iter().map(|copy| copy.hold_up);
+
         match (
             self.policy.replication.rescue(hold_ups),
             record.live.first(),
@@ -576,6 +592,7 @@ impl Job {
                 } else {
                     Class::Duplicate
                 };
+
                 self.wishes.remove(index);
                 self.wishes.add(
                     index,
@@ -757,6 +774,7 @@ impl Job {
         if self.blame.on_alarm(now) {
             self.plan.declined = None;
         }
+
         self.plan.overdue = self.plan.overdue.filter(|at| *at > now);
         while let Some((at, index, number)) = self.timeouts.first().copied()
             && at <= now
@@ -764,6 +782,7 @@ impl Job {
             self.timeouts.pop_first();
             let live =
                 |record: &&Record| record.live.iter().any(|copy| copy.attempt.number == number);
+
             if self.records.get(&index).filter(live).is_some() {
                 self.want_copy(
                     index,
@@ -887,10 +906,13 @@ impl Lines {
                 job.rank = rank;
             }
         }
+
         waits |= job.wishes.first_primary().is_some();
         line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
+
         let wants = job.wants_copies();
         line_up(&mut self.copying, &mut job.in_copy_line, wants, job.rank);
+
         let alarm = job.next_alarm();
         if alarm != job.alarm {
             if let Some(old) = std::mem::replace(&mut job.alarm, alarm) {

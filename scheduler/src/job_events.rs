@@ -34,6 +34,7 @@ impl Scheduler {
             Ok(policy) => policy,
         };
         let (told, victims) = self.decide(&bag, &policy, self.now);
+
         match told {
             Err(why) => fx.push(Effect::JobRefused { job: id, why }),
             Ok(offer) => {
@@ -49,6 +50,7 @@ impl Scheduler {
                 fx.extend(offer.map(|offer| Effect::Promised { job: id, offer }));
             }
         }
+
         self.kill(&victims, id, fx);
     }
 
@@ -68,6 +70,7 @@ impl Scheduler {
             id,
             promise.is_some(),
         );
+
         let lessons = self.past_lessons(&bag, policy.limits);
         let gang = bag
             .ranks
@@ -80,6 +83,7 @@ impl Scheduler {
             finish,
         });
         let ids = bag.tasks.clone();
+
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
         job.stack = stack;
         job.promise = promise;
@@ -87,6 +91,7 @@ impl Scheduler {
         job.usual_s = usual_s;
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
         job.gang = gang;
+
         job
     }
 
@@ -113,6 +118,7 @@ impl Scheduler {
         if self.jobs.table.contains_key(&id) {
             return;
         }
+
         let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
         let deadline = bag
             .terms
@@ -125,9 +131,11 @@ impl Scheduler {
             deadline.map(|deadline| (deadline, deadline)),
         );
         job.request(Some(&progress.requested), self.jobs.arrivals);
+
         let finished = job.fresh.intersection(&progress.finished);
         job.fresh.subtract(&finished);
         job.finished = finished.into();
+
         for (settled, into) in [
             (&progress.failed, &mut job.failed),
             (&progress.cancelled, &mut job.cancelled),
@@ -135,6 +143,7 @@ impl Scheduler {
             *into = job.fresh.intersection(settled);
             job.fresh.subtract(into);
         }
+
         job.attempts = progress.attempts;
         job.duplicates = progress.duplicates;
         for tried in &progress.tried {
@@ -143,6 +152,7 @@ impl Scheduler {
         if job.rules.quorum.compares() {
             self.restore_results(id, &mut job, progress, fx);
         }
+
         self.restore_gang(&mut job, &progress.done_on);
         self.enter(id, job);
     }
@@ -160,9 +170,11 @@ impl Scheduler {
         if number == 0 || !job.fresh.remove(tried.task) {
             return;
         }
+
         let mut record = Record::reborn(number, tried.failures > 0);
         record.failures = tried.failures;
         record.losses = tried.losses;
+
         for (attempt, host_id, executing) in tried.live.iter().copied() {
             let own = attempt.task.job == id
                 && attempt.task.index == tried.task
@@ -175,6 +187,7 @@ impl Scheduler {
             {
                 continue;
             }
+
             let now = self.now;
             let host = self.hosts.entry(host_id, now);
             let phase = if executing {
@@ -182,12 +195,14 @@ impl Scheduler {
             } else {
                 Phase::Queued
             };
+
             let duplicate = !record.live.is_empty();
             let load = Load {
                 phase,
                 ..Load::assigned(now, duplicate, host.beat)
             };
             host.books.insert(attempt, load);
+
             let hold_up = host.hold_up(phase);
             record.live.push(LiveCopy {
                 attempt,
@@ -196,6 +211,7 @@ impl Scheduler {
                 suspended: false,
                 hold_up,
             });
+
             if let Some(host) = self.hosts.table.get(&host_id) {
                 job.stand(
                     attempt,
@@ -204,9 +220,11 @@ impl Scheduler {
                     &mut self.hosts.index.standing,
                 );
             }
+
             self.reindex(host_id);
             self.watch(host_id);
         }
+
         record.remember_ended(id, tried);
         if job.policy.limits.learns() {
             let speed = |host: &HostId| self.hosts.table.get(host).map(|host| host.speed.factor());
@@ -216,9 +234,11 @@ impl Scheduler {
                 .filter_map(|(host, ran)| Some(ran.secs() * speed(host)?));
             record.killed_s = outlived.fold(0.0, f64::max);
         }
+
         if record.live.is_empty() {
             job.requeued.insert(tried.task);
         }
+
         job.records.insert(tried.task, record);
         job.refresh(tried.task, self.settings.max_copies);
     }
@@ -237,6 +257,7 @@ impl Scheduler {
             return;
         };
         gang.width = Some(ranks);
+
         gang.stirred = true;
         gang.disturbed = true;
         gang.formed = held.then_some(self.now);
@@ -277,12 +298,14 @@ impl Scheduler {
         };
         let failed = job.failed.intersection(tasks);
         let mut reopened = job.cancelled.intersection(tasks);
+
         job.failed.subtract(&failed);
         job.cancelled.subtract(&reopened);
         reopened.union_with(&failed);
         if reopened.is_empty() {
             return;
         }
+
         let mut untried = reopened.clone();
         let tried: Vec<(u32, u32)> = job.numbers.iter().map(|(a, b)| (*a, *b)).collect();
         for (index, number) in tried {
@@ -293,6 +316,7 @@ impl Scheduler {
                 job.requeued.insert(index);
             }
         }
+
         job.fresh.union_with(&untried);
         job.stack.rewind();
         job.line_up_again(&reopened, self.jobs.arrivals);
@@ -326,9 +350,11 @@ impl Scheduler {
             job.requeued.insert(*index);
             gone.insert(*index);
         }
+
         if gone.is_empty() {
             return;
         }
+
         job.finished.take(&gone);
         job.line_up_again(&gone, self.jobs.arrivals);
         self.jobs.arrivals += u64::from(job.speculation.is_some());

@@ -45,6 +45,7 @@ impl Scheduler {
                 && load.phase.executing()
                 && elapsed_s(host, load, self.settings.start_cost, now) > estimate.secs()
         });
+
         Some(Keeping {
             made: promise.made,
             deadline: promise.deadline,

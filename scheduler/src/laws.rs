@@ -43,6 +43,7 @@ impl Law {
                 suspended_s: Some(place.owner_s),
             };
         }
+
         let undisturbed =
             curves
                 .suspension
@@ -64,6 +65,7 @@ impl Law {
             None => (0.0, 1.0 - self.undisturbed),
             Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),
         };
+
         let gone = 1.0 - self.alive;
         let here = self.alive * suspended;
         let late = at_s

@@ -173,11 +173,13 @@ impl Distribution {
         if self.count == 1 {
             return Some(self.sum);
         }
+
         let wanted = (part.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;
         let mut seen = self.zeros;
         if self.count == 0 || seen >= wanted {
             return (self.count > 0).then_some(0.0);
         }
+
         for (step, count) in &self.steps {
             seen += count;
             if seen >= wanted {
@@ -185,6 +187,7 @@ impl Distribution {
                 return Some(STEP.powf(f64::from(*step) - 0.5).min(self.sum));
             }
         }
+
         None
     }
 }
@@ -218,6 +221,7 @@ mod tests {
             (account.used_s, account.billed_s, account.free_s()),
             (18.0, 10.0, 8.0)
         );
+
         assert_eq!(
             (account.tasks, account.requested, account.finished),
             (4, 2, 2)
@@ -240,10 +244,12 @@ mod tests {
                 all.add(*value);
                 parts[at % 2].add(*value);
             }
+
             let [mut merged, rest] = parts;
             merged.merge(&rest);
             prop_assert_eq!(merged.quantile(part), all.quantile(part));
             values.sort_by(f64::total_cmp);
+
             let exact = values[((part * values.len() as f64).ceil() as usize).max(1) - 1];
             let found = all.quantile(part).expect("there are values");
             let off = (found / exact).ln().abs();

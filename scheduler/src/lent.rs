@@ -44,11 +44,13 @@ impl Scheduler {
             },
         );
         self.hosts.entry(id, now).lent = lent;
+
         if lent.is_some() {
             self.hosts.index.lent.insert(id);
         } else {
             self.hosts.index.lent.remove(&id);
         }
+
         // Whoever did not want the host before may want it now.
         self.hosts.index.ready.arrivals += 1;
     }
@@ -76,6 +78,7 @@ impl Job {
             .task_work_s()
             .or(self.usual_s)
             .filter(|_| !self.rules.checkpoint)?;
+
         // Who was killed takes longer than that, and is tried with twice as much.
         let killed_s = self
             .requeued
@@ -84,6 +87,7 @@ impl Job {
         let work_s = usual_s.max(2.0 * killed_s);
         let takes = duration(Span::from_secs_f64(work_s), start_cost, host.speed.factor());
         let left = until.since(now);
+
         (left < takes && takes <= longest).then_some(TooLong { left, takes })
     }
 }

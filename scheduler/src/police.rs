@@ -45,6 +45,7 @@ impl Scheduler {
         if bag.terms.deadline.is_none() {
             return (Ok(None), Vec::new());
         }
+
         let (mut doomed, spare): (Vec<Victim>, Vec<Victim>) = self
             .victims(now)
             .into_iter()
@@ -58,12 +59,14 @@ impl Scheduler {
         if spare.is_empty() || !matches!(first, Err(Refused::TooLate { .. })) {
             return (first, doomed);
         }
+
         doomed.extend(spare);
         let mut best = told(&doomed);
         if best.is_err() {
             doomed.truncate(always);
             return (first, doomed);
         }
+
         // As few of them as will do.
         let mut low = always;
         let mut high = doomed.len();
@@ -74,6 +77,7 @@ impl Scheduler {
                 Err(_) => low = middle,
             }
         }
+
         doomed.truncate(high);
         (best, doomed)
     }
@@ -90,6 +94,7 @@ impl Scheduler {
             if policing.rule == Rule::Off {
                 continue;
             }
+
             for copy in job.records.values().flat_map(|record| record.live.iter()) {
                 let load = self
                     .hosts
@@ -97,6 +102,7 @@ impl Scheduler {
                     .get(&copy.host)
                     .and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
                 let index = copy.attempt.task.index;
+
                 // Its limit is reserved for it, and kills it in any case.
                 let estimate = job
                     .estimate(index)
@@ -110,6 +116,7 @@ impl Scheduler {
                 if !runs || elapsed <= estimate.secs() + rounding {
                     continue;
                 }
+
                 if policing.condemns(copy.attempt, now, estimate.secs(), elapsed) {
                     let host = copy.host;
                     let attempt = copy.attempt;
@@ -124,6 +131,7 @@ impl Scheduler {
                 }
             }
         }
+
         victims.sort_by(|a, b| {
             b.excess()
                 .total_cmp(&a.excess())
@@ -149,6 +157,7 @@ impl Scheduler {
             let index = attempt.task.index;
             self.hosts
                 .stop(host, attempt, self.now, self.settings.stops_when_reported);
+
             let why = EndReason::Policed {
                 estimate,
                 elapsed,
@@ -164,6 +173,7 @@ impl Scheduler {
                 attempt,
                 why: why.clone(),
             });
+
             if let Some(job) = self.jobs.table.get_mut(&id) {
                 job.outlived(index, elapsed.secs());
                 behind.extend(job.may_retry(index).then_some(id));
@@ -173,8 +183,10 @@ impl Scheduler {
                     estimates.observe(of, job.estimate(index), elapsed);
                 }
             }
+
             self.fail(attempt, why, fx);
         }
+
         for id in behind {
             if self
                 .jobs
@@ -197,6 +209,7 @@ impl Scheduler {
         let Some(promise) = job.promise else { return };
         let priority = job.rules.priority;
         let arrival = self.jobs.arrivals;
+
         self.jobs.arrivals += 1;
         let user = self
             .jobs
@@ -210,11 +223,13 @@ impl Scheduler {
         };
         let last = rank(true);
         let other = rank(false);
+
         self.jobs.lines.rerank(job, last);
         let finish = self.promised_finish(id, self.now);
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
+
         if finish.is_some_and(|finish| finish <= promise.deadline) {
             job.promise = finish.map(|finish| Promise {
                 made: self.now,

@@ -51,6 +51,7 @@ pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 
             .sum::<u64>()
             >= tasks
     };
+
     let Some(first_s) = servers
         .iter()
         .map(|s| s.free_s + s.task_s)
@@ -58,6 +59,7 @@ pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 
     else {
         return f64::INFINITY;
     };
+
     let mut low_s = 0.0;
     let mut high_s = first_s.max(1.1 * least_s);
     while !enough(high_s) {
@@ -67,6 +69,7 @@ pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 
             return f64::INFINITY;
         }
     }
+
     while high_s - low_s > 0.5 + 1e-3 * high_s {
         let middle_s = 0.5 * (low_s + high_s);
         if enough(middle_s) {
@@ -75,6 +78,7 @@ pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 
             low_s = middle_s
         }
     }
+
     high_s
 }
 
@@ -84,8 +88,10 @@ pub(crate) fn spread(errors: &[f32]) -> (f64, f64) {
     if errors.len() < FEWEST {
         return UNKNOWN;
     }
+
     let mut sorted = errors.to_vec();
     sorted.sort_by(f32::total_cmp);
+
     // The quantiles of one more than was seen: the next one is as likely to fall between any two.
     let at = |part: f64| {
         let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
@@ -147,6 +153,7 @@ mod tests {
                 "{tasks} tasks by {found_s}, not {at_s}"
             );
         }
+
         assert_eq!(completion_s(&[], 1, 0.0), f64::INFINITY);
     }
 

@@ -108,6 +108,7 @@ mod tests {
         let at =
             |prices: &Prices, crowd, length_s| prices.price(JobKind::of(crowd, length_s, false));
         assert!((at(&prices, CROWDS[3], 500.0) - FIRST_PRICES[3]).abs() < 1e-12);
+
         let middle = (CROWDS[2] * CROWDS[3]).sqrt();
         assert!(
             (at(&prices, middle, 500.0) - (FIRST_PRICES[2] * FIRST_PRICES[3]).sqrt()).abs() < 1e-12
@@ -118,6 +119,7 @@ mod tests {
                 "{beyond} tasks per host"
             );
         }
+
         let before = at(&prices, 5.1, 2_550.0);
         (0..20).for_each(|_| prices.learn(JobKind::of(0.4, 100.0, false), 1.0, 0.1));
         assert_eq!(
@@ -138,6 +140,7 @@ mod tests {
             (2.7, 480.0, 0.02),
             (2.7, 2_000.0, 0.05),
         ];
+
         let copies = |price: f64, usual: f64| 0.1 * (usual / price).sqrt();
         let mut prices = Prices::default();
         for _ in 0..2_000 {
@@ -146,6 +149,7 @@ mod tests {
                 prices.learn(kind, copies(prices.price(kind), usual), 0.12);
             }
         }
+
         for (crowd, length_s, usual) in kinds {
             let found = copies(prices.price(JobKind::of(crowd, length_s, true)), usual);
             assert!((found - 0.12).abs() < 0.01, "{crowd} x {length_s}: {found}");

@@ -131,6 +131,7 @@ impl Scheduler {
             .reckoning()
             .ok_or_else(|| Refused::NoPromises(policy.name.to_owned()))?;
         policy.admission.admit(policy.name, bag)?;
+
         let reckoner = self.reckoner(reckoning, now.max(self.now));
         let draft = reckoner.draft(bag, &self.past_lessons(bag, policy.limits))?;
         let mut calendar = reckoner.occupied(&BTreeSet::new());
@@ -154,6 +155,7 @@ impl Scheduler {
         } else {
             1.0
         };
+
         Reckoner {
             scheduler: self,
             reckoning,
@@ -198,12 +200,14 @@ impl Scheduler {
         if finish <= deadline {
             return offer(finish, false);
         }
+
         if let Some(finish) = reckoner
             .probation(bag, &draft, &occupied)
             .filter(|finish| *finish <= deadline)
         {
             return offer(finish, true);
         }
+
         let fits = reckoner.largest_part(&occupied, &draft, needs, deadline);
         Err(Refused::TooLate {
             earliest: finish,
@@ -238,6 +242,7 @@ impl Scheduler {
         });
         let mut last = ends.max().unwrap_or(now);
         let mut calendar = reckoner.calendar(&BTreeSet::new());
+
         let mut placed = 0;
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |of, task, entry| {
             if of.rank.job == id {
@@ -246,6 +251,7 @@ impl Scheduler {
             }
             of.rank <= job.rank
         });
+
         (placed == job.waiting()).then_some(last)
     }
 
@@ -265,6 +271,7 @@ impl Scheduler {
             }
             first.len() < ids.len()
         });
+
         first
     }
 
@@ -298,12 +305,14 @@ impl Scheduler {
         {
             return self.fill_windows(self.starts_on_equals());
         }
+
         // Nobody waits for what should be over already where everything is done in time without.
         let without = self.starts_if(reckoning, Overdue::Late);
         let starts = without.unwrap_or_else(|| {
             self.starts_if(reckoning, Overdue::AsLong)
                 .unwrap_or_default()
         });
+
         self.fill_windows(starts)
     }
 
@@ -318,14 +327,17 @@ impl Scheduler {
             overdue,
             ..self.reckoner(reckoning, self.now)
         };
+
         // Between a slot that is free and one that should be, the former.
         reckoner.soonest = self.now + Span(1);
         // What may never be needed holds up nobody.
         reckoner.spares = false;
+
         let mut calendar = reckoner.calendar(&BTreeSet::new());
         let mut starts = Vec::new();
         let mut in_time = true;
         let mut room = calendar.idle + self.hosts.index.standing.len();
+
         reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
             in_time &= job
                 .promise
@@ -339,6 +351,7 @@ impl Scheduler {
             }
             room > 0
         });
+
         (in_time || overdue != Overdue::Late).then_some(starts)
     }
 
@@ -354,6 +367,7 @@ impl Scheduler {
             .flat_map(|host| std::iter::repeat_n(host.id, host.free_slots()))
             .collect();
         slots.reverse();
+
         let mut starts = Vec::new();
         for rank in self
             .jobs
@@ -372,10 +386,12 @@ impl Scheduler {
                 let Some(slot) = fit else { break };
                 starts.push((rank.job, index, slots.remove(slot)));
             }
+
             if slots.is_empty() {
                 break;
             }
         }
+
         starts
     }
 }
@@ -432,6 +448,7 @@ impl<'a> Reckoner<'a> {
             None if self.reckoning.calibrated => Source::default().given(estimate, done),
             None => estimate,
         };
+
         let reserved = job.reserved(attempt.task.index);
         let should = || {
             self.source(&job.stack)
@@ -441,11 +458,13 @@ impl<'a> Reckoner<'a> {
         let overdue = reserved
             .or_else(should)
             .is_some_and(|work| done > work + ROUNDING);
+
         match self.overdue {
             Overdue::AsLong if overdue => return self.now + duration(done, Span::ZERO, rate),
             Overdue::Late if overdue => return LATE,
             _ => {}
         }
+
         let known = reserved.or_else(given);
         let measured = || {
             job.task_work_s()
@@ -455,6 +474,7 @@ impl<'a> Reckoner<'a> {
         let work = known
             .or_else(measured)
             .unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
+
         // When it was assigned is not known any more after a restart; how long it has run is.
         let older = load.phase.executing()
             && load
@@ -486,6 +506,7 @@ impl<'a> Reckoner<'a> {
                 rate,
                 lent,
             };
+
             let live = host
                 .books
                 .iter()
@@ -494,6 +515,7 @@ impl<'a> Reckoner<'a> {
                 .map(|(attempt, load)| self.end(host, *attempt, load))
                 .collect();
             ends.sort_unstable();
+
             let slots = host.usable_slots().saturating_sub(host.reserved) as usize;
             // What is held beyond the slots comes after what is in them.
             let beyond = ends.split_off(ends.len().min(slots));
@@ -503,6 +525,7 @@ impl<'a> Reckoner<'a> {
                     *before = *before + end.since(self.now);
                 }
             }
+
             for slot in 0..slots {
                 let end = ends.get(slot).copied();
                 calendar.add(&alike, end.unwrap_or(self.now), end.is_none());
@@ -519,6 +542,7 @@ impl<'a> Reckoner<'a> {
                 }
             }
         }
+
         calendar
     }
 
@@ -554,11 +578,13 @@ impl<'a> Reckoner<'a> {
                     return;
                 }
             }
+
             let spares = if self.spares {
                 job.spares()
             } else {
                 Vec::new()
             };
+
             let second = job
                 .opinions_due()
                 .into_iter()
@@ -607,6 +633,7 @@ impl<'a> Reckoner<'a> {
                 .chain(spares)
                 .collect());
         }
+
         let source = self.source(&stack);
         let work = |index: u32| {
             let estimate = stack.estimate(index).or(bag.rules.estimate);
@@ -615,6 +642,7 @@ impl<'a> Reckoner<'a> {
                 .or(estimate);
             work.map(|work| (index, work)).ok_or(Refused::NoEstimate)
         };
+
         let results = bag.rules.quorum.size.max(1) as usize;
         stack
             .sorted(&bag.tasks)
@@ -666,6 +694,7 @@ impl<'a> Reckoner<'a> {
                     .finish,
             );
         }
+
         Some(last)
     }
 
@@ -681,14 +710,17 @@ impl<'a> Reckoner<'a> {
             .estimates
             .source(estimator)
             .is_some_and(Source::known);
+
         let promised = |job: &Job| {
             job.promise.is_some() && !job.settled() && job.stack.terms.estimator == *estimator
         };
         if !self.reckoning.calibrated || known || self.scheduler.jobs.table.values().any(promised) {
             return None;
         }
+
         let mut works: Vec<Span> = draft.iter().map(|(_, work)| *work).collect();
         works.sort_unstable();
+
         let median = *works.get(works.len() / 2)?;
         self.finish(
             occupied,
@@ -709,6 +741,7 @@ impl<'a> Reckoner<'a> {
     ) -> IdSet {
         let mut shortest = draft.clone();
         shortest.sort_by_key(|(index, work)| (*work, *index));
+
         let part = |most: usize| -> BTreeSet<u32> {
             shortest[..most].iter().map(|(index, _)| *index).collect()
         };
@@ -721,6 +754,7 @@ impl<'a> Reckoner<'a> {
             self.finish(occupied, tasks, needs)
                 .is_some_and(|finish| finish <= deadline)
         };
+
         let mut low = 0;
         let mut high = draft.len();
         while low + 1 < high {
@@ -731,6 +765,7 @@ impl<'a> Reckoner<'a> {
                 high = middle
             }
         }
+
         part(low).into_iter().collect()
     }
 }

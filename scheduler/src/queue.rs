@@ -115,6 +115,7 @@ impl Sums {
                 );
             }
         }
+
         ahead
     }
 }

@@ -53,6 +53,7 @@ impl Job {
         };
         let most = max_copies.max(self.rules.quorum.size) as usize;
         let missing = Self::results_missing(record) > 0 && record.live.len() < most;
+
         match record.live.first() {
             Some(first) if missing => {
                 let held_up = record.live.iter().find_map(|copy| copy.hold_up);
@@ -86,6 +87,7 @@ impl Job {
         if !self.rules.quorum.compares() {
             return Vec::new();
         }
+
         let begun = self.records.iter().map(|(index, record)| {
             let next = usize::from(self.requeued.contains(index));
             (index, Self::results_missing(record).saturating_sub(next))
@@ -94,6 +96,7 @@ impl Job {
             .fresh
             .iter()
             .map(|index| (index, self.rules.quorum.size as usize - 1));
+
         begun
             .chain(fresh)
             .flat_map(|(index, times)| std::iter::repeat_n(index, times))
@@ -139,6 +142,7 @@ impl Starter<'_> {
         if !fresh || !question.ballot.votes().is_empty() {
             return;
         }
+
         let task = TaskId::new(job.rank.job, index);
         let attempt = AttemptId {
             task,
@@ -159,10 +163,12 @@ impl Starter<'_> {
                 self.place_wanted(job, index, fx);
             }
         }
+
         for index in job.requeued.clone().iter() {
             if self.hosts.index.ready.is_empty() || self.quota == 0 {
                 return;
             }
+
             let Some(host) = self.proposed(job, index) else {
                 continue;
             };
@@ -174,6 +180,7 @@ impl Starter<'_> {
             self.start(job, index, host, why, fx);
             self.place_wanted(job, index, fx);
         }
+
         while self.quota > 0
             && let Some(index) = job.fresh.first()
             && let Some(host) = self.proposed(job, index)
@@ -222,6 +229,7 @@ impl Scheduler {
         if !quorum.compares() {
             return self.finish(attempt, fx);
         }
+
         let (party, valid) = self
             .hosts
             .table
@@ -235,6 +243,7 @@ impl Scheduler {
             &EndReason::Delivered(common::attempt::Outcome::Succeeded),
             false,
         );
+
         if let Some(ended) = record
             .ended
             .iter_mut()
@@ -242,9 +251,11 @@ impl Scheduler {
         {
             ended.delivered = true;
         }
+
         let highest = record.attempts;
         let question = record.question();
         let trusted = quorum.adaptive && valid >= TRUSTED_FROM;
+
         if question.wanted == 1 && trusted && question.ballot.votes().is_empty() {
             job.alone
                 .entry(host)
@@ -257,6 +268,7 @@ impl Scheduler {
             });
             return self.finish(attempt, fx);
         }
+
         question.wanted = quorum.size;
         let with: Vec<AttemptId> = question
             .ballot
@@ -264,6 +276,7 @@ impl Scheduler {
             .iter()
             .map(|vote| vote.attempt)
             .collect();
+
         question.ballot.add(attempt, host, party);
         fx.push(Effect::Judged {
             host,
@@ -273,6 +286,7 @@ impl Scheduler {
         if !with.is_empty() {
             fx.push(Effect::Compare { attempt, with });
         }
+
         self.settle_question(attempt, fx);
     }
 
@@ -289,6 +303,7 @@ impl Scheduler {
         let Some(question) = &mut record.question else {
             return;
         };
+
         if question
             .ballot
             .votes()
@@ -315,6 +330,7 @@ impl Scheduler {
         };
         let size = question.wanted;
         let results = question.ballot.votes().len();
+
         if let Some((counts, agreeing)) = question.ballot.winner(size) {
             return self.conclude(counts, &agreeing, fx);
         }
@@ -328,6 +344,7 @@ impl Scheduler {
         if record.live.is_empty() && Job::results_missing(record) > 0 {
             job.requeue(task.index, (after.number, false));
         }
+
         job.refresh(task.index, self.settings.max_copies);
         self.jobs.lines.sync(job);
     }
@@ -345,6 +362,7 @@ impl Scheduler {
         else {
             return;
         };
+
         let mut losers = Vec::new();
         for vote in question.ballot.votes().iter().filter(|vote| vote.compared) {
             let host = vote.host;
@@ -360,6 +378,7 @@ impl Scheduler {
                 attempt,
                 judgement,
             });
+
             let Some(entry) = self.hosts.table.at_mut(&host) else {
                 continue;
             };
@@ -376,9 +395,11 @@ impl Scheduler {
                 losers.push(host);
             }
         }
+
         for host in losers {
             self.doubt(counts.task.job, host, fx);
         }
+
         self.finish(counts, fx);
     }
 
@@ -394,9 +415,11 @@ impl Scheduler {
         let mut finished = job.finished.set();
         finished.subtract(&tasks);
         job.finished = finished.into();
+
         let party = self.hosts.table.get(&host).map_or(host, |host| host.party);
         let size = job.rules.quorum.size;
         fx.push(Effect::TasksReopened { job: id, tasks });
+
         for (index, (attempt, highest)) in alone {
             let mut record = Record::reborn(highest, false);
             let question = record.question();
@@ -410,6 +433,7 @@ impl Scheduler {
                 judgement: Judgement::Open(size),
             });
         }
+
         self.jobs.lines.sync(job);
     }
 
@@ -425,6 +449,7 @@ impl Scheduler {
         for record in job.records.values_mut() {
             record.question().wanted = size;
         }
+
         for (attempt, host) in progress
             .results
             .iter()
@@ -442,6 +467,7 @@ impl Scheduler {
                 job.requeued.remove(attempt.task.index);
             }
         }
+
         for (attempt, host) in progress
             .alone
             .iter()
@@ -455,6 +481,7 @@ impl Scheduler {
                     .insert(attempt.task.index, (attempt, attempt.number));
             }
         }
+
         let tried: Vec<u32> = job.records.keys().collect();
         for index in tried {
             job.refresh(index, self.settings.max_copies);

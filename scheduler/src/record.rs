@@ -103,9 +103,11 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
     if !bytes.starts_with(MAGIC) {
         return Err(BadRecord::NotOne);
     }
+
     let mut runs = Vec::<Run>::new();
     let mut pending = None;
     let mut at = MAGIC.len();
+
     while let Some((entry, length)) =
         journal::first(&bytes[at..]).map_err(|why| BadRecord::Broken { at, why })?
     {
@@ -128,8 +130,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Run>, BadRecord> {
             }
             (_, None) => return Err(BadRecord::Headless(at)),
         }
+
         at += length;
     }
+
     Ok(runs)
 }
 
@@ -152,6 +156,7 @@ mod tests {
                 .unwrap();
             }
         }
+
         bytes
     }
 
@@ -165,6 +170,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [(1, 3), (2, 3)]
         );
+
         let last = &runs[1].steps[2];
         assert_eq!((last.at, &last.event), (Time(3), &Event::Tick));
         assert_eq!(
@@ -173,6 +179,7 @@ mod tests {
                 job: common::JobId(3)
             }]
         );
+
         let torn = read(&bytes[..bytes.len() - 1]).unwrap();
         assert_eq!((torn[0].steps.len(), torn[1].steps.len()), (3, 2));
     }

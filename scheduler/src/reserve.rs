@@ -88,6 +88,7 @@ impl Scheduler {
         if !matches!(limits, Limits::Learned(_) | Limits::Windowed { .. }) || bag.rules.checkpoint {
             return Lessons::default();
         }
+
         // Of how many ranks it has, nothing is known yet where it can choose.
         let of = match bag.ranks {
             None => bag.terms.estimator.clone(),
@@ -102,6 +103,7 @@ impl Scheduler {
         let zeta = self.small_work();
         let mut remembered = self.foresight.remembered.borrow_mut();
         let same = (remembered.runs, remembered.zeta) == (version, zeta.to_bits());
+
         if let Some((_, lessons)) = remembered
             .lessons
             .as_ref()
@@ -109,12 +111,14 @@ impl Scheduler {
         {
             return lessons.clone();
         }
+
         let lessons = Lessons::of(runs.of(of), zeta);
         *remembered = Remembered {
             runs: version,
             zeta: zeta.to_bits(),
             lessons: Some((of.clone(), lessons.clone())),
         };
+
         lessons
     }
 
@@ -161,6 +165,7 @@ impl Job {
         else {
             return Vec::new();
         };
+
         let tried = self
             .records
             .values()
@@ -204,6 +209,7 @@ pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bo
     if tasks > TRIED {
         return planned;
     }
+
     let mut low = planned;
     let mut high = tasks as usize + 1;
     while low + 1 < high {
@@ -214,6 +220,7 @@ pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bo
             high = middle
         }
     }
+
     low
 }
 
@@ -226,6 +233,7 @@ pub(crate) fn at_most(tasks: u64, q: f64, most: usize) -> f64 {
     if q >= 1.0 {
         return 0.0;
     }
+
     let mut ln_term = tasks as f64 * (-q).ln_1p();
     let mut sum = 0.0;
     for failed in 0..=most {
@@ -234,6 +242,7 @@ pub(crate) fn at_most(tasks: u64, q: f64, most: usize) -> f64 {
         let next = failed as f64 + 1.0;
         ln_term += (left / next * q / (1.0 - q)).ln();
     }
+
     sum.min(1.0)
 }
 
@@ -256,6 +265,7 @@ mod tests {
         assert_eq!(spares(&sequence, 1), []);
         assert_eq!(spares(&sequence, 20), [(s(20.0), 2)]);
         assert_eq!(spares(&sequence, 100), [(s(20.0), 10), (s(40.0), 1)]);
+
         let tasks: Vec<u32> = (1..=20).collect();
         assert_eq!(
             spread(&tasks, &[(s(20.0), 2)]),
@@ -285,6 +295,7 @@ mod tests {
         let mut small = SmallWork::default();
         assert_eq!(small.rate(2, at(0)), 0.0);
         (1..=3_600).for_each(|second| small.note(s(1.0), at(10_000 + second)));
+
         let rate = small.rate(2, at(13_600));
         assert!((0.25..0.35).contains(&rate), "{rate}");
         assert!(small.rate(2, at(16_600)) < rate);

@@ -71,6 +71,7 @@ impl Candidate {
             place,
             index,
         } = self.turn;
+
         (
             disclosed,
             Reverse(self.loss),
@@ -88,6 +89,7 @@ impl Scheduler {
         if self.jobs.speculating.is_empty() || self.jobs.lines.waiting.is_empty() {
             return;
         }
+
         self.rank_standing();
         // Tasks of a kind come in the order of their ranks: where the first one finds no room, the
         // others find none.
@@ -96,6 +98,7 @@ impl Scheduler {
         let mut in_vain = 0;
         let mut coming = self.slots_coming();
         let mut ranks_asked = false;
+
         while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE)
         {
             last = Some(rank);
@@ -107,6 +110,7 @@ impl Scheduler {
                 }
                 continue;
             }
+
             let wanted = self
                 .jobs
                 .table
@@ -116,6 +120,7 @@ impl Scheduler {
                 coming -= wanted;
                 continue;
             }
+
             let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else {
                 continue;
             };
@@ -130,6 +135,7 @@ impl Scheduler {
                 // It was not taken after all: whoever is next may have it.
                 return self.place_waiting(fx);
             }
+
             last = None;
             in_vain = 0;
             coming = self.slots_coming();
@@ -194,6 +200,7 @@ impl Scheduler {
                 overtakes,
             });
         }
+
         let index = job.requeued.first().or(job.fresh.first())?;
         Some(Claim {
             job: id,
@@ -241,15 +248,18 @@ impl Scheduler {
             if self.serves(claim, claimant, host) {
                 return Some(found);
             }
+
             tried = tried + 1;
             refused = true;
             if tried == TRIES {
                 break;
             }
         }
+
         if !refused {
             return None;
         }
+
         let all = self
             .hosts
             .index
@@ -259,6 +269,7 @@ impl Scheduler {
         let fit = all.filter(|(job, host, found)| {
             goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host)
         });
+
         fit.map(|(.., found)| found).max_by_key(Candidate::order)
     }
 
@@ -278,6 +289,7 @@ impl Scheduler {
         if !claim.overtakes || claim.turn.disclosed {
             return None;
         }
+
         let jobs = self
             .jobs
             .speculating
@@ -301,6 +313,7 @@ impl Scheduler {
                 let Some(found) = self.standing(job, host, copy.attempt, load) else {
                     continue;
                 };
+
                 if goes_after(&found, claim, job, claimant)
                     && best
                         .as_ref()
@@ -311,6 +324,7 @@ impl Scheduler {
                 }
             }
         }
+
         best
     }
 
@@ -358,11 +372,13 @@ impl Scheduler {
                 .0
                 .saturating_sub(done.0),
         );
+
         let loss = if job.rules.checkpoint {
             Span::ZERO
         } else {
             self.now.since(host.began(load, start_cost))
         };
+
         Some(Candidate {
             host: host.id,
             attempt,
@@ -387,6 +403,7 @@ impl Scheduler {
         if self.hosts.index.standing.is_bare() {
             return None;
         }
+
         let standing = |attempt: &AttemptId| self.hosts.index.standing.host(*attempt).is_some();
         let held = self
             .hosts
@@ -408,10 +425,12 @@ impl Scheduler {
             loss,
             ..
         } = *chosen;
+
         let TaskId { job: id, index } = attempt.task;
         if self.try_freeze(host, attempt, by, fx) {
             return;
         }
+
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
@@ -442,6 +461,7 @@ impl Scheduler {
             Vec::new()
         };
         let free: BTreeSet<HostId> = self.free_for(id).into_iter().chain(kept).collect();
+
         // Where a slot is about to be free nobody else has to go.
         let coming = self.slots_coming() as usize;
         let there = free.len() + coming;
@@ -453,6 +473,7 @@ impl Scheduler {
             self.look_again(id, looked + LOOK);
             return false;
         }
+
         let others = self.others_for(job, &free);
         let by = waiting(job).first().unwrap_or(0);
         let also: Vec<HostId> = free.iter().chain(others.keys()).copied().collect();
@@ -467,6 +488,7 @@ impl Scheduler {
             0
         };
         let lacking = hosts.saturating_sub(there);
+
         let mut others: Vec<Candidate> = others.into_values().collect();
         if let Some(gang) = self
             .jobs
@@ -479,6 +501,7 @@ impl Scheduler {
         if lacking == 0 || lacking > others.len() {
             return false;
         }
+
         others.sort_by_key(|other| Reverse(other.order()));
         if let Some(gang) = self
             .jobs
@@ -491,10 +514,12 @@ impl Scheduler {
             gang.looked = None;
             gang.passes_until = Some(self.now);
         }
+
         self.release_kept();
         for (other, index) in others.iter().take(lacking).zip(by..) {
             self.give_way(other, TaskId::new(id, index), fx);
         }
+
         true
     }
 
@@ -508,12 +533,14 @@ impl Scheduler {
             .standing
             .all()
             .filter_map(|attempt| self.found(attempt));
+
         for (_, host, found) in
             standing.filter(|(_, host, found)| !free.contains(&host.id) && found.turn.disclosed)
         {
             let better = others
                 .get(&host.id)
                 .is_none_or(|other| other.order() < found.order());
+
             // Where more is held than there are slots for, nothing is won by one that goes.
             let one_short =
                 host.in_slots() + host.reserved as usize <= host.usable_slots() as usize;
@@ -521,6 +548,7 @@ impl Scheduler {
                 others.insert(host.id, found);
             }
         }
+
         others
     }
 
@@ -539,12 +567,14 @@ fn goes_after(running: &Candidate, claim: &Claim, job: &Job, claimant: &Job) -> 
     if running.turn.disclosed != claim.turn.disclosed {
         return running.turn.disclosed;
     }
+
     let answer = |job: &Job| {
         job.speculation
             .as_ref()
             .map(|speculation| speculation.answer())
     };
     let priority = |job: &Job| Reverse(job.rules.priority);
+
     claim.overtakes
         && job.rules.checkpoint
         && answer(job) == answer(claimant)

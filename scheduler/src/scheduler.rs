@@ -63,10 +63,12 @@ impl Scheduler {
         self.go_on_to(now);
         let mut delivered = None;
         let mut job = None;
+
         for event in events {
             job = foretold_anew(&event).or(job);
             delivered = self.apply(event, effects).or(delivered);
         }
+
         self.follow(delivered, job, effects);
     }
 
@@ -178,6 +180,7 @@ impl Scheduler {
                 self.recall(fx);
             }
         }
+
         None
     }
 }

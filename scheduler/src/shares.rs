@@ -98,6 +98,7 @@ impl Shares {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }
+
         let number = u32::try_from(self.users.len()).unwrap_or(u32::MAX);
         let weight = sharing
             .weights
@@ -105,6 +106,7 @@ impl Shares {
             .copied()
             .filter(|weight| *weight > 0.0)
             .unwrap_or(1.0);
+
         let most = sharing
             .most_running
             .get(name)
@@ -118,6 +120,7 @@ impl Shares {
             at: self.now,
             running: 0,
         };
+
         self.numbers.insert(name.to_owned(), number);
         self.users.push(user);
         number
@@ -239,6 +242,7 @@ impl Lines {
             if best.as_ref().is_some_and(|(found, ..)| *found != key) {
                 break;
             }
+
             let may = self.shares.room(class.2).is_none_or(|room| room > 0);
             if may && let Some(next) = asked.next_of(line, class) {
                 let claim = self.shares.of(class.2).map_or(0.0, |of| of.claim);
@@ -246,11 +250,13 @@ impl Lines {
                     best = Some((key, claim, next));
                 }
             }
+
             from = line
                 .range((Excluded(Rank::last_of(class)), Unbounded))
                 .next()
                 .copied();
         }
+
         best.map(|(.., rank)| rank)
     }
 
@@ -269,6 +275,7 @@ impl Lines {
         if !self.shares.on() {
             return false;
         }
+
         let (unpromised, disclosed, user) = rank.class();
         let first = self
             .waiting
@@ -278,6 +285,7 @@ impl Lines {
             .waiting
             .range(..=Rank::last_of((unpromised, disclosed, u32::MAX)))
             .next_back();
+
         [first, last].into_iter().flatten().any(|other| {
             let class = other.class();
             (class.0, class.1) == (unpromised, disclosed) && class.2 != user
@@ -317,6 +325,7 @@ impl Jobs {
             .range(Rank::first_of((unpromised, disclosed, 0))..)
             .next()
             .copied();
+
         while let Some(rank) =
             from.filter(|rank| (rank.class().0, rank.class().1) == (unpromised, disclosed))
         {
@@ -333,6 +342,7 @@ impl Jobs {
                 .next()
                 .copied();
         }
+
         let least = ahead.iter().map(|of| of.average).min_by(f64::total_cmp)?;
         let users = if ahead.len() == 1 {
             "another user's job goes".to_owned()

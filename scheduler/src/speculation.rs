@@ -148,6 +148,7 @@ impl Speculation {
         for (first, last) in tasks.ranges() {
             self.places.insert(first, (last, place));
         }
+
         let fresh = tasks.intersection(fresh);
         match &mut self.sized {
             Some(sized) => sized.extend(fresh.iter().map(|index| (work(index), place, index))),
@@ -188,6 +189,7 @@ impl Speculation {
                 place: self.place(index),
             };
         }
+
         let key = match self.answer.disclosed {
             Disclosed::Need { later } => self.needlessness(index, f64::from(later) / 100.0),
             _ => 0,
@@ -227,6 +229,7 @@ impl Speculation {
         let new = self
             .first_fresh(fresh)
             .map(|index| self.turn(index, work(index)));
+
         let urgent = again
             .into_iter()
             .chain(new)
@@ -240,12 +243,14 @@ impl Speculation {
         {
             return urgent;
         }
+
         let again = tried.iter();
         let new = fresh
             .first_beyond(self.next, &self.requested)
             .or_else(|| fresh.first_beyond(0, &self.requested));
         let passed = |index: &u32| (*index < self.next, *index);
         let index = again.chain(new).min_by_key(passed)?;
+
         Some(self.turn(index, Span::ZERO))
     }
 
@@ -260,6 +265,7 @@ impl Speculation {
             }
             return None;
         }
+
         while let Some((_, tasks)) = self.line.front_mut() {
             while let Some(index) = tasks.first() {
                 if fresh.contains(index) {
@@ -269,6 +275,7 @@ impl Speculation {
             }
             self.line.pop_front();
         }
+
         None
     }
 
@@ -291,10 +298,12 @@ impl Scheduler {
         let Some((new, again)) = job.request(tasks, place) else {
             return;
         };
+
         self.jobs.arrivals += 1;
         self.hosts.index.standing.on_requested(id, job, &new);
         self.jobs.lines.sync(job);
         self.look_elsewhere(id, &new);
+
         match self.jobs.user(id) {
             _ if again => self.decided(id, false),
             Some(user) => {
@@ -353,6 +362,7 @@ impl Scheduler {
         if self.jobs.speculating.is_empty() {
             return;
         }
+
         let settled = fx.iter().filter_map(|effect| match effect {
             Effect::JobSettled { job, .. } => {
                 Some(*job).filter(|job| self.jobs.speculating.contains(job))
@@ -385,6 +395,7 @@ impl Scheduler {
                 .unasked
                 .saturating_add(table.get(&id).map_or(0, Job::unasked));
         }
+
         let goes_on = speculator.goes_on();
         for (before, id) in (speculator.unasked..).zip(speculator.jobs.iter().take(first)) {
             if let Some(job) = table.get_mut(id)
@@ -401,6 +412,7 @@ impl Scheduler {
         if job.speculation.is_none() {
             return;
         }
+
         self.jobs.speculating.insert(id);
         let user = &job.stack.terms.estimator.user;
         if !self.jobs.speculators.contains_key(user) {
@@ -408,6 +420,7 @@ impl Scheduler {
                 .speculators
                 .insert(user.clone(), Speculator::default());
         }
+
         if let Some(speculator) = self.jobs.speculators.get_mut(user) {
             let before = speculator
                 .unasked
@@ -489,6 +502,7 @@ impl Job {
         else {
             return;
         };
+
         let sized = !self.stack.terms.estimates.is_empty();
         let mut speculation = Speculation::new(answer, ids, place, sized);
         if !disclosed {
@@ -497,6 +511,7 @@ impl Job {
         if !disclosed || answer.disclosed == Disclosed::AsRequested {
             speculation.line_up(ids, ids, place, |index| self.work(index));
         }
+
         self.speculation = Some(Box::new(speculation));
     }
 
@@ -629,9 +644,11 @@ impl Job {
         else {
             return;
         };
+
         if self.speculation.as_deref().is_none_or(urgent) {
             return;
         }
+
         let began = if self.rules.checkpoint {
             NOTHING_LOST
         } else {

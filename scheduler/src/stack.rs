@@ -28,11 +28,13 @@ impl Stack {
                 ..Self::default()
             };
         }
+
         let mut order: Vec<(u32, Span)> = Vec::new();
         if stacking == Stacking::LongestFirst {
             order = ids.iter().zip(terms.estimates.iter().copied()).collect();
             order.sort_by_key(|(index, estimate)| (Reverse(*estimate), *index));
         }
+
         let order = order.into_iter().map(|(index, _)| index).collect();
         Self {
             terms,
@@ -61,6 +63,7 @@ impl Stack {
             .unwrap_or_default()
             .iter()
             .copied();
+
         let plain = if self.order.is_empty() {
             Some(fresh.iter())
         } else {
@@ -103,6 +106,7 @@ mod tests {
         let mut stack = Stack::new(&ids, terms.clone(), Stacking::LongestFirst);
         let mut fresh = ids.clone();
         assert_eq!(stack.sorted(&fresh).collect::<Vec<_>>(), [5, 6, 2, 9]);
+
         assert_eq!(stack.estimate(9), Some(Span::from_secs(1)));
         fresh.remove(5);
         stack.advance(&fresh);
@@ -110,6 +114,7 @@ mod tests {
         fresh.insert(5);
         stack.rewind();
         assert_eq!(stack.sorted(&fresh).collect::<Vec<_>>(), [5, 6, 2, 9]);
+
         let given = Stack::new(&ids, terms, Stacking::Given);
         assert_eq!(given.sorted(&fresh).collect::<Vec<_>>(), [2, 5, 6, 9]);
     }

@@ -96,14 +96,17 @@ impl Standing {
         let id = attempt.task.job;
         let entry = (*began, attempt.task.index, attempt, *host);
         let job = self.jobs.entry(id).or_default();
+
         if there {
             job.insert(entry);
         } else {
             job.remove(&entry);
         }
+
         if job.is_empty() {
             self.jobs.remove(&id);
         }
+
         self.stale.insert(id);
     }
 
@@ -127,6 +130,7 @@ impl Standing {
             own.filter(|attempt| tasks.contains(attempt.task.index))
                 .collect()
         };
+
         needed.into_iter().for_each(|attempt| self.remove(attempt));
     }
 
@@ -201,6 +205,7 @@ impl Standing {
                 set.remove(&(claimed, id));
             }
         }
+
         let Some(speculation) = job.and_then(|job| job.speculation.as_deref()) else {
             return;
         };
@@ -219,10 +224,12 @@ impl Standing {
             );
             (speculation.answer(), claimed)
         });
+
         self.best.insert((order, id));
         if let Some((answer, claimed)) = claimed {
             self.kept.entry(answer).or_default().insert((claimed, id));
         }
+
         self.first.insert(id, (order, claimed));
     }
 }

@@ -129,6 +129,7 @@ impl<'a> Laws<'a> {
             .values()
             .flat_map(|host| host.books.attempts());
         let mut programs = BTreeMap::new();
+
         for attempt in busy {
             let Some(job) = scheduler.jobs.table.get(&attempt.task.job) else {
                 continue;
@@ -138,6 +139,7 @@ impl<'a> Laws<'a> {
                 .entry(program)
                 .or_insert_with(|| lives.law(&unknown, program, &[]));
         }
+
         Laws {
             programs,
             unknown,
@@ -185,6 +187,7 @@ impl Scheduler {
                 .get(id)
                 .is_some_and(|job| job.attempts == 0 && !job.settled())
         };
+
         let (together, others): (Vec<JobId>, Vec<JobId>) =
             ids.iter().filter(waits).partition(|id| {
                 self.jobs
@@ -192,6 +195,7 @@ impl Scheduler {
                     .get(id)
                     .is_some_and(|job| job.gang.is_some())
             });
+
         let promised = |id: &JobId| {
             self.jobs
                 .table
@@ -203,6 +207,7 @@ impl Scheduler {
             .waits_alone(&alone, now)
             .into_iter()
             .chain(self.waits_together(&together, now));
+
         waits
             .chain(self.waits_promised(promised, now))
             .map(|(id, left_s)| (id, starting(now, left_s)))
@@ -230,14 +235,17 @@ impl Scheduler {
             .map(|rank| (rank, self.jobs.ahead_of(rank, now)))
             .collect();
         places.sort_by_key(|(rank, ahead)| (ahead.tasks, *rank));
+
         let hosts = || self.hosts.table.values().filter(|host| counts(host));
         if places.is_empty() || hosts().next().is_none() {
             return Vec::new();
         }
+
         let laws = Laws::of(self);
         let stays = self.stays(now);
         let mut free = 0;
         let mut busy = Vec::new();
+
         for host in hosts().filter(|host| host.owner.lets_run()) {
             free += host.free_slots();
             let loads = host
@@ -246,6 +254,7 @@ impl Scheduler {
                 .map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
             busy.extend(loads);
         }
+
         let mut units: Vec<Unit<'_>> = busy
             .iter()
             .map(|(age_s, law)| Unit {
@@ -264,6 +273,7 @@ impl Scheduler {
                 *slots,
             )
         }));
+
         let line = Line::of(free, units);
         let unknown_s = LazyCell::new(|| {
             let task = Machine::new(
@@ -276,6 +286,7 @@ impl Scheduler {
             );
             PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S))
         });
+
         let mut way = Way::default();
         let mut wait_s = |ahead: &Ahead| {
             line.wait_s(ahead.tasks).unwrap_or_else(|| {
@@ -287,6 +298,7 @@ impl Scheduler {
                 self.worked_off_s(ahead, work_s, ahead.tasks + 1 - line.slots, &mut way, now)
             })
         };
+
         places
             .iter()
             .filter_map(|(rank, ahead)| Some((rank.job, wait_s(ahead)?)))
@@ -319,6 +331,7 @@ impl Scheduler {
                 to: place(more),
             };
         }
+
         let left_s = way.left_s(mean_s * tasks as f64);
         let (low, high) = crate::predict::spread(&[]);
         left_s.is_finite().then_some([
@@ -335,6 +348,7 @@ impl Scheduler {
             curve: &curves.suspension,
             usable: 1.0 / curves.stretch,
         };
+
         self.with_machine(Needs::default(), &[], now, |machine| {
             let machine = machine.clone().leaving(&away);
             let edge = |part: f64| machine.quantile_s(wanted, part).filter(|s| *s < FAR_S);
@@ -375,6 +389,7 @@ impl Scheduler {
         let stay = Stay(&curves.resumption);
         let mut stays_s = BTreeMap::new();
         let mut servers = Vec::new();
+
         for host in self.kept_by_owners() {
             let age_s = now.since(host.owner_since).secs();
             // Who has been there for about as long stays for as long.
@@ -392,6 +407,7 @@ impl Scheduler {
                     .quantile_s(1, 0.5)
                     .unwrap_or(FAR_S)
                 });
+
             let task_s = self
                 .foresight
                 .task_s(host, work_s, 1.0, self.settings.start_cost)
@@ -404,6 +420,7 @@ impl Scheduler {
                 host.slots as usize,
             ));
         }
+
         servers
     }
 
@@ -428,6 +445,7 @@ impl<'a> Line<'a> {
     fn of(free: usize, mut units: Vec<Unit<'a>>) -> Self {
         units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
         let slots = (free + units.len()) as u64;
+
         // Of many slots some stand for all: the median is the same, the interval somewhat wider.
         let each = units.len().div_ceil(UNITS).max(1);
         let some = units.into_iter().skip(each / 2).step_by(each).collect();
@@ -451,12 +469,14 @@ impl<'a> Line<'a> {
         if ahead >= self.slots {
             return None;
         }
+
         let need = (ahead + 1 - self.free).div_ceil(self.each) as usize;
         let taken_s = self.taken_s.get_or_init(|| self.machine.quantiles_s(PARTS));
         let Some([low_s, start_s, high_s]) = taken_s.get(need - 1).or(taken_s.last()) else {
             return Some(None);
         };
         let start_s = start_s.filter(|start_s| *start_s < FAR_S);
+
         Some(start_s.and_then(|start_s| Some([(*low_s)?, start_s, high_s.unwrap_or(FAR_S)])))
     }
 }

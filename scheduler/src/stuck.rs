@@ -46,6 +46,7 @@ impl Starter<'_> {
         if !job.policy.replication.rescues() || job.rules.quorum.compares() {
             return;
         }
+
         for (index, wish) in job.wishes.unheard() {
             if self.hosts.index.ready.is_empty() {
                 return;
@@ -54,6 +55,7 @@ impl Starter<'_> {
                 job.wishes.remove(index);
             }
         }
+
         if matches!(job.policy.replication, Replication::Gain(_)) && job.waiting() == 0 {
             self.copy_overdue(job, fx);
         }
@@ -64,14 +66,17 @@ impl Starter<'_> {
         if job.plan.overdue.is_some_and(|at| self.now < at) {
             return;
         }
+
         let Some(longest_s) = job.longest_s() else {
             return;
         };
+
         // Whatever starts from now on is overdue no sooner than this.
         let fastest = self.hosts.fastest().map_or(1.0, common::Speed::factor);
         let mut next_s = due_s(longest_s, fastest);
         let going: Vec<Going> =
             going(job, self.hosts, self.settings.max_copies, self.now).collect();
+
         for going in going {
             let Some(why) = going.overdue(job) else {
                 next_s = next_s.min(going.due_s - going.ran_s);
@@ -86,6 +91,7 @@ impl Starter<'_> {
                 next_s = next_s.min(AGAIN_S);
             }
         }
+
         job.plan.overdue = Some(self.now + Span::from_secs_f64(next_s) + Span(1));
     }
 
@@ -143,6 +149,7 @@ fn alone<'a>(
     if record.live.len() >= max_copies as usize {
         return None;
     }
+
     let mut going = record.live.iter().filter(|copy| copy.hold_up.is_none());
     let copy = going.next().filter(|_| going.next().is_none())?;
     let host = hosts.table.get(&copy.host)?;
@@ -150,6 +157,7 @@ fn alone<'a>(
         .books
         .get(&copy.attempt)
         .filter(|load| load.phase.executing() && !load.stopping)?;
+
     Some((host, load, copy.attempt.number))
 }
 

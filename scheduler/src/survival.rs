@@ -57,6 +57,7 @@ impl LifeTable {
         let mut sum = 0.0;
         let mut next = 0;
         let rate = |class: usize| self.events[class] / self.exposure_s[class];
+
         for class in 0..CLASSES {
             // Classes begin at multiples of the step, so that nothing is lost by the table.
             let end = EDGES_S
@@ -69,6 +70,7 @@ impl LifeTable {
             }
             next = end;
         }
+
         Curve {
             hazard,
             last_rate: rate(CLASSES - 1),
@@ -183,6 +185,7 @@ mod tests {
                 "{age_s} + {more_s}"
             );
         }
+
         assert!(
             (curve.tabulated().mean_s() - 500.0).abs() < 0.1,
             "{}",

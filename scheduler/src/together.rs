@@ -34,6 +34,7 @@ impl Scheduler {
         if self.jobs.gangs.is_empty() {
             return;
         }
+
         self.release_kept();
         let ranks = self
             .jobs
@@ -44,12 +45,14 @@ impl Scheduler {
         for rank in &gangs {
             self.settle_seats(rank.job);
         }
+
         let mut lacking = Vec::new();
         for rank in &gangs {
             if !self.fill_seats(rank.job, fx) {
                 lacking.push(rank.job);
             }
         }
+
         self.disband_one(&lacking, fx);
         for rank in &gangs {
             self.begin_together(rank.job, fx);
@@ -81,6 +84,7 @@ impl Scheduler {
             .flat_map(|record| record.live.iter().map(|copy| copy.host))
             .collect();
         let held = gang.formed.is_some() && !settled;
+
         let seats = std::mem::take(&mut gang.seats);
         for (host, kept) in &seats {
             let stays = held
@@ -97,10 +101,12 @@ impl Scheduler {
                 gang.seats.insert(*host, true);
             }
         }
+
         if held {
             gang.seats
                 .extend(live.into_iter().map(|host| (host, false)));
         }
+
         if settled {
             self.jobs.gangs.remove(&id);
             self.learn_together(id, width, seats.keys().copied());
@@ -122,6 +128,7 @@ impl Scheduler {
         let Some(begun) = gang.begun.filter(|_| !gang.disturbed) else {
             return;
         };
+
         // All go at the pace of the slowest.
         let speeds = hosts.filter_map(|id| Some(self.hosts.table.get(&id)?.speed.factor()));
         let speed = speeds.min_by(f64::total_cmp).unwrap_or(1.0);
@@ -142,6 +149,7 @@ impl Scheduler {
             };
             self.seat(id, index, host, fx);
         }
+
         if let Some(gang) = self
             .jobs
             .table
@@ -176,6 +184,7 @@ impl Scheduler {
                 .into_iter()
                 .find(|host| !gang.seats.contains_key(host))
         };
+
         idle.into_iter().find(usable).or_else(others)
     }
 
@@ -192,6 +201,7 @@ impl Scheduler {
             .into_iter()
             .filter(|(_, id)| !ready.contains(id) && scene.does(*id));
         hosts.extend(filled);
+
         // Stable: of equals those first on which nothing has to make room.
         hosts.sort_by_key(|(speed, _)| Reverse(*speed));
         hosts
@@ -212,6 +222,7 @@ impl Scheduler {
         if gang.seats.insert(host, false) == Some(true) {
             self.hosts.reserve(host, false, self.now);
         }
+
         gang.stirred = true;
         if self
             .hosts
@@ -221,6 +232,7 @@ impl Scheduler {
         {
             self.oust(host, TaskId::new(id, index), fx);
         }
+
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
         };
@@ -234,6 +246,7 @@ impl Scheduler {
             )
             .start(job, index, host, why, fx);
         }
+
         self.jobs.lines.sync(job);
     }
 
@@ -262,6 +275,7 @@ impl Scheduler {
                 .get(id)
                 .filter(|job| job.gang.as_ref().is_some_and(|g| g.formed.is_some()))
         };
+
         let needed: u64 = self
             .jobs
             .gangs
@@ -269,6 +283,7 @@ impl Scheduler {
             .filter_map(unsettled)
             .map(Job::unsettled)
             .sum();
+
         let there = self.hosts.table.values().filter(|host| counts(host));
         let (hosts, slots) = there.fold((0, 0), |(hosts, slots), host| {
             (hosts + 1, slots + u64::from(host.slots))
@@ -281,6 +296,7 @@ impl Scheduler {
         if needed <= slots && !alone {
             return;
         }
+
         let late = |id: &&JobId| {
             let gang = self.jobs.table.get(id).and_then(|job| job.gang.as_ref());
             gang.and_then(|gang| gang.lacking)
@@ -301,15 +317,18 @@ impl Scheduler {
             .values()
             .flat_map(|record| record.live.iter().map(|copy| (copy.host, copy.attempt)));
         let live: Vec<(HostId, AttemptId)> = live.collect();
+
         if let Some(gang) = &mut job.gang {
             gang.formed = None;
             gang.begun = None;
             gang.lacking = None;
             gang.stirred = true;
         }
+
         for (host, attempt) in live {
             self.take_away(host, attempt, EndReason::Disbanded, fx);
         }
+
         self.settle_seats(id);
     }
 
@@ -324,6 +343,7 @@ impl Scheduler {
             return;
         };
         gang.stirred = false;
+
         let copies = job.records.values().flat_map(|record| record.live.iter());
         let phase = |host: HostId, attempt: AttemptId| {
             Some(self.hosts.table.get(&host)?.books.get(&attempt)?.phase)
@@ -331,6 +351,7 @@ impl Scheduler {
         let live: Vec<(HostId, AttemptId, Phase)> = copies
             .filter_map(|copy| Some((copy.host, copy.attempt, phase(copy.host, copy.attempt)?)))
             .collect();
+
         // Where none of those that had begun is left, all that is left begins together.
         let begins = |(_, attempt, phase): &(HostId, AttemptId, Phase)| match phase {
             Phase::Queued | Phase::Staging => false,
@@ -340,6 +361,7 @@ impl Scheduler {
         if !live.iter().any(begins) {
             gang.begun = None;
         }
+
         // What has ended may have failed to become ready: that is known once it is delivered.
         let ready = |(.., phase): &(HostId, AttemptId, Phase)| {
             !matches!(phase, Phase::Queued | Phase::Staging | Phase::Ended)
@@ -347,6 +369,7 @@ impl Scheduler {
         if all && !live.is_empty() && live.iter().all(ready) {
             gang.begun.get_or_insert(self.now);
         }
+
         if gang.begun.is_some() {
             let waits = |(_, attempt, phase): &(HostId, AttemptId, Phase)| {
                 *phase == Phase::Ready && gang.told.insert(*attempt)
@@ -357,6 +380,7 @@ impl Scheduler {
                     .filter(waits)
                     .map(|(host, attempt, _)| Effect::Begin { host, attempt }),
             );
+
             gang.told.retain(|told| {
                 live.iter()
                     .any(|(_, attempt, phase)| attempt == told && *phase == Phase::Ready)
@@ -370,6 +394,7 @@ impl Scheduler {
         if !self.jobs.table.get(&id).is_some_and(waits) {
             return;
         }
+
         let free = self.free_for(id);
         match self.choose_width(id, free.len() as u32) {
             Some(Choice::Start(hosts)) => self.form(id, &free, hosts as usize, fx),
@@ -400,6 +425,7 @@ impl Scheduler {
                 free: free.len() as u32,
             });
         }
+
         if matches!(job.policy.limits, Limits::Learned(_))
             && !job.rules.checkpoint
             && job.attempts == 0
@@ -411,6 +437,7 @@ impl Scheduler {
                 .rate(self.hosts.index.usable_slots, self.now);
             job.lessons = Lessons::of(self.foresight.experience.runs.of(&of), zeta);
         }
+
         let ranks: Vec<u32> = waiting(job).iter().collect();
         let Some(gang) = &mut job.gang else { return };
         gang.formed = Some(self.now);
@@ -420,6 +447,7 @@ impl Scheduler {
         for (predicted_s, came_s) in gang.pending.came(free.len() as u32, self.now.secs()) {
             self.foresight.experience.waits.observe(predicted_s, came_s);
         }
+
         for (index, host) in ranks.into_iter().zip(free.iter().take(hosts)) {
             self.seat(id, index, *host, fx);
         }
@@ -436,12 +464,14 @@ impl Scheduler {
         let Some(gang) = &mut job.gang else { return };
         gang.holdout = Some(holdout);
         gang.passes_until.get_or_insert(until);
+
         let first = gang.pending.told(holdout.hosts, holdout.predicted_s, now_s);
         job.plan.review = Some(until);
         self.jobs.lines.sync(job);
         if first {
             fx.extend(self.foretell(id, &holdout));
         }
+
         for id in free.iter().take(holdout.hosts as usize) {
             if self
                 .hosts
@@ -461,6 +491,7 @@ impl Scheduler {
         if self.jobs.kept.is_empty() {
             return Vec::new();
         }
+
         let gangs = self
             .jobs
             .gangs
@@ -495,6 +526,7 @@ impl Scheduler {
         for host in &open {
             self.hosts.reserve(*host, false, self.now);
         }
+
         open
     }
 

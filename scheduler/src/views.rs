@@ -152,6 +152,7 @@ impl Scheduler {
             let progress = load.progress;
             let assigned = load.assigned;
             let duplicate = load.duplicate;
+
             let suspended = load.suspended;
             let suspended_since = load.suspended_since;
             Some(LiveAttempt {
@@ -210,6 +211,7 @@ impl Scheduler {
             .map(|(user, speculator)| (user.clone(), (speculator.cancels, speculator.decisions)))
             .collect();
         let shares = self.jobs.lines.shares.averages();
+
         Experience {
             drops,
             shares,
@@ -233,9 +235,11 @@ impl Scheduler {
         if job.gang.is_some() {
             return self.finish_together(id, now);
         }
+
         let work_s = job.task_work_s()?.max(LEAST_WORK_S);
         let mut tasks = job.waiting() as f64;
         let start_cost = self.settings.start_cost;
+
         if tasks > 0.0 {
             // Jobs of which nothing is known are taken to be like the one that asks. Each task
             // costs its start as well.
@@ -243,6 +247,7 @@ impl Scheduler {
             let start_s = start_cost.secs() * self.hosts.index.mean_speed().unwrap_or(1.0);
             tasks += (ahead.work_s(work_s) + ahead.tasks as f64 * start_s) / (work_s + start_s);
         }
+
         let work = job.takes(work_s);
         let begun = job
             .records
@@ -251,6 +256,7 @@ impl Scheduler {
         let ends_s: Vec<f64> = begun
             .map(|record| self.task_end_s(record, work, now))
             .collect();
+
         // Of these nothing can be said where they are: as if they waited.
         tasks += ends_s.iter().filter(|end_s| end_s.is_infinite()).count() as f64;
         let running_s = ends_s
@@ -263,6 +269,7 @@ impl Scheduler {
             0.0
         };
         let left_s = running_s.max(waiting_s);
+
         left_s
             .is_finite()
             .then(|| now + Span::from_secs_f64(left_s))
@@ -292,6 +299,7 @@ impl Scheduler {
         let start_cost = self.settings.start_cost;
         let mut servers = Vec::new();
         let mut works = BTreeMap::new();
+
         // What runs takes as long as others of its job, if that is known.
         let work_of = |id| {
             let job = self.jobs.table.get(&id);
@@ -304,6 +312,7 @@ impl Scheduler {
                 |job| job.takes(mean_s),
             )
         };
+
         for host in self.hosts.table.values().filter(|host| host.takes_work()) {
             let task_s = self.foresight.task_s(host, work_s, 1.0, start_cost)
                 * self.foresight.curves().stretch;
@@ -320,12 +329,15 @@ impl Scheduler {
                     self.foresight.expected_s(host, load, work, start_cost, now)
                 },
             );
+
             let free = std::iter::repeat_n(0.0, host.free_slots());
             servers.extend(busy.chain(free).map(|free_s| Server { free_s, task_s }));
         }
+
         if servers.is_empty() {
             servers = self.servers_to_come(work_s, now);
         }
+
         completion_s(&servers, tasks, 0.0)
     }
 
@@ -342,6 +354,7 @@ impl Scheduler {
         let (low, high) = spread(errors);
         let left_s = finish.since(now).secs();
         let at = |factor: f64| now + Span::from_secs_f64(left_s * factor);
+
         Some(Prediction {
             finish,
             low: at(low),
@@ -369,6 +382,7 @@ impl Scheduler {
         {
             return;
         }
+
         let finish = self.predict_finish(id, self.now);
         if let (Some(finish), Some(job)) = (finish, self.jobs.table.get_mut(&id)) {
             job.plan.predicted.push((stage, self.now, finish));

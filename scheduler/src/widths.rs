@@ -83,6 +83,7 @@ mod tests {
         (1..=60).for_each(|run| widths.observe(&ada, 4, f64::from(run)));
         widths.observe(&ada, 0, 1.0);
         widths.observe(&ada, 4, f64::NAN);
+
         let runs = widths.of(&ada);
         assert_eq!(
             (runs.len(), runs[0], runs[49]),

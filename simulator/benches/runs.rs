@@ -34,6 +34,7 @@ fn main() {
     println!(
         "400 tasks of 5 minutes on {HOSTS} hosts (sdsc), {THREADS} threads, median of {ROUNDS} rounds"
     );
+
     let source = Generated::named("sdsc", "default", SEED, HOSTS)
         .expect("a platform and a model that there are");
     let world = World::new(&source.day(101).expect("generated days are there"));
@@ -44,6 +45,7 @@ fn main() {
         } else {
             (runs, AIM_HEURISTICS)
         };
+
         let who = [Contender::named(row.name)];
         let known = source
             .knowledge(if whole { 4 } else { 1 }, &KONDO_JOBS[..1], &who, THREADS)
@@ -59,6 +61,7 @@ fn main() {
         };
         tell(row.name, (0..ROUNDS).map(rate).collect(), "runs/s", aim);
     }
+
     if wanted("completions") {
         completions(tasks);
     }
@@ -98,6 +101,7 @@ fn many<'a>(world: &World, number: usize, run: impl Fn(f64) -> Run<'a> + Sync) -
             });
         }
     });
+
     spent.into_inner().expect("no thread fails")
 }
 
@@ -109,6 +113,7 @@ fn completions(tasks: u32) {
         up: true,
         cpu: 1.0,
     };
+
     let host = |n: u32| {
         TracedHost::new(
             format!("h{n}"),
@@ -133,6 +138,7 @@ fn completions(tasks: u32) {
         );
         f64::from(tasks) / (clock() - began).as_secs_f64()
     };
+
     println!("{tasks} tasks on 10,000 hosts, one thread");
     tell(
         "FCFS",

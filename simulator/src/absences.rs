@@ -132,6 +132,7 @@ pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
         prefetch_window: Span::ZERO,
         ..Settings::default()
     };
+
     let stream = |name| Stream::new(name, case.seed, case.run, 0);
     let mut speeds = stream("absent-speeds");
     let mut works = stream("absent-works");
@@ -156,6 +157,7 @@ pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
     };
     world.start = world.now;
     world.teach();
+
     world.join();
     world.submit();
     world.go_on();
@@ -185,6 +187,7 @@ fn bag(tasks: u32, policy: &str, mean_s: f64, deadline: Option<Time>) -> Bag {
         max_losses: u32::MAX,
         ..Rules::default()
     };
+
     let terms = Terms {
         deadline,
         estimator,
@@ -203,6 +206,7 @@ impl World<'_> {
         let host = HostId(self.case.hosts as u32 + 1);
         let speed = Speed::REFERENCE;
         let status = Status::from(OwnerState::Away);
+
         self.step(Event::HostJoined {
             host,
             slots: 1,
@@ -210,6 +214,7 @@ impl World<'_> {
             status,
             held: Vec::new(),
         });
+
         let mean_s = self.case.law.mean() * self.case.unit_s;
         self.step(Event::JobSubmitted {
             job: TEACHER,
@@ -230,6 +235,7 @@ impl World<'_> {
                 ran,
             });
         }
+
         self.step(Event::HostLeft { host });
         self.over = false;
     }
@@ -243,12 +249,14 @@ impl World<'_> {
                     windows,
                 });
             }
+
             let (away, turned) = self.courses[host].at(self.now);
             let owner = if away {
                 OwnerState::Away
             } else {
                 OwnerState::Present(YieldReason::InUse)
             };
+
             self.lend(host);
             let up_for = FOREVER;
             let owner_for = self.now.since(turned);
@@ -258,6 +266,7 @@ impl World<'_> {
                 up_for,
                 owner_for,
             };
+
             let speed = self.speeds[host];
             let held = Vec::new();
             self.step(Event::HostJoined {
@@ -267,6 +276,7 @@ impl World<'_> {
                 status,
                 held,
             });
+
             self.plan_turn(host);
         }
     }
@@ -313,6 +323,7 @@ impl World<'_> {
                 self.happen(what);
             }
         }
+
         self.came.makespan_s = self.now.since(self.start).secs();
         for attempt in self.running.keys().copied().collect::<Vec<_>>() {
             self.take(attempt, true);
@@ -329,11 +340,13 @@ impl World<'_> {
                 else {
                     return;
                 };
+
                 let killed = limit.filter(|limit| *limit < takes);
                 let Some(ran) = self.take(attempt, killed.is_some()) else {
                     return;
                 };
                 self.came.killed += u32::from(killed.is_some());
+
                 let outcome = killed.map_or(Outcome::Succeeded, Outcome::TimedOut);
                 self.step(Event::AttemptEnded {
                     host: id(host),
@@ -372,6 +385,7 @@ impl World<'_> {
             .filter(|(_, running)| running.host == host)
             .map(|(attempt, _)| *attempt)
             .collect();
+
         let mut held = Vec::new();
         for attempt in on {
             let Some(running) = self.running.get_mut(&attempt) else {
@@ -383,6 +397,7 @@ impl World<'_> {
                     .map_or(Span::ZERO, |since| self.now.since(since));
             running.since = away.then_some(self.now);
             running.turns += 1;
+
             let phase = if away {
                 Phase::Running
             } else {
@@ -395,11 +410,14 @@ impl World<'_> {
                 frozen_for: Span::ZERO,
                 progress: None,
             });
+
             self.plan(attempt);
         }
+
         if away {
             self.lend(host);
         }
+
         let owner = if away {
             OwnerState::Away
         } else {
@@ -415,6 +433,7 @@ impl World<'_> {
                 held,
             });
         }
+
         self.plan_turn(host);
     }
 
@@ -458,6 +477,7 @@ impl World<'_> {
         let mut effects = Vec::new();
         self.scheduler.step(self.now, event, &mut effects);
         effects.iter().for_each(|effect| self.obey(effect));
+
         for (host, attempt) in std::mem::take(&mut self.started) {
             if self.running.contains_key(&attempt) {
                 let ran = Span::ZERO;
@@ -496,6 +516,7 @@ impl World<'_> {
                     turns: 0,
                 };
                 self.running.insert(*attempt, running);
+
                 self.started.push((*host, *attempt));
                 self.plan(*attempt);
             }

@@ -135,6 +135,7 @@ pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
         prefetch_window: Span::ZERO,
         ..Settings::default()
     };
+
     let mut world = World {
         asked,
         wanted,
@@ -161,6 +162,7 @@ pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
             held: Vec::new(),
         });
     }
+
     world.go_on();
     world.told
 }
@@ -177,6 +179,7 @@ fn bag(asked: &Asked) -> Bag {
         estimates: asked.tasks.iter().map(|task| task.estimate).collect(),
         estimator: asked.estimator.clone(),
     };
+
     Bag {
         tasks,
         rules,
@@ -197,6 +200,7 @@ impl World<'_> {
             };
             let tick = self.scheduler.next_wakeup().filter(|tick| *tick < at);
             self.now = self.now.max(tick.unwrap_or(at));
+
             if tick.is_some() {
                 self.step(Event::Tick);
             } else if arrival == Some(at) {
@@ -214,12 +218,14 @@ impl World<'_> {
         if self.wanted.plan_of == Some(number) {
             self.told.plan = self.scheduler.plan(&bag, self.now).unwrap_or_default();
         }
+
         let job = JobId(number as u32 + 1);
         let counterfactual = self.wanted.single.then(|| bag.clone());
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
         });
+
         if let Some(mut bag) = counterfactual.filter(|_| !self.told.fates[number].accepted) {
             let excess = |task: &Task| task.estimate.0.saturating_sub(task.takes.0);
             let worst =
@@ -247,6 +253,7 @@ impl World<'_> {
     fn step(&mut self, event: Event) {
         let mut effects = std::mem::take(&mut self.effects);
         self.scheduler.step(self.now, event, &mut effects);
+
         let mut settled = Vec::new();
         for effect in effects.drain(..) {
             if let Effect::JobSettled { job, .. } = &effect {
@@ -254,6 +261,7 @@ impl World<'_> {
             }
             self.obey(effect);
         }
+
         self.effects = effects;
         for job in settled {
             self.step(Event::JobForgotten { job });

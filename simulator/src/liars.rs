@@ -121,6 +121,7 @@ pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
             party,
             valid: 0,
         });
+
         let status = OwnerState::Away.into();
         court.step(Event::HostJoined {
             host,
@@ -130,9 +131,11 @@ pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
             held: Vec::new(),
         });
     }
+
     for job in (1..=load.jobs).map(JobId) {
         court.run_job(job, scheme, load.tasks);
     }
+
     court.outcomes.makespan_s = court.now.since(Time(0)).secs();
     court.outcomes
 }
@@ -160,11 +163,13 @@ impl Court<'_> {
             if self.live.get(&attempt) != Some(&host) {
                 continue;
             }
+
             self.now = at;
             let says = self
                 .crowd
                 .says(host, attempt, self.scheduler.host_valid(host));
             self.said.insert(attempt, says);
+
             let outcome = Outcome::Succeeded;
             let ran = TASK;
             self.step(Event::AttemptEnded {
@@ -174,6 +179,7 @@ impl Court<'_> {
                 ran,
             });
         }
+
         let wrong = self
             .counts
             .values()
@@ -184,6 +190,7 @@ impl Court<'_> {
         self.counts.clear();
         self.said.clear();
         self.live.clear();
+
         self.due.clear();
         self.step(Event::JobForgotten { job });
     }
@@ -239,6 +246,7 @@ impl Court<'_> {
             Effect::JobSettled { .. } => self.settled = true,
             _ => {}
         }
+
         None
     }
 }

@@ -42,6 +42,7 @@ impl<'t> Oracle<'t> {
             }
         };
         let chains = trace.hosts.iter().enumerate().map(chain).collect();
+
         Oracle {
             chains,
             start_s,
@@ -59,6 +60,7 @@ impl<'t> Oracle<'t> {
         if self.slots == 0 {
             return None;
         }
+
         let mut next: BinaryHeap<_> = self
             .chains
             .iter()
@@ -97,6 +99,7 @@ impl Chain<'_> {
         let mut cost_s = fresh.0;
         let mut left_s = fresh.1;
         let mut started = false;
+
         while let Some(segment) = self.segments.first() {
             self.now_s = self.now_s.max(segment.start_s);
             if !segment.up {
@@ -108,6 +111,7 @@ impl Chain<'_> {
                 let paid_s = cost_s.min(segment.end_s - self.now_s);
                 cost_s = cost_s - paid_s;
                 self.now_s = self.now_s + paid_s;
+
                 if cost_s <= 0.0 && segment.ready() {
                     let done_s = self.now_s + left_s / segment.cpu;
                     if done_s <= segment.end_s {
@@ -117,9 +121,11 @@ impl Chain<'_> {
                     left_s -= (segment.end_s - self.now_s) * segment.cpu;
                 }
             }
+
             self.now_s = segment.end_s;
             self.segments = &self.segments[1..];
         }
+
         None
     }
 }

@@ -45,6 +45,7 @@ mod tests {
             status: OwnerState::Away.into(),
             held: Vec::new(),
         };
+
         let events = vec![
             (
                 Time(1),

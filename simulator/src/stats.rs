@@ -79,6 +79,7 @@ pub fn stats(trace: &Trace) -> Stats {
             .flat_map(|host| interval::lengths_s(&host.segments, up, window));
         Durations::of(lengths.collect())
     };
+
     let failures = TASK_SIZES_S.map(|task_s| {
         let mut count = failure::Count::default();
         count.add(trace, window, f64::from(task_s));
@@ -87,6 +88,7 @@ pub fn stats(trace: &Trace) -> Stats {
     let power = power::per_step(trace, window, POWER_STEP_S);
     let known = !power.is_empty();
     let mean_mhz_s = power.iter().sum::<f64>() / power.len() as f64;
+
     Stats {
         hosts: trace.hosts.len(),
         segments: trace.hosts.iter().map(|host| host.segments.len()).sum(),

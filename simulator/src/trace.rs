@@ -199,9 +199,11 @@ impl TracedHost {
             at_s = segment.end_s;
             whole.push((segment, note));
         }
+
         if end_s > at_s {
             whole.push(down(at_s, end_s));
         }
+
         self.of_noted(whole.into_iter())
     }
 

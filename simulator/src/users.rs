@@ -201,6 +201,7 @@ pub fn run<P: Plan, A: Audience>(
         prefetch_window: Span::ZERO,
         ..Settings::default()
     };
+
     let ordering = scheduler::policy::policy(policy).map(|policy| policy.ordering);
     let mut world = World {
         plan,
@@ -223,6 +224,7 @@ pub fn run<P: Plan, A: Audience>(
         effects: Vec::new(),
         through: Vec::new(),
     };
+
     for number in 1..=kind.count {
         let host = HostId(number as u32);
         let status = OwnerState::Away.into();
@@ -233,6 +235,7 @@ pub fn run<P: Plan, A: Audience>(
             };
             world.events.push(Event::HostOffers { host, offers });
         }
+
         world.events.push(Event::HostJoined {
             host,
             slots: 1,
@@ -241,6 +244,7 @@ pub fn run<P: Plan, A: Audience>(
             held: Vec::new(),
         });
     }
+
     world.begin();
     world.go_on(until);
 }
@@ -263,6 +267,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
                 break;
             };
             self.now = next;
+
             for server in 0..self.servers.len() {
                 if let Some(running) = self.servers[server].take_if(|running| running.until == next)
                 {
@@ -270,6 +275,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
                     self.step();
                 }
             }
+
             while let Some(user) = self.users.iter().position(|user| user.wakes == Some(next)) {
                 self.wake(user);
                 self.step();
@@ -308,6 +314,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         let now = self.now;
         let host = HostId(server as u32 + 1);
         let spent = now.since(since);
+
         self.audience.ran(since, now);
         self.events.push(Event::AttemptEnded {
             host,
@@ -315,6 +322,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             outcome: Outcome::Succeeded,
             ran: before.ran + spent,
         });
+
         let Some(set) = self.sets.get_mut(&attempt.task.job) else {
             return;
         };
@@ -323,6 +331,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         let task = attempt.task.index as usize - 1;
         let fate = &mut set.fates[task];
         fate.used = fate.used + spent;
+
         fate.executed = Some(now);
         let wanted = fate.requested.is_some();
         self.happened(What::Executed, user, number, task);
@@ -349,16 +358,19 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     fn wake(&mut self, user: usize) {
         let User { set, task, .. } = self.users[user];
         self.users[user].wakes = None;
+
         let job = self.job(user, set);
         let tasks = self.sets.get(&job).map_or(0, |set| set.fates.len());
         let last = task + 1 >= tasks;
         if !last && !self.plan.drops(Which { user, set, task }) {
             return self.request(user, set, task + 1);
         }
+
         if !last {
             self.events.push(Event::UnrequestedCancelled { job });
             self.all_happened(What::Cancelled, user, set, task + 1..tasks);
         }
+
         self.events.push(Event::JobForgotten { job });
         self.through.push(job);
         self.bring(user, set + 1);
@@ -392,6 +404,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
                 program: String::new(),
             },
         };
+
         let rules = Rules {
             policy: self.policy.to_owned(),
             checkpoint: self.kind.keep,
@@ -404,6 +417,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             disclosed: true,
             ranks: None,
         };
+
         let job = self.job(user, number);
         self.events.push(Event::JobSubmitted {
             job,
@@ -418,6 +432,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
                 done: vec![Span::ZERO; tasks],
             },
         );
+
         self.users[user].set = number;
         self.all_happened(What::Disclosed, user, number, 1..tasks);
         self.request(user, number, 0);
@@ -432,6 +447,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             job,
             tasks: Some(IdSet::from_range(task as u32 + 1, task as u32 + 1)),
         });
+
         let Some(set) = self.sets.get_mut(&job) else {
             return;
         };
@@ -447,6 +463,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         let mut effects = std::mem::take(&mut self.effects);
         self.scheduler
             .step_all(self.now, self.events.drain(..), &mut effects);
+
         let mut stopped = Vec::new();
         let mut started = Vec::new();
         for effect in effects.drain(..) {
@@ -473,9 +490,11 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
                 _ => {}
             }
         }
+
         self.effects = effects;
         self.tell(&stopped, &started);
         self.report(&started);
+
         for job in std::mem::take(&mut self.through) {
             if let Some(Set {
                 user,
@@ -558,6 +577,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         if self.kind.frozen == 0 || started.is_empty() {
             return;
         }
+
         let running = (1..)
             .zip(&self.servers)
             .filter_map(|(number, running)| Some((HostId(number), (*running)?)));
@@ -582,6 +602,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
                 held: vec![held],
             });
         }
+
         self.step();
     }
 
@@ -594,6 +615,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             .flatten()
             .map(|running| running.attempt)
             .collect();
+
         let ran_before = |attempt: &AttemptId| !started.contains(attempt);
         let left = stopped.iter().filter(|attempt| ran_before(attempt));
         let left: Vec<AttemptId> = left.copied().collect();
@@ -608,6 +630,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         for attempt in left.iter().filter(|attempt| !same(&come, attempt)) {
             self.tell_of(What::Preempted, *attempt);
         }
+
         for attempt in come.iter().filter(|attempt| !same(&left, attempt)) {
             self.tell_of(What::Started, *attempt);
         }

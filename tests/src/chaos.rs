@@ -85,6 +85,7 @@ pub fn run(seed: u64, laws: Laws) -> Run {
             Some(format!("panic: {}", text.unwrap_or_default()))
         }
     };
+
     let (story, counts) = world.into_story();
     disk::clear();
     Run {

@@ -42,6 +42,7 @@ impl Display {
             "-nolisten",
             "tcp",
         ]);
+
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -54,6 +55,7 @@ impl Display {
         BufReader::new(said)
             .read_line(&mut line)
             .expect("Xvfb says its number");
+
         let name = format!(":{}", line.trim());
         let (person, _) = x11rb::connect(Some(&name)).expect("the display answers");
         Some(Self {

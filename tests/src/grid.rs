@@ -103,6 +103,7 @@ impl Grid {
             joined: BTreeSet::new(),
         };
         fs::write(grid.dir.path().join("master.toml"), config).expect("a file can be written");
+
         grid
     }
 
@@ -189,6 +190,7 @@ impl Grid {
                 "master", "start", "--tied", "--listen", &listen, "--http", &http, "--config",
             ])
             .arg(config);
+
         self.master = Some(Started::server(&mut command, &self.log("master")));
     }
 
@@ -364,6 +366,7 @@ impl Grid {
             .flatten()
             .map(|entry| entry.path());
         let logs = files.filter(|path| path.extension().is_some_and(|e| e == "log"));
+
         logs.map(|path| {
             format!(
                 "---- {}\n{}",
@@ -444,6 +447,7 @@ impl<'a> WorkerSetup<'a> {
             config,
             via,
         } = self;
+
         let owner = if config.contains("[owner") {
             ""
         } else {
@@ -463,10 +467,12 @@ impl<'a> WorkerSetup<'a> {
                 "--config",
             ])
             .arg(file);
+
         if grid.joined.insert(name.clone()) {
             let master = via.unwrap_or_else(|| grid.listen.clone());
             command.args(["--master", &master, "--join", &grid.token("worker")]);
         }
+
         grid.workers.insert(
             name.clone(),
             Started::server(&mut command, &grid.log(&name)),

@@ -110,6 +110,7 @@ impl Started {
             .stdout(log)
             .stderr(errors)
             .spawn();
+
         Self {
             child: child.unwrap_or_else(|e| panic!("{command:?}: {e}")),
             readers: None,
@@ -141,6 +142,7 @@ impl Started {
         if self.ended().is_none() {
             self.await_end(PATIENCE);
         }
+
         let code = self
             .ended()
             .unwrap_or_else(|| panic!("waited {PATIENCE:?} in vain for the end of a command"));
@@ -149,6 +151,7 @@ impl Started {
             .take()
             .expect("only servers have none")
             .map(|r| r.join().expect("reads"));
+
         Output {
             code,
             stdout,
@@ -261,6 +264,7 @@ pub(crate) fn clean_behind(words: &[OsString], name: &str, temp: &Path) -> Comma
             command
         }
     };
+
     let ours = |(name, _): &(OsString, OsString)| {
         name.to_str()
             .is_some_and(|n| n.starts_with("DESKGRID_") || n == "XDG_STATE_HOME")
@@ -268,6 +272,7 @@ pub(crate) fn clean_behind(words: &[OsString], name: &str, temp: &Path) -> Comma
     for (name, _) in std::env::vars_os().filter(ours) {
         command.env_remove(name);
     }
+
     command
         .env("TMPDIR", OsStr::new(temp))
         .env("HOME", temp)
@@ -283,6 +288,7 @@ pub fn build_release() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--release", "--locked", "--bins", "-p", "cli"]);
+
     // What cargo says to this program would make it build half of the libraries again.
     for (name, _) in std::env::vars()
         .filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_"))

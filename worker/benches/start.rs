@@ -55,6 +55,7 @@ impl Way {
             account,
             ..Confines::default()
         };
+
         Self {
             name,
             freezer,
@@ -104,6 +105,7 @@ async fn ways(dir: &Path) -> Vec<Way> {
         Confinement::Process,
     )];
     let mut best = None;
+
     for ability in abilities.freezers {
         match ability.missing {
             None => {
@@ -114,6 +116,7 @@ async fn ways(dir: &Path) -> Vec<Way> {
             Some(why) => println!("no {}: {why}", ability.what),
         }
     }
+
     for ability in abilities
         .levels
         .into_iter()
@@ -128,6 +131,7 @@ async fn ways(dir: &Path) -> Vec<Way> {
             Some(why) => println!("no {}: {why}", ability.what),
         }
     }
+
     ways
 }
 
@@ -138,12 +142,14 @@ async fn measure() {
         std::os::unix::fs::PermissionsExt::from_mode(0o755),
     )
     .unwrap();
+
     let mut ways = ways(dir.path()).await;
     for _ in 0..ROUNDS {
         for way in &mut ways {
             round(way, dir.path()).await;
         }
     }
+
     println!("| `true`, one after the other | CPU | wall |\n|---|---|---|");
     for way in &mut ways {
         println!(
@@ -153,6 +159,7 @@ async fn measure() {
             spread(&mut way.wall_us, "µs")
         );
     }
+
     println!(
         "\n| from the order to freeze until four busy processes stand still | wall |\n|---|---|"
     );
@@ -195,6 +202,7 @@ async fn round(way: &mut Way, dir: &Path) {
     let launcher = way.launcher();
     let cpu = cpu_us();
     let then = Instant::now();
+
     for _ in 0..COMMANDS {
         fs::create_dir(&dir).unwrap();
         let mut process = launcher
@@ -208,10 +216,13 @@ async fn round(way: &mut Way, dir: &Path) {
             } => {}
             other => panic!("{}: {other:?}", way.name),
         }
+
         fs::remove_dir(&dir).unwrap();
     }
+
     way.wall_us
         .push(then.elapsed().as_secs_f64() * 1e6 / COMMANDS as f64);
+
     // What the spawner and all below it used counts once it has ended.
     drop(launcher);
     way.cpu_us.push((cpu_us() - cpu) / COMMANDS as f64);
@@ -226,6 +237,7 @@ async fn freeze(way: &Way, dir: &Path) -> Vec<f64> {
         .await
         .unwrap();
     let mut times = Vec::new();
+
     for _ in 0..FREEZES {
         tokio::time::sleep(Duration::from_millis(5)).await;
         let asked = Instant::now();
@@ -234,6 +246,7 @@ async fn freeze(way: &Way, dir: &Path) -> Vec<f64> {
         times.push(asked.elapsed().as_secs_f64() * 1e3);
         process.order(Order::Thaw);
     }
+
     process.order(Order::Kill);
     while process.report().await == Report::Frozen {}
     times

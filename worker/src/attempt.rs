@@ -96,6 +96,7 @@ impl Workshop {
         if os::is_root() {
             files::let_through(&root)?;
         }
+
         Ok(Self {
             launcher,
             cache,
@@ -131,6 +132,7 @@ impl Workshop {
             Ok(ending) => ending,
             Err(Dropped) => Ending::bare(Outcome::Stopped),
         };
+
         clear(&dir).await;
         say(Event::Ended(id, Box::new(ending)));
     }
@@ -148,22 +150,26 @@ impl Workshop {
             Ok(wanted) => wanted,
             Err(why) => return not_started(why),
         };
+
         let confines = match self.force.confines(command.confinement, command.network) {
             Ok(confines) => confines,
             Err(why) => return not_started(why),
         };
+
         if let Err(error) = files::make_private_dir(dir) {
             return Ok(Ending::bare(unstarted(
                 format!("its directory cannot be made: {error}"),
                 &error,
             )));
         }
+
         if let Err(outcome) = self
             .stage(std::mem::take(&mut command.inputs), dir, orders)
             .await?
         {
             return Ok(Ending::bare(outcome));
         }
+
         let checkpoint = command.checkpoint;
         if let Some(Checkpointing { from, .. }) = checkpoint {
             let restored = tokio::select! {
@@ -177,11 +183,13 @@ impl Workshop {
                 )));
             }
         }
+
         say(Event::Staged(id));
         match orders.recv().await {
             Some(Order::Start) => {}
             _ => return Err(Dropped),
         }
+
         let launch = self.launch(&command, dir, confines);
         let process = match self
             .launcher
@@ -193,6 +201,7 @@ impl Workshop {
                 return not_started(format!("the worker's helper process failed: {error}"));
             }
         };
+
         let keeper = checkpoint.map(|checkpoint| self.keeper(id, checkpoint, dir, say));
         self.follow(id, process, keeper, (dir, wanted), orders, say)
             .await
@@ -252,6 +261,7 @@ impl Workshop {
                 fetched = self.fetch(inputs) => fetched,
                 () = until_dropped(orders) => return Err(Dropped),
             };
+
             // Not to be broken off: what still copies would do so behind the directory's removal.
             inputs = match fetched {
                 Ok(here) => match place(here, dir).await {
@@ -260,10 +270,12 @@ impl Workshop {
                 },
                 Err(outcome) => return Ok(Err(outcome)),
             };
+
             if inputs.is_empty() {
                 return Ok(Ok(()));
             }
         }
+
         let names: Vec<_> = inputs
             .iter()
             .map(|input| format!("`{}`", input.path))
@@ -272,6 +284,7 @@ impl Workshop {
             "its input {} is damaged in this worker's cache, time and again",
             names.join(", ")
         );
+
         Ok(Err(Outcome::NotStarted(why)))
     }
 
@@ -283,6 +296,7 @@ impl Workshop {
             let cache = Arc::clone(&self.cache);
             fetches.spawn(async move { (cache.fetch(input.blob).await, input) });
         }
+
         while let Some(fetched) = fetches.join_next().await {
             let (pinned, input) = fetched.map_err(|panic| {
                 Outcome::NotStarted(format!("its inputs cannot be fetched: {panic}"))
@@ -299,6 +313,7 @@ impl Workshop {
                 }
             }
         }
+
         Ok(here)
     }
 
@@ -312,6 +327,7 @@ impl Workshop {
             ("HOME", home),
             ("DESKGRID_PROGRESS_FILE", progress),
         ];
+
         let saves = command.checkpoint.is_some();
         let state = saves.then(|| dir.join(CHECKPOINT_DIR).to_string_lossy().into_owned());
         let state = state.map(|state| ("DESKGRID_CHECKPOINT_DIR", state));
@@ -320,6 +336,7 @@ impl Workshop {
             .chain(state)
             .map(|(key, value)| (key.to_owned(), value));
         let env: BTreeMap<String, String> = ours.chain(command.env.iter().cloned()).collect();
+
         Launch {
             argv: command.argv.clone(),
             env: env.into_iter().collect(),
@@ -356,6 +373,7 @@ impl Workshop {
             let over = self.disk_limits().until_exceeded(dir.to_owned());
             let end = drive(&mut process, keeper.as_ref(), orders, over);
             tokio::pin!(pumps, end);
+
             let (end, pumped) = tokio::select! {
                 biased;
                 _ = &mut pumps => (end.await, true),
@@ -364,13 +382,16 @@ impl Workshop {
             if !pumped {
                 let _ = tokio::time::timeout(LAST_WORDS, pumps).await;
             }
+
             end
         };
         let (end, save) = end;
+
         say(Event::Exited(id));
         if let Some(keeper) = keeper.filter(|_| save) {
             keeper.finish().await;
         }
+
         let (status, cpu, over) = match end {
             End::Tree(status, cpu, over) => (status, cpu, over),
             End::NotStarted(why) => return Ok(Ending::bare(Outcome::NotStarted(why))),
@@ -418,6 +439,7 @@ impl Workshop {
                 }
             }
         }
+
         if !wanted.is_empty() {
             let blobs = Arc::clone(&self.blobs);
             let limit = self.config.output_limit_bytes;
@@ -440,8 +462,10 @@ impl Workshop {
                     ))),
                 });
             ending.outputs = collected.files;
+
             ending.outcome = collected.problem.unwrap_or(ending.outcome);
         }
+
         ending
     }
 
@@ -484,6 +508,7 @@ async fn drive(
     let mut open = true;
     let mut save = false;
     let mut taken = None;
+
     tokio::pin!(too_much);
     loop {
         tokio::select! {
@@ -545,6 +570,7 @@ async fn place(
     if inputs.is_empty() {
         return Ok(Vec::new());
     }
+
     let dir = dir.to_owned();
     let all = move || {
         let mut damaged = Vec::new();
@@ -561,6 +587,7 @@ async fn place(
         Ok(damaged)
     };
     let placed = tokio::task::spawn_blocking(all).await;
+
     placed.unwrap_or_else(|panic| {
         Err(Outcome::NotStarted(format!(
             "its inputs cannot be placed: {panic}"

@@ -62,10 +62,12 @@ impl Cache {
         let store = BlobStore::open(dir)?;
         let mut found = store.list().map_err(LinkError::file("cannot list", dir))?;
         found.sort_by_key(|(_, written)| *written);
+
         let mut books = Books::default();
         for (blob, _) in found {
             books.enter(blob);
         }
+
         let cache = Self {
             store,
             limit,
@@ -73,6 +75,7 @@ impl Cache {
             master,
         };
         cache.evict(&mut cache.lock());
+
         Ok(cache)
     }
 
@@ -85,6 +88,7 @@ impl Cache {
             if let Some(pinned) = self.pin(blob) {
                 return Ok(pinned);
             }
+
             let connection = match master.wait_for(Option::is_some).await {
                 Ok(connection) => connection.clone(),
                 Err(_) => return Err(LinkError::Closed("the worker ends".to_owned())),
@@ -270,12 +274,14 @@ mod tests {
         let (cache, _tx) = cache(dir.path(), 100);
         let one = put(&cache, b"0123456789");
         let other = put(&cache, b"0123456789");
+
         std::fs::write(one.path(), b"0123456780").unwrap();
         let copy = |pinned: &Pinned| pinned.copy_to(&mut tempfile::tempfile().unwrap()).unwrap();
         assert_eq!(
             (copy(&one), copy(&other), one.path().exists()),
             (false, false, false)
         );
+
         let again = put(&cache, b"0123456789");
         drop((one, other));
         assert!(copy(&again) && cache.lock().total == 10);

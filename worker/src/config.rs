@@ -205,6 +205,7 @@ impl std::str::FromStr for Config {
                 "speed must be greater than zero, or 0 for what is measured",
             ));
         }
+
         config.owner.check().map_err(serde::de::Error::custom)?;
         if let Some(path) = config
             .readable_paths
@@ -238,6 +239,7 @@ mod tests {
                 ..Config::default()
             }
         );
+
         assert!(text.contains(TASK_PATH));
         let shipped: toml::Table = text.parse().unwrap();
         let known = toml::Table::try_from(Config::default()).unwrap();

@@ -112,6 +112,7 @@ impl InForce {
         survey
             .replace(&dir.join(RECORD))
             .map_err(WorkerError::file("cannot write", dir.join(RECORD)))?;
+
         let grounds = choose_grounds(survey, config.freezer)?;
         let limit = config.owner.cpu_limit;
         if let Err(why) = survey.throttle(limit)
@@ -122,12 +123,15 @@ impl InForce {
                 "the limit bounds the number of slots only: {why}"
             );
         }
+
         let means = config.means();
         if os::is_root() {
             files::let_through(dir).map_err(WorkerError::file("cannot change the mode of", dir))?;
         }
+
         let launcher =
             Launcher::start(os::this_program(), grounds.clone()).map_err(WorkerError::Spawner)?;
+
         let abilities = Abilities::find(survey, &launcher, dir, &means).await;
         let (level, most) = choose_level(&abilities, config.confinement)?;
         let force = Self {
@@ -139,6 +143,7 @@ impl InForce {
             abilities,
         };
         survey.narrow(&force.grounds);
+
         Ok((force, launcher, traces))
     }
 
@@ -209,6 +214,7 @@ impl InForce {
                 "this host cannot confine at the level `{level}`: {why}"
             ));
         }
+
         let network = match self.network {
             Network::Never if network => {
                 return Err("this host's owner gives no task the network".to_owned());
@@ -290,6 +296,7 @@ fn choose_level(
                 })?
         }
     };
+
     Ok((level, most))
 }
 
@@ -312,6 +319,7 @@ mod tests {
             }
         };
         let levels = Confinement::ALL.map(ability).into();
+
         Abilities {
             freezers: Vec::new(),
             levels,
@@ -330,6 +338,7 @@ mod tests {
         assert_eq!(auto(&[Namespace, Account]), (Landlock, Landlock));
         assert_eq!(auto(&[Landlock, Account]), (Namespace, Namespace));
         assert_eq!(auto(&[Landlock, Namespace, Account]), (Process, Process));
+
         let nothing = choose_level(&host(&Confinement::ALL), Choice::Auto)
             .unwrap_err()
             .to_string();
@@ -392,6 +401,7 @@ mod tests {
         };
         let level = |it: &InForce, wish| it.confines(wish, false).map(|confines| confines.level);
         assert_eq!(level(&it, None), Ok(Confinement::Namespace));
+
         assert_eq!(
             level(&it, Some(Confinement::Process)),
             Ok(Confinement::Namespace)
@@ -405,6 +415,7 @@ mod tests {
                 .unwrap_err()
                 .contains("it is not there")
         );
+
         for (network, asked, gets) in [
             (Network::Asked, false, Ok(false)),
             (Network::Asked, true, Ok(true)),

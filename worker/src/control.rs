@@ -93,6 +93,7 @@ pub async fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
             source,
         },
     };
+
     let broken = |source: io::Error| ControlError::Io {
         dir: dir.to_owned(),
         source,
@@ -102,6 +103,7 @@ pub async fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
         .await
         .map_err(in_time)?
         .map_err(failed)?;
+
     let answer = tokio::time::timeout(PATIENCE, say(stream, ask))
         .await
         .map_err(in_time)?
@@ -178,6 +180,7 @@ pub(crate) fn serve<T: From<Question> + Send + 'static>(
             }
         }
     });
+
     Ok(())
 }
 
@@ -192,6 +195,7 @@ async fn converse<T: From<Question> + Send + 'static>(
         let mut from = BufReader::new(from.take(MAX_LINE));
         let mut asked = String::new();
         from.read_line(&mut asked).await?;
+
         let answer = match serde_json::from_str::<Ask>(&asked) {
             Ok(ask) => answer(ask, dir, &tell).await,
             Err(error) => Answer::Refused {
@@ -200,6 +204,7 @@ async fn converse<T: From<Question> + Send + 'static>(
         };
         to.write_all(&line(&answer)?).await?;
         to.shutdown().await?;
+
         // Whoever asked leaves first: a pipe that is closed from here loses what was not read yet.
         from.read_line(&mut asked).await
     };
@@ -220,10 +225,12 @@ async fn answer<T: From<Question> + Send + 'static>(
         Ok(Err(why)) => return refused(why),
         Err(error) => return refused(error.to_string()),
     };
+
     let (answer, report) = oneshot::channel();
     if tell.send(Question { switch, answer }.into()).is_err() {
         return refused("the worker is about to end".to_owned());
     }
+
     report.await.map_or_else(
         |_| refused("the worker is about to end".to_owned()),
         |r| Answer::Report(Box::new(r)),

@@ -246,6 +246,7 @@ impl Engine {
             ToWorker::Beat { abandon } => Event::Abandon(abandon),
             ToWorker::Goodbye | ToWorker::Kept { .. } | ToWorker::Refused(_) => return,
         };
+
         self.happen(now, event, out);
     }
 
@@ -277,6 +278,7 @@ impl Engine {
         if let Event::Ended(id, _) = &event {
             self.saved.remove(id);
         }
+
         let mut actions = std::mem::take(&mut self.actions);
         self.machine.step(now, event, &mut actions);
         for action in actions.drain(..) {
@@ -306,6 +308,7 @@ impl Engine {
                 action => out.push(Output::Act(action)),
             }
         }
+
         self.actions = actions;
     }
 

@@ -242,6 +242,7 @@ impl Machine {
             Event::Shutdown => self.on_shutdown(now, actions),
             Event::Tick => {}
         }
+
         self.enforce_times(now, actions);
         self.settle(now, actions);
         self.fill(now, actions);
@@ -269,6 +270,7 @@ impl Machine {
             frozen_for: Span::ZERO,
             progress: None,
         };
+
         let running = self
             .running
             .keys()
@@ -352,6 +354,7 @@ impl Machine {
                 progress: None,
             });
         }
+
         let progress = self.progress.get(&attempt).copied();
         let run = self
             .running
@@ -387,11 +390,13 @@ impl Machine {
         // What comes beside frozen attempts has crossed the news of them on its way.
         let frozen = self.running.values().any(|run| run.frozen() && !run.held);
         let full = self.leaving || self.allowed() == 0 || frozen;
+
         for assignment in work {
             let id = assignment.attempt;
             if self.holds(id) {
                 continue; // Said twice.
             }
+
             if full {
                 back.push(id);
             } else if assignment.work == Errand::Noop {
@@ -407,6 +412,7 @@ impl Machine {
                 self.queued.push_back(assignment);
             }
         }
+
         if !back.is_empty() {
             actions.push(Action::Return(back, self.why_not_now()));
         }
@@ -451,12 +457,14 @@ impl Machine {
         if self.in_slots() <= allowed && self.running.values().all(|run| run.frozen() == run.held) {
             return;
         }
+
         let mut order: Vec<(bool, u64, AttemptId)> = self
             .running
             .iter()
             .map(|(id, run)| (run.held, run.number, *id))
             .collect();
         order.sort_unstable();
+
         let mut turned = Vec::new();
         for (rank, (held, _, id)) in order.into_iter().enumerate() {
             let Some(run) = self.running.get_mut(&id) else {
@@ -479,8 +487,10 @@ impl Machine {
                 }
                 _ => continue,
             }
+
             turned.push(id);
         }
+
         if !turned.is_empty() {
             self.unreported.extend(turned);
             self.report(now, actions);
@@ -494,6 +504,7 @@ impl Machine {
         if self.leaving || allowed == 0 {
             return;
         }
+
         // What was dropped may still be dying in its slot.
         while self.in_slots() + self.dropped.len() < allowed
             && let Some(at) = self
@@ -509,6 +520,7 @@ impl Machine {
             self.report_at.get_or_insert(now + REPORT_DELAY);
             actions.push(Action::Start(id));
         }
+
         let ahead = (2 * allowed).saturating_sub(self.in_slots());
         while self.staging.len() + self.ready.len() + self.collecting.len() < ahead
             && let Some(Assignment {
@@ -544,6 +556,7 @@ impl Machine {
         self.reports.remove(&id);
         self.progress.remove(&id);
         self.unreported.remove(&id);
+
         if self.dropped.remove(&id) {
             actions.push(Action::Discard(ending));
         } else if let Some(run) = self.collecting.remove(&id) {
@@ -578,6 +591,7 @@ impl Machine {
                 return;
             }
         }
+
         self.end(id, ending, (run.ran(now), run.suspended(now)), actions);
     }
 
@@ -596,6 +610,7 @@ impl Machine {
             stderr,
             outputs,
         } = ending;
+
         let (ran, suspended) = times;
         actions.push(Action::Spool(Completion {
             attempt: id,
@@ -659,6 +674,7 @@ impl Machine {
             self.queued.remove(at);
             return true;
         }
+
         let ready = self
             .ready
             .iter()
@@ -670,6 +686,7 @@ impl Machine {
             self.dropped.insert(id);
             actions.push(Action::Drop(id));
         }
+
         prepared
     }
 
@@ -709,10 +726,12 @@ impl Machine {
         if std::mem::replace(&mut self.decision, decision) == decision {
             return;
         }
+
         let owner = self.owner();
         if before.lets_run() != owner.lets_run() {
             self.owner_since = now;
         }
+
         let fewer = self.allowed() < allowed;
         if fewer {
             self.settle(now, actions);
@@ -723,10 +742,12 @@ impl Machine {
         if fewer {
             self.give_back(actions);
         }
+
         self.settle(now, actions);
         if decision.evicts() {
             self.return_frozen(now, Span::ZERO, actions);
         }
+
         // The reason of those that stay frozen may be another one.
         if owner.reason() != before.reason() {
             self.unreported.extend(self.running.keys());
@@ -760,6 +781,7 @@ impl Machine {
         actions.extend(prepared.iter().map(|id| Action::Drop(*id)));
         self.dropped.extend(&prepared);
         back.extend(prepared);
+
         self.reports.retain(|id, _| self.running.contains_key(id));
         self.together.clear();
         if !back.is_empty() {
@@ -772,6 +794,7 @@ impl Machine {
         if std::mem::replace(&mut self.leaving, true) {
             return;
         }
+
         // Before anything is given back, so that it is not given to this worker again.
         actions.push(Action::Closing);
         self.give_back(actions);
@@ -789,6 +812,7 @@ impl Machine {
         if let Some(patience) = self.patience {
             self.return_frozen(now, patience, actions);
         }
+
         for (id, run) in &mut self.running {
             if run.kill_at.is_some_and(|at| at <= now) {
                 run.kill_at = None;

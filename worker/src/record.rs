@@ -69,6 +69,7 @@ impl Recorder {
             self.on_set_back(look.at, &mut news);
             return news;
         }
+
         let from = self
             .before
             .replace(look.at)
@@ -81,6 +82,7 @@ impl Recorder {
             return news;
         };
         let now = Stretch::of(from, look.at, look.owner, look.cpu);
+
         self.until = look.at;
         if let Some(run) = &mut self.run {
             if run.join(&now, ALIKE) {
@@ -92,6 +94,7 @@ impl Recorder {
             }
             news.over.extend(self.run.take());
         }
+
         self.run = Some(now);
         news
     }
@@ -141,6 +144,7 @@ mod tests {
             assert_eq!(news.forget_after, None);
             over.extend(news.over);
         }
+
         over.extend(recorder.end());
         let second = |time: Time| time.since(at(0)).0 / 1_000_000;
         over.into_iter()
@@ -233,6 +237,7 @@ mod tests {
                 cpu: 1.0,
             });
         }
+
         let news = recorder.look(Look {
             at: at(30),
             owner: OwnerState::Away,
@@ -245,6 +250,7 @@ mod tests {
                 over: Vec::new()
             }
         );
+
         recorder.look(Look {
             at: at(40),
             owner: OwnerState::Away,
@@ -255,6 +261,7 @@ mod tests {
             owner: OwnerState::Away,
             cpu: 1.0,
         });
+
         let run = recorder.end().expect("recorded again");
         assert_eq!((run.start, run.end), (at(40), at(50)));
     }
@@ -281,6 +288,7 @@ mod tests {
             let mut recorder = Recorder::new(EVERY, Time(0));
             let mut now = 1_000_000i64;
             let mut all = Vec::<Stretch>::new();
+
             for (step, owner, cpu) in steps {
                 now = (now + step).max(0);
                 let owner = [OwnerState::Away, PAUSED, OwnerState::Present(YieldReason::InUse)][usize::from(owner)];
@@ -290,6 +298,7 @@ mod tests {
                 }
                 all.extend(news.over);
             }
+
             all.extend(recorder.end());
             prop_assert!(all.iter().all(Stretch::is_sound), "{all:?}");
             prop_assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");

@@ -112,6 +112,7 @@ pub(crate) async fn keep<T: From<Session> + Send + 'static>(
             &mut again,
         )
         .await;
+
         current.send_replace(None);
         let error = match result {
             Ok(Next::End) => return,
@@ -119,12 +120,14 @@ pub(crate) async fn keep<T: From<Session> + Send + 'static>(
             Err(error) => error,
         };
         papers.refused = matches!(error, LinkError::NotAccepted(_));
+
         let (words, delay) = if is_refusal(&error) {
             (in_words(&identity, &error).await, again.refused.delay())
         } else {
             (error.to_string(), again.backoff.delay())
         };
         tracing::warn!(error = %words, ?delay, "not connected to the master; trying again");
+
         let _ = tell.send(Session::Out(words).into());
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
@@ -167,6 +170,7 @@ async fn in_words(identity: &Identity, error: &LinkError) -> String {
     };
     let clocks = tokio::time::timeout(CLOCK, clocks).await.ok().flatten();
     let clocks = clocks.map_or_else(String::new, |clocks| format!(" ({clocks})"));
+
     format!(
         "{error}{clocks}; it is tried again, ever more slowly. If that does not pass: join again with a new token and --rejoin"
     )
@@ -218,6 +222,7 @@ impl Papers {
                     .await;
                 continue;
             }
+
             let pause = link::renewal::until_retry(validity, link::renewal::now_s());
             let pause = match link::renewal::renew_in_place(home, connection, identity).await {
                 Ok(renewed) => {
@@ -230,6 +235,7 @@ impl Papers {
                     pause
                 }
             };
+
             tokio::time::sleep(pause).await;
         }
     }
@@ -247,16 +253,19 @@ async fn converse<T: From<Session> + Send + 'static>(
     papers.freshen(identity).await?;
     let connection = link::connect(identity, Purpose::Worker).await?;
     let mut control = connection.open(&Open::Control).await?;
+
     // Outputs on their way must not hold up heartbeats.
     let _ = control.tx.raw().set_priority(1);
     let (ask, answer) = oneshot::channel();
     if tell.send(Session::Greet(ask).into()).is_err() {
         return Ok(Next::End);
     }
+
     let Ok(hello) = answer.await else {
         return Ok(Next::End);
     };
     control.tx.send(&hello).await?;
+
     let welcome = tokio::time::timeout(WELCOME, control.rx.expect::<ToWorker>());
     let welcome = welcome
         .await
@@ -279,8 +288,10 @@ async fn converse<T: From<Session> + Send + 'static>(
             )));
         }
     };
+
     let since = tokio::time::Instant::now();
     current.send_replace(Some(connection.clone()));
+
     let asker = Asker::of(identity)?;
     let (outbox, letters) = mpsc::unbounded_channel();
     let uplink = Uplink {
@@ -302,11 +313,13 @@ async fn converse<T: From<Session> + Send + 'static>(
             Ok(Next::Udp)
         }
     };
+
     // Two workers with one identity drive each other out: they are to do so ever more slowly.
     if since.elapsed() >= STEADY {
         again.backoff.reset();
         again.refused.reset();
     }
+
     let _ = tell.send(Session::Down.into());
     end
 }
@@ -339,6 +352,7 @@ async fn hear<T: From<Session>>(
             }
         }
     }
+
     Err(LinkError::Closed(
         "the master ended the conversation".to_owned(),
     ))
@@ -363,6 +377,7 @@ async fn speak(
             return Ok(());
         }
     }
+
     Ok(())
 }
 
@@ -392,6 +407,7 @@ impl Uplink {
         for blob in delivery.completion.blobs() {
             puts.spawn(self.clone().put(blob));
         }
+
         let Delivery {
             mut completion,
             ago,
@@ -406,6 +422,7 @@ impl Uplink {
                 Ok(Put::Useless) | Err(_) => return,
             }
         }
+
         let ago = ago + Span::from(begun.elapsed());
         self.say(ToMaster::Delivered(vec![Delivery { completion, ago }]));
     }
@@ -422,6 +439,7 @@ impl Uplink {
                     Put::Useless
                 };
             }
+
             let put = {
                 let Ok(_turn) = self.uploads.acquire().await else {
                     return Put::Useless;
@@ -439,6 +457,7 @@ impl Uplink {
             if let Some(why) = self.damage(blob, &error).await {
                 return Put::Damaged(blob, why);
             }
+
             tokio::select! {
                 _ = self.connection.closed() => return Put::Useless,
                 () = tokio::time::sleep(UPLOAD_RETRY) => {}
@@ -454,6 +473,7 @@ impl Uplink {
         if !arrived_damaged && !matches!(error, LinkError::File { .. }) {
             return None;
         }
+
         let path = self.blobs.path_of(&blob);
         match tokio::task::spawn_blocking(move || link::content::hash_file(&path)).await {
             Ok(Ok(found)) if found == blob => None,
@@ -517,6 +537,7 @@ fn take_out(completion: &mut Completion, blob: BlobRef) -> Vec<String> {
             lost.push(name.to_owned());
         }
     }
+
     let gone = completion.outputs.extract_if(.., |file| file.blob == blob);
     lost.extend(gone.map(|file| file.path.to_string()));
     lost
@@ -527,6 +548,7 @@ fn batches(deliveries: Vec<Delivery>) -> Vec<Vec<Delivery>> {
     let mut all = Vec::new();
     let mut batch = Vec::new();
     let mut bytes = 0;
+
     for delivery in deliveries {
         let size = about(&delivery);
         if !batch.is_empty() && (batch.len() >= BATCH || bytes + size > BATCH_BYTES) {
@@ -536,9 +558,11 @@ fn batches(deliveries: Vec<Delivery>) -> Vec<Vec<Delivery>> {
         bytes += size;
         batch.push(delivery);
     }
+
     if !batch.is_empty() {
         all.push(batch);
     }
+
     all
 }
 

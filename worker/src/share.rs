@@ -151,6 +151,7 @@ mod tests {
                 "{used} {ours}"
             );
         }
+
         assert_eq!(
             at(5, 5, 0, 5).others_since(at(5, 5, 0, 5)),
             None,

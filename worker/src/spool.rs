@@ -117,6 +117,7 @@ impl<S: Contents> Spool<S> {
         for (completion, ended) in new {
             let start = bytes.len();
             bytes = encode(completion, ended, bytes)?;
+
             let offset = self.length + start as u64;
             let length = (bytes.len() - start) as u32;
             let blobs = completion.blobs().map(|blob| blob.hash).collect();
@@ -129,6 +130,7 @@ impl<S: Contents> Spool<S> {
                 },
             ));
         }
+
         let written = self
             .log
             .write_at(&bytes, self.length)
@@ -137,10 +139,12 @@ impl<S: Contents> Spool<S> {
             let _ = self.log.cut(self.length);
             return Err(error);
         }
+
         self.length += bytes.len() as u64;
         for (attempt, entry) in entries {
             self.insert(attempt, entry);
         }
+
         Ok(())
     }
 
@@ -152,12 +156,14 @@ impl<S: Contents> Spool<S> {
                 self.blobs.release(&entry.blobs);
             }
         }
+
         if self.live.is_empty() && self.length > CUT_ABOVE {
             self.log.cut(0)?;
             self.length = 0;
         } else if self.length > COMPACT_ABOVE && self.live_bytes < self.length / 4 {
             self.compact()?;
         }
+
         Ok(())
     }
 
@@ -206,8 +212,10 @@ impl<S: Contents> Spool<S> {
                 };
                 self.insert(record.completion.attempt, entry);
             }
+
             self.length += length as u64;
         }
+
         self.log.cut(self.length)
     }
 
@@ -261,13 +269,17 @@ fn encode(completion: &Completion, ended: Moment, mut bytes: Vec<u8>) -> io::Res
         ended: Moment,
         completion: &'a Completion,
     }
+
     let start = bytes.len();
     bytes.extend_from_slice(&[0; HEAD]);
+
     let mut bytes =
         postcard::to_extend(&Borrowed { ended, completion }, bytes).map_err(io::Error::other)?;
+
     let payload = &bytes[start + HEAD..];
     let length = (payload.len() as u32).to_le_bytes();
     let sum = checksum(payload);
+
     bytes[start..start + 4].copy_from_slice(&length);
     bytes[start + 4..start + HEAD].copy_from_slice(&sum);
     Ok(bytes)

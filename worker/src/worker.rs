@@ -136,6 +136,7 @@ pub async fn run(
     let (current, master) = watch::channel(None);
     let (force, launcher, traces) = InForce::settle(&dir, &config).await?;
     force.announce();
+
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
     let name = identity.link.name.clone();
@@ -144,6 +145,7 @@ pub async fn run(
         .await
         .expect("measuring does not panic");
     facts.speed = config.speed_said().unwrap_or(facts.speed);
+
     let room = Room {
         slots,
         cores: facts.cores,
@@ -151,6 +153,7 @@ pub async fn run(
         memory_per_task: config.memory_limit_bytes,
     };
     facts.slots = config.owner.slots_idle(&room);
+
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(
         &dir.join("cache"),
@@ -161,6 +164,7 @@ pub async fn run(
     let level = force.level;
     let most = force.most;
     let network = force.network != Network::Never;
+
     let shop = Workshop::open(
         attempts.clone(),
         launcher,
@@ -175,6 +179,7 @@ pub async fn run(
     facts.confinement_most = most;
     facts.network = network;
     tracing::info!(?facts, "this host");
+
     let gauge = Gauge::new(facts.slots, facts.cores);
     let grace = Span::from_millis(config.grace_ms);
     let patience = config.owner.patience();
@@ -185,11 +190,13 @@ pub async fn run(
         spool.ids(),
         Laws::KEPT,
     );
+
     let mut eyes = owner::eyes(&config, &dir);
     let named = eyes
         .iter()
         .map(|sensor| (sensor.name().to_owned(), sensor.topic()));
     let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
+
     // The switch in its own directory answers at once: where nothing else counts, the master hears
     // no other word before.
     policy.saw(Time(0), OWN_SWITCH, eyes[OWN_SWITCH].sense());
@@ -198,13 +205,16 @@ pub async fn run(
         patience: config.sensors.patience(),
     };
     sensors::watch(eyes, timeouts, &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+
     // A worker that cannot be asked still works, and its switches still hold.
     if let Err(error) = control::serve(dir.clone(), tell.clone()) {
         tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
     }
+
     let link = identity.link.clone();
     let (spool, spooling) =
         writer::start(spool, moment, tell.clone()).map_err(WorkerError::Spool)?;
+
     let session = session::keep(
         identity,
         dir.join("identity"),
@@ -240,6 +250,7 @@ pub async fn run(
         left: None,
     };
     let result = Box::pin(shell.run(inputs, shutdown)).await;
+
     session.abort();
     drop(traces);
     result
@@ -268,6 +279,7 @@ fn lock(dir: &Path) -> Result<File, WorkerError> {
         .create(true)
         .truncate(false)
         .open(&path);
+
     let file = file.map_err(WorkerError::file("cannot open", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -375,6 +387,7 @@ impl Shell {
         let mut batch = Vec::new();
         let mut outputs = Vec::new();
         let mut leaving = false;
+
         self.decide(&mut outputs);
         while !self.may_end() {
             let wakeup = self.next_wakeup();
@@ -388,16 +401,19 @@ impl Shell {
                 () = next_beat(&mut self.uplink) => self.gather_progress(),
                 () = sleep_until(Some(self.look_at)) => self.look_at_load(),
             }
+
             for input in batch.drain(..) {
                 match input {
                     Input::Spool(Spooled::Broken(error)) => return Err(WorkerError::Spool(error)),
                     input => self.on_input(input, &mut outputs),
                 }
             }
+
             self.decide(&mut outputs);
             self.carry_out(&mut outputs);
             self.keep_time();
         }
+
         self.leave().await;
         Ok(())
     }
@@ -433,18 +449,21 @@ impl Shell {
             let _ = tokio::time::timeout(LAST_DELIVERY, uplink.closed()).await;
             uplink.close().await;
         }
+
         let book = self.book.clone();
         let _ = tokio::time::timeout(
             LAST_DELIVERY,
             tokio::task::spawn_blocking(move || book.close()),
         )
         .await;
+
         // What ended at the very last must be durable, too, unless the disk is full.
         drop(self.spool);
         let patience = Instant::now() + LAST_DELIVERY;
         while !self.spooling.is_finished() && Instant::now() < patience {
             tokio::time::sleep(SPOOL_PAUSE).await;
         }
+
         tracing::info!("the worker has left; nothing of its tasks is left");
     }
 
@@ -540,6 +559,7 @@ impl Shell {
             out,
             ..
         } = self;
+
         let machine = engine.machine();
         let connected = (self.uplink.is_some(), *turned);
         let out = out.as_deref();
@@ -575,6 +595,7 @@ impl Shell {
                         next: Instant::now(),
                     },
                 ));
+
                 self.tell(Told::Up, outputs);
             }
             Session::Said(message) => self.on_message(message, outputs),
@@ -603,6 +624,7 @@ impl Shell {
             }
             _ => {}
         }
+
         self.tell(Told::Said(message), outputs);
     }
 
@@ -637,6 +659,7 @@ impl Shell {
                 Output::Read(attempts) => self.ask_spool(Request::Read(attempts)),
             }
         }
+
         self.keep(&mut finished);
     }
 
@@ -663,6 +686,7 @@ impl Shell {
                         dir: dir.clone(),
                     },
                 );
+
                 tokio::spawn(Arc::clone(&self.shop).attempt(
                     id,
                     command,
@@ -710,6 +734,7 @@ impl Shell {
         if dirs.is_empty() {
             return self.beat();
         }
+
         let tell = self.tell.clone();
         tokio::task::spawn_blocking(move || {
             let progress = dirs

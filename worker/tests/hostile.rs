@@ -61,6 +61,7 @@ fn main() {
     if args.first().is_some_and(|a| a == HOSTILE) {
         std::process::exit(acts::commit(&args[1], &args[2]));
     }
+
     let runtime = || {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -68,6 +69,7 @@ fn main() {
             .build()
             .unwrap()
     };
+
     let as_root = Confinement::ALL.map(|level| (name_of(level), Test::Level(level)));
     let ordinary = Confinement::ALL.map(|level| {
         let name =
@@ -111,6 +113,7 @@ fn without_root(level: Confinement) {
         println!("  SKIPPED: that is the other test: these tests do not run as root");
         return;
     }
+
     let (_tools, program) = tools();
     let mut command = Program::new(program);
     command
@@ -135,6 +138,7 @@ fn the_documentation_shows_the_table() {
     if std::env::var_os("DESKGRID_BLESS").is_some() {
         fs::write(&path, &fresh).unwrap();
     }
+
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
         fresh,
@@ -162,11 +166,14 @@ impl Owner {
         // As lax as an owner could be: no test may pass because of a mode.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         fs::write(dir.path().join("secret"), SECRET).unwrap();
+
         let socket = UnixListener::bind(dir.path().join("socket")).unwrap();
         fs::set_permissions(dir.path().join("socket"), fs::Permissions::from_mode(0o777)).unwrap();
+
         let name = format!("deskgrid-hostile-{}", std::process::id());
         let hidden =
             UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+
         let port = TcpListener::bind("127.0.0.1:0").unwrap();
         let key = 0x6467_0000 ^ std::process::id() as libc::key_t;
         Self {
@@ -200,6 +207,7 @@ impl Owner {
             }
             self.program = Some(program.spawn().unwrap());
         }
+
         self.program.as_mut().unwrap()
     }
 
@@ -245,6 +253,7 @@ fn tools() -> (tempfile::TempDir, PathBuf) {
 async fn try_level(level: Confinement) {
     let mut master = Master::new();
     fs::set_permissions(master.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+
     let (tools, program) = tools();
     let means = Means {
         account: NOBODY.to_string(),
@@ -254,10 +263,12 @@ async fn try_level(level: Confinement) {
     let abilities = worker::os::abilities(std::env::current_exe().unwrap(), tools.path(), &means)
         .await
         .unwrap();
+
     if let Some(why) = &abilities.level(level).unwrap().missing {
         println!("  SKIPPED: level `{level}` is not there: {why}");
         return;
     }
+
     *CONFIG.lock().unwrap() = Some(Config {
         confinement: Choice::This(level),
         readable_paths: means.readable.clone(),
@@ -273,9 +284,11 @@ async fn try_level(level: Confinement) {
         owner: worker::owner::rules::Rules::dedicated(),
         ..Config::default()
     });
+
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
     assert_eq!(worker.facts.confinement, level);
+
     let mut wrong = Vec::new();
     for (index, row) in TABLE.iter().enumerate() {
         let mut bench = Bench {
@@ -288,6 +301,7 @@ async fn try_level(level: Confinement) {
             wrong.push(format!("{}: {why}", row.act));
         }
     }
+
     harmless(&mut worker, level).await;
     assert!(
         wrong.is_empty(),
@@ -317,6 +331,7 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
     } else {
         Outcome::Succeeded
     };
+
     let mut index = 1_000;
     // What Python's `multiprocessing` needs.
     let share = "if [ -e /usr/bin/python3 ]; then /usr/bin/python3 -c 'import multiprocessing as m; m.Lock()'; fi";
@@ -360,6 +375,7 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
         spec.argv = argv.map(str::to_owned).to_vec();
         spec.network = network;
         worker.assign(vec![work]).await;
+
         let done = worker.delivered().await.remove(0);
         within(
             worker
@@ -369,6 +385,7 @@ async fn harmless(worker: &mut Worker, level: Confinement) {
         )
         .await
         .unwrap();
+
         assert_eq!(
             done.outcome, expected,
             "at level `{level}`, network {network}: {argv:?}: {done:?}"
@@ -404,6 +421,7 @@ impl Bench<'_> {
             println!("  SKIPPED: {}: {why}", row.act);
             return Ok(());
         }
+
         let target = self.owner.target(row.act);
         let outputs = if ["sparse-file", "swap-output"].contains(&row.act)
             || row.act.starts_with("output-")
@@ -412,10 +430,12 @@ impl Bench<'_> {
         } else {
             Vec::new()
         };
+
         let done = self.run(worker, index, (row.act, &target), outputs).await;
         let seen = self.seen(row.act, &done)?;
         println!("  {}: {seen:?} ({})", row.act, done.outcome);
         self.unharmed(row.act, expected)?;
+
         if seen == expected {
             Ok(())
         } else {
@@ -454,6 +474,7 @@ impl Bench<'_> {
         spec.argv = [program, HOSTILE, act.0, act.1].map(str::to_owned).to_vec();
         spec.outputs = outputs;
         worker.assign(vec![work]).await;
+
         if act.0 == "ignore-term" {
             // Once it says that it ignores the request.
             let says = |m| matches!(m, ToMaster::Heartbeat { held, .. } if held.iter().any(|h| h.progress.is_some()));
@@ -464,12 +485,14 @@ impl Bench<'_> {
             if let Some(done) = told.await {
                 return done;
             }
+
             let stop = ToWorker::Stop {
                 attempts: vec![id(index)],
                 why: "test".to_owned(),
             };
             within(worker.control.tx.send(&stop)).await.unwrap();
         }
+
         let done = worker.delivered().await.remove(0);
         within(
             worker
@@ -479,6 +502,7 @@ impl Bench<'_> {
         )
         .await
         .unwrap();
+
         assert_eq!(done.attempt, id(index));
         done
     }
@@ -490,6 +514,7 @@ impl Bench<'_> {
             Content::Inline(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Content::Blob(_) => String::new(),
         };
+
         let secret = link::content::hash_bytes(SECRET.as_bytes()).hash;
         Ok(match (act, &done.outcome) {
             ("fork-bomb", _) if stopped => {
@@ -541,6 +566,7 @@ impl Bench<'_> {
         let changed = mode & 0o777 == 0o606;
         let secret =
             fs::read_to_string(self.owner.path("secret")).map_err(|error| error.to_string())?;
+
         let written = fs::exists(self.owner.path("written")).map_err(|error| error.to_string())?;
         let dead = act == "kill-worker"
             && self
@@ -549,6 +575,7 @@ impl Bench<'_> {
                 .as_mut()
                 .is_some_and(|p| p.try_wait().unwrap().is_some());
         let harmed = secret != SECRET || written || dead || changed;
+
         if harmed && expected != Stop::No {
             Err("the owner's things were touched".to_owned())
         } else {

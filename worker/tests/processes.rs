@@ -70,6 +70,7 @@ fn main() {
             Path::new(&args[3]),
         ));
     }
+
     // Each test in every way in which a tree can be frozen.
     let ways = Freezer::ALL
         .into_iter()
@@ -229,6 +230,7 @@ async fn output_and_processor_time_come_back(bench: Box<Bench>) {
     let mut process = bench.start(script).await;
     until(|| bench.dir.path().join("done").exists()).await;
     process.order(Order::Terminate);
+
     let mut out = String::new();
     let mut err = String::new();
     within(process.stdout.take().unwrap().read_to_string(&mut out))
@@ -238,6 +240,7 @@ async fn output_and_processor_time_come_back(bench: Box<Bench>) {
         .await
         .unwrap();
     assert_eq!((out.as_str(), err.as_str()), ("out\n", "err\n"));
+
     let Report::Ended { status, cpu, .. } = end(&mut process).await else {
         panic!()
     };
@@ -274,10 +277,12 @@ async fn what_cannot_start_says_why(bench: Box<Bench>) {
     fs::write(bench.dir.path().join("plain"), "#!/bin/sh\n").unwrap();
     fs::write(bench.dir.path().join("lost"), "#!/no/such/interpreter\n").unwrap();
     fs::write(bench.dir.path().join("noise"), "\x01\x02\x03").unwrap();
+
     for name in ["lost", "noise"] {
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(bench.dir.path().join(name), executable).unwrap();
     }
+
     for (program, words) in [
         (
             "no-such-program",
@@ -300,8 +305,10 @@ async fn what_cannot_start_says_why(bench: Box<Bench>) {
             "{program}: {report:?}"
         );
     }
+
     let mut launch = bench.describe(&["true"]);
     launch.dir.push("/gone");
+
     let (_, report) = bench.output(&launch).await;
     assert!(
         matches!(&report, Report::NotStarted(why) if why.contains("directory")),
@@ -312,12 +319,15 @@ async fn what_cannot_start_says_why(bench: Box<Bench>) {
 async fn a_grandchild_in_a_session_of_its_own_does_not_outlive_the_command(bench: Box<Bench>) {
     let daemon =
         "setsid sh -c 'trap \"\" TERM HUP; echo $$ > daemon; while :; do sleep 600; done' & ";
+
     let wait = "while [ ! -s daemon ]; do sleep 0.01; done; ";
     // The command ends by itself.
     let mut process = bench.start(&format!("({daemon}) ; {wait} exit 7")).await;
     let pid = bench.pid("daemon").await;
+
     assert_eq!(status(&mut process).await, Status::Exited(7));
     assert!(!alive(pid));
+
     // The command is killed.
     fs::remove_file(bench.dir.path().join("daemon")).unwrap();
     let mut process = bench.start(&format!("({daemon}) ; sleep 600")).await;
@@ -334,6 +344,7 @@ async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
     let mut process = bench.start(script).await;
     let polite = bench.pid("polite").await;
     let stubborn = bench.pid("stubborn").await;
+
     process.order(Order::Terminate);
     until(|| !alive(polite)).await;
     assert_eq!(
@@ -343,6 +354,7 @@ async fn a_whole_tree_is_asked_and_then_made_to_end(bench: Box<Bench>) {
     assert!(alive(stubborn));
     process.order(Order::Kill);
     assert_eq!(status(&mut process).await, Status::Signalled(9));
+
     assert!(!alive(stubborn));
 }
 
@@ -370,13 +382,16 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
         bench.pid("c").await,
     ];
     let asked = Instant::now();
+
     process.order(Order::Freeze);
     assert_eq!(within(process.report()).await, Report::Frozen);
     println!("  frozen after {:?}", asked.elapsed());
+
     let before = pids.map(ticks);
     if bench.way == Freezer::Signals {
         assert!(pids.iter().all(|pid| stat(*pid).unwrap()[0] == "T"));
     }
+
     // What is stopped stays stopped: no later moment can be different.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(before, pids.map(ticks));
@@ -384,6 +399,7 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed(bench: Box<Bench>) {
     for (pid, then) in pids.into_iter().zip(before) {
         until(|| ticks(pid) > then).await;
     }
+
     // A frozen tree can be killed as it is.
     process.order(Order::Freeze);
     assert_eq!(within(process.report()).await, Report::Frozen);
@@ -423,6 +439,7 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     for name in ["far", "near", "main"] {
         pids.push(bench.pid(name).await);
     }
+
     let used = || {
         pids.iter()
             .map(|pid| (ticks(*pid), used_ns(*pid)))
@@ -432,6 +449,7 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     until(|| used().iter().zip(&then).all(|(now, then)| now.1 > then.1)).await;
     process.order(Order::Freeze);
     assert_eq!(within(process.report()).await, Report::Frozen);
+
     let frozen = used();
     // The time over which it is measured.
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -440,6 +458,7 @@ async fn a_frozen_tree_uses_no_processor_for_five_seconds(bench: Box<Bench>) {
     until(|| used().iter().zip(&frozen).all(|(now, then)| now.1 > then.1)).await;
     process.order(Order::Kill);
     assert_eq!(status(&mut process).await, Status::Signalled(9));
+
     assert!(!pids.into_iter().any(alive));
 }
 
@@ -451,12 +470,14 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
         "echo $$ >> all\nsetsid sh ./grow &\nsetsid sh -c : &\n",
     )
     .unwrap();
+
     let mut process = bench
         .start("for i in 1 2 3 4; do sh ./grow & done; sleep 600")
         .await;
     let all = bench.dir.path().join("all");
     let births = || fs::read_to_string(&all).map_or(0, |text| text.lines().count());
     until(|| births() > 50).await;
+
     for _ in 0..10 {
         process.order(Order::Freeze);
         assert_eq!(within(process.report()).await, Report::Frozen);
@@ -466,8 +487,10 @@ async fn a_tree_that_grows_while_it_is_frozen_is_frozen_whole(bench: Box<Bench>)
         process.order(Order::Thaw);
         until(|| births() > then).await;
     }
+
     process.order(Order::Kill);
     assert_eq!(status(&mut process).await, Status::Signalled(9));
+
     let then = births();
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(births(), then);
@@ -480,12 +503,14 @@ async fn tasks_run_at_the_lowest_priority_and_their_watcher_does_not(bench: Box<
     let pid = bench.pid("pid").await;
     let nice = 16;
     let policy = 38;
+
     until(|| stat(pid).unwrap()[nice] == "19").await;
     assert_eq!(stat(pid).unwrap()[policy], "5", "SCHED_IDLE");
     assert_eq!(
         fs::read_to_string(format!("/proc/{pid}/oom_score_adj")).unwrap(),
         "1000\n"
     );
+
     let watcher = stat(parent(pid)).unwrap();
     let worker = stat(std::process::id() as i32).unwrap();
     let priority = |fields: &[String]| (fields[nice].clone(), fields[policy].clone());
@@ -518,6 +543,7 @@ fn processor_group(bench: &Bench, pid: i32) -> Option<String> {
             .lines()
             .find(|line| controllers(line).is_empty() && bench.way == Freezer::Cgroup2)
     };
+
     old.or_else(unified).map(str::to_owned)
 }
 
@@ -525,6 +551,7 @@ async fn tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants(
     if let Some(why) = bench.groups.0.why_no_processor() {
         return println!("  SKIPPED: {why}");
     }
+
     let mut process = bench
         .start("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done")
         .await;
@@ -535,6 +562,7 @@ async fn tasks_are_in_the_group_that_gets_what_processor_time_nobody_else_wants(
             "  SKIPPED: processor time is shared out in version 2 only, and this way does without"
         ),
     }
+
     fs::write(bench.dir.path().join("go"), "").unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(0));
 }
@@ -544,6 +572,7 @@ async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: 
     if let Err(why) = bench.groups.0.throttle(PART) {
         return println!("  SKIPPED: {why}");
     }
+
     let spin = |name: &str| {
         format!("echo $$ > {name}; for i in 1 2; do while :; do :; done & done; exec sleep 600")
     };
@@ -552,14 +581,17 @@ async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: 
         bench.start(&spin("one")).await,
         bench.start(&spin("two")).await,
     ];
+
     if processor_group(&bench, bench.pid("one").await).is_none() {
         return println!(
             "  SKIPPED: processor time is limited in version 2 only, and this way does without"
         );
     }
+
     bench.pid("two").await;
     // Long enough for a processor without a limit to give them several times as much.
     tokio::time::sleep(Duration::from_secs(2)).await;
+
     let mut used_s = 0.0;
     for task in &mut tasks {
         task.order(Order::Terminate);
@@ -568,6 +600,7 @@ async fn all_tasks_together_take_no_more_processor_time_than_their_limit(bench: 
         };
         used_s += cpu.secs();
     }
+
     let processors = std::thread::available_parallelism().unwrap().get() as f64;
     // What is left of one period may be used at once.
     let most_s = PART * processors * (began.elapsed().as_secs_f64() + 0.2);
@@ -593,6 +626,7 @@ async fn host_a_task(way: Freezer, key: &str, dir: &Path) {
         confines: Confines::default(),
     };
     let mut process = launcher.launch(&launch, false, false).await.unwrap();
+
     loop {
         tokio::select! {
             report = process.report() => match report {
@@ -624,21 +658,26 @@ async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Benc
     let mut host = host(&bench, &key);
     let near = bench.pid("near").await;
     let far = bench.pid("far").await;
+
     fs::write(bench.dir.path().join("freeze"), "").unwrap();
     bench.pid("frozen").await;
+
     let watcher = parent(near);
     let spawner = parent(watcher);
+
     // All that would end the tasks is killed before it can do so.
     for pid in [spawner, watcher] {
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     }
+
     host.kill().unwrap();
     host.wait().unwrap();
     kill_9(spawner);
     kill_9(watcher);
     until(|| !alive(spawner) && !alive(watcher)).await;
     assert!(alive(near) && alive(far));
+
     if bench.way == Freezer::Signals {
         // Without control groups nobody knows them any more: the kernel hands them to whoever is
         // left.
@@ -646,6 +685,7 @@ async fn what_a_killed_worker_left_frozen_ends_with_the_next_one(bench: Box<Benc
     } else {
         drop(Groups::new(&key));
     }
+
     until(|| !alive(near) && !alive(far)).await;
     Groups::new(&key);
 }
@@ -659,10 +699,12 @@ async fn tasks_die_with_a_killed_worker(bench: Box<Bench>) {
     let spawner = parent(watcher);
     assert_eq!(parent(spawner), host.id() as i32);
     host.kill().unwrap();
+
     host.wait().unwrap();
     for pid in [near, far, watcher, spawner] {
         until(|| !alive(pid)).await;
     }
+
     Groups::new(&key);
 }
 
@@ -674,6 +716,7 @@ async fn tasks_die_with_a_killed_watcher(bench: Box<Bench>) {
     let near = bench.pid("near").await;
     let far = bench.pid("far").await;
     let spared = bench.pid("other").await;
+
     kill_9(parent(near));
     assert_eq!(status(&mut process).await, Status::Signalled(9));
     until(|| !alive(near) && !alive(far)).await;
@@ -694,6 +737,7 @@ async fn a_killed_spawner_is_replaced(bench: Box<Bench>) {
         Status::Exited(6)
     );
     fs::write(bench.dir.path().join("go"), "").unwrap();
+
     assert_eq!(
         status(&mut process).await,
         Status::Exited(5),
@@ -722,6 +766,7 @@ async fn limits_hold_for_the_task(mut bench: Box<Bench>) {
         file: Some(50_000),
         open_files: Some(32),
     };
+
     // Where memory is not limited for all processes together, it is for each.
     bench.launcher = Launcher::start(PathBuf::from("/proc/self/exe"), Grounds::default()).unwrap();
     let (text, report) = bench.output(&launch).await;
@@ -736,6 +781,7 @@ async fn limits_hold_for_the_task(mut bench: Box<Bench>) {
         ),
         "{report:?}"
     );
+
     assert_eq!(
         fs::metadata(bench.dir.path().join("file")).unwrap().len(),
         50_000

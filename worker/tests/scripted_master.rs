@@ -68,12 +68,14 @@ fn main() {
             .build()
             .unwrap()
     };
+
     if args.first().is_some_and(|a| a == BE_A_WORKER) {
         let dir = PathBuf::from(&args[1]);
         let identity = Identity::load(&dir.join("identity")).unwrap();
         let run = worker::run(dir, config(), identity, std::future::pending());
         return runtime().block_on(Box::pin(run)).unwrap();
     }
+
     runner::run(&args, TESTS, |test| {
         runtime().block_on(async {
             tokio::time::timeout(3 * PATIENCE, test())
@@ -124,11 +126,13 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
         stdin: Some("data/in.txt".parse().unwrap()),
         ..command(&mut work).clone()
     };
+
     worker.assign(vec![work]).await;
     let done = worker.delivered().await.remove(0);
     assert_eq!(done.outcome, Outcome::Succeeded, "{done:?}");
     assert_eq!(done.stdout.content, Content::Inline(b"some input".to_vec()));
     assert_eq!(done.stderr.content, Content::Inline(b"1\n".to_vec()));
+
     let [output] = &done.outputs[..] else {
         panic!("{done:?}")
     };
@@ -144,6 +148,7 @@ async fn a_command_runs_with_its_inputs_and_delivers_its_outputs() {
         .send(&ToWorker::Acknowledged(vec![done.attempt]))
         .await
         .unwrap();
+
     worker.holds(&[]).await;
     // The blob goes with its completion; both are the spool's business alone by now.
     let spooled = BlobStore::open(&master.home().join("spool/blobs")).unwrap();
@@ -160,8 +165,10 @@ async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() 
         go.display()
     );
     worker.assign(vec![sh(1, "exit 4"), sh(2, &wait)]).await;
+
     assert_eq!(worker.delivered().await[0].outcome, Outcome::Exited(4));
     worker.connection.close(0u32.into(), b"broken");
+
     // It goes on computing while nobody listens, and says so where it was heard of again.
     fs::write(&go, "").unwrap();
     let worker = master.greeted().await;
@@ -173,9 +180,11 @@ async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() 
         "{:?}",
         worker.held
     );
+
     worker
         .connection
         .close(0u32.into(), b"broken before its welcome");
+
     let mut worker = master.welcome(vec![]).await;
     let mut seen = Vec::new();
     while seen.len() < 2 {
@@ -189,6 +198,7 @@ async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() 
         seen.sort_by_key(|(id, _)| *id);
         seen.dedup();
     }
+
     assert_eq!(
         seen,
         [(id(1), Outcome::Exited(4)), (id(2), Outcome::Exited(3))]
@@ -199,6 +209,7 @@ async fn what_is_not_acknowledged_is_delivered_again_over_the_next_connection() 
         .send(&ToWorker::Acknowledged(vec![id(1), id(2)]))
         .await
         .unwrap();
+
     worker.holds(&[]).await;
 }
 
@@ -208,6 +219,7 @@ async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_res
         .identity
         .save(&master.home().join("identity"))
         .unwrap();
+
     let exe = std::env::current_exe().unwrap();
     let home = master.home();
     let spawn = || {
@@ -220,15 +232,18 @@ async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_res
     let mut process = spawn();
     let running = master.dir.path().join("pid");
     let script = format!("echo $$ > {}; sleep 600", running.display());
+
     let mut worker = master.welcome(vec![]).await;
     worker
         .assign(vec![sh(1, "head -c 100000 /dev/zero"), sh(2, &script)])
         .await;
+
     let first = worker.delivered().await.remove(0);
     let task = pid(&running).await;
     process.kill().unwrap();
     process.wait().unwrap();
     until(|| state(task).is_none()).await;
+
     let mut process = spawn();
     let mut worker = master.welcome(vec![]).await;
     assert_eq!(
@@ -239,6 +254,7 @@ async fn a_killed_worker_delivers_what_it_had_finished_and_has_forgotten_the_res
             .collect::<Vec<_>>(),
         [(id(1), Phase::Ended)]
     );
+
     assert_eq!(worker.delivered().await, [first]);
     assert!(
         no_attempt_left(&master.home()),
@@ -257,8 +273,10 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
     worker
         .assign(vec![sh(1, &script(1)), sh(2, &script(2))])
         .await;
+
     let pids = [pid(&path(1)).await, pid(&path(2)).await];
     worker.assign(vec![sh(3, "true"), sh(4, "true")]).await;
+
     let queued = [
         (id(1), Phase::Running),
         (id(2), Phase::Running),
@@ -266,9 +284,11 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
         (id(4), Phase::Staging),
     ];
     worker.holds(&queued).await;
+
     let pause = master.home().join(worker::PAUSE_FILE);
     let asked = Instant::now();
     fs::write(&pause, "").unwrap();
+
     // They never sleep by themselves.
     until(|| {
         pids.iter()
@@ -276,9 +296,11 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
     })
     .await;
     println!("  frozen {:?} after the owner's word", asked.elapsed());
+
     let paused = OwnerState::Present(YieldReason::PausedByOwner);
     let mut owner = None;
     let mut returned = Vec::new();
+
     let mut suspended = 0;
     while owner.is_none() || returned.len() < 2 || suspended < 2 {
         worker
@@ -298,9 +320,11 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
             })
             .await;
     }
+
     returned.sort_unstable();
     assert_eq!((owner, returned), (Some(paused), vec![id(3), id(4)]));
     worker.assign(vec![sh(5, "true")]).await;
+
     let back = worker.until(|m| {
         if let ToMaster::Returned { attempts, .. } = m {
             Some(attempts)
@@ -320,6 +344,7 @@ async fn the_owner_freezes_everything_and_gets_the_backlog_off_the_host() {
         })
         .await
         .unwrap();
+
     let stopped = worker.delivered().await.remove(0);
     assert_eq!(
         (stopped.attempt, &stopped.outcome),
@@ -341,14 +366,17 @@ async fn abandoned_attempts_end_without_a_word() {
         path.display()
     );
     worker.assign(vec![sh(1, &script), sh(2, "exit 1")]).await;
+
     let task = pid(&path).await;
     assert_eq!(worker.delivered().await[0].attempt, id(2));
     worker.connection.close(0u32.into(), b"broken");
+
     let mut worker = master.welcome(vec![id(1), id(2)]).await;
     until(|| state(task).is_none()).await;
     worker.holds(&[]).await;
     until(|| no_attempt_left(&master.home())).await;
     worker.assign(vec![sh(3, "exit 3")]).await;
+
     let rest: Vec<_> = worker
         .delivered()
         .await
@@ -363,6 +391,7 @@ async fn an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat() {
     let (_stop, _run) = master.start();
     let mut worker = master.welcome(vec![]).await;
     let path = master.dir.path().join("pid");
+
     worker
         .assign(vec![sh(
             1,
@@ -372,6 +401,7 @@ async fn an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat() {
             ),
         )])
         .await;
+
     let task = pid(&path).await;
     worker.holds(&[(id(1), Phase::Running)]).await;
     worker
@@ -382,6 +412,7 @@ async fn an_attempt_whose_stop_was_lost_ends_with_the_answer_to_a_heartbeat() {
         })
         .await
         .unwrap();
+
     until(|| state(task).is_none()).await;
     worker.holds(&[]).await;
 }
@@ -407,6 +438,7 @@ async fn the_status_says_how_the_host_can_be_used() {
     let mut worker = master.welcome(vec![]).await;
     let before = worker.status;
     assert_eq!(before.owner, OwnerState::Away);
+
     let next = |message| {
         if let ToMaster::Heartbeat { status, .. } = message {
             Some(status)
@@ -421,6 +453,7 @@ async fn the_status_says_how_the_host_can_be_used() {
         "{before:?} {status:?}"
     );
     fs::write(master.home().join("pause"), "").unwrap();
+
     let present = |message| next(message).filter(|status| status.owner != OwnerState::Away);
     let came = worker.until(present).await;
     assert!(
@@ -498,6 +531,7 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
     worker
         .assign(vec![saving(1, &script, Span::from_secs(1), None)])
         .await;
+
     let (attempt, sequence, Saving::Complete(manifest)) = worker.checkpoint().await else {
         panic!("not saved")
     };
@@ -506,6 +540,7 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
         master.files(manifest),
         [("step".to_owned(), "5\n".to_owned())]
     );
+
     // Over a new connection what was said last is said again, and once more when the content, of
     // which the master may have thrown away what it was not told of, is there for certain. What has
     // not changed is not another state.
@@ -514,6 +549,7 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
     for blob in &content {
         master.blobs.remove(&blob.hash).unwrap();
     }
+
     let mut worker = master.welcome(vec![]).await;
     let mut there = false;
     while !there {
@@ -523,11 +559,13 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
         );
         there = content.iter().all(|blob| master.blobs.has(blob));
     }
+
     assert_eq!(
         master.files(manifest),
         [("step".to_owned(), "5\n".to_owned())]
     );
     fs::write(master.dir.path().join("go"), "").unwrap();
+
     let second = |message| match message {
         ToMaster::Checkpoint {
             sequence: 1,
@@ -551,6 +589,7 @@ async fn a_state_is_saved_now_and_then_and_given_back() {
         Some(master.saved(newer)),
     );
     worker.assign(vec![again]).await;
+
     let done = worker.delivered().await.remove(0);
     assert_eq!(
         done.stdout.content,
@@ -570,8 +609,10 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
         ready.display()
     );
     worker.assign(vec![saving(1, &script, SELDOM, None)]).await;
+
     pid(&ready).await;
     fs::write(&pause, "").unwrap();
+
     let (_, 1, Saving::Complete(manifest)) = worker.checkpoint().await else {
         panic!("not saved")
     };
@@ -582,6 +623,7 @@ async fn a_state_is_saved_when_the_owner_comes_and_when_the_worker_ends() {
     fs::remove_file(&pause).unwrap();
     worker.holds(&[(id(1), Phase::Running)]).await;
     drop(stop);
+
     let mut states = Vec::new();
     let back = |message| match message {
         ToMaster::Checkpoint {
@@ -610,6 +652,7 @@ async fn a_state_that_is_not_whole_is_not_used() {
     let missing = link::content::hash_bytes(b"never sent");
     let damaged = master.blobs.add_reader(&b"healthy"[..]).unwrap();
     fs::write(master.blobs.path_of(&damaged.hash), b"damaged").unwrap();
+
     let list = |blobs: &[BlobRef]| {
         let path = |n: usize| format!("f{n}").parse().unwrap();
         let files = blobs
@@ -644,10 +687,12 @@ async fn a_state_that_is_not_whole_is_not_used() {
                 Some(master.saved(manifest)),
             )])
             .await;
+
         let (attempt, 0, Saving::FromScratch(why)) = worker.checkpoint().await else {
             panic!("used")
         };
         assert!(attempt == id(index) && !why.is_empty());
+
         let done = worker.delivered().await.remove(0);
         assert_eq!(
             done.stdout.content,
@@ -655,6 +700,7 @@ async fn a_state_that_is_not_whole_is_not_used() {
             "{index}: {why}"
         );
     }
+
     worker
         .assign(vec![saving(
             9,
@@ -663,6 +709,7 @@ async fn a_state_that_is_not_whole_is_not_used() {
             Some(master.saved(list(&[there]))),
         )])
         .await;
+
     assert_eq!(
         worker.delivered().await[0].stdout.content,
         Content::Inline(b"1\n".to_vec()),
@@ -682,11 +729,13 @@ async fn a_state_that_is_too_large_is_refused_and_the_task_goes_on() {
     worker
         .assign(vec![saving(1, &script, Span::from_secs(1), None)])
         .await;
+
     let (_, _, Saving::Refused(why)) = worker.checkpoint().await else {
         panic!("taken")
     };
     assert!(why.contains("2000 bytes") && why.contains("1000"), "{why}");
     fs::write(&go, "").unwrap();
+
     let done = worker.delivered().await.remove(0);
     assert_eq!(
         (done.outcome, done.stdout.content),
@@ -704,8 +753,10 @@ async fn a_shutdown_gives_running_attempts_back_and_says_goodbye() {
         path.display()
     );
     worker.assign(vec![sh(1, &script)]).await;
+
     let task = pid(&path).await;
     drop(stop);
+
     let back = worker
         .until(|m| {
             if let ToMaster::Returned { attempts, .. } = m {
@@ -738,6 +789,7 @@ async fn a_refused_worker_says_why_and_tries_again_until_it_is_let_in() {
             .send(&ToWorker::Refused(Refusal::new(code, why, "upgrade")))
             .await
             .unwrap();
+
         within(async {
             loop {
                 let report = worker::control::ask(&master.home(), &worker::control::Ask::Status)
@@ -754,11 +806,13 @@ async fn a_refused_worker_says_why_and_tries_again_until_it_is_let_in() {
         })
         .await;
     }
+
     // Whom TLS, or the master's table, does not let in comes back as well.
     for code in [link::error::NOT_LET_IN, quinn::VarInt::from_u32(2)] {
         let worker = master.greeted().await;
         worker.connection.close(code, b"this identity was revoked");
     }
+
     let _worker = master.welcome(vec![]).await;
     drop(stop);
     within(run).await.unwrap().unwrap();
@@ -786,6 +840,7 @@ async fn noops_are_acknowledged_by_the_thousand() {
     let batch = 500;
     let begun = Instant::now();
     let mut sent = 0;
+
     let mut done = 0;
     while done < total {
         // About a thousand under way, as a master does that prefetches.
@@ -799,6 +854,7 @@ async fn noops_are_acknowledged_by_the_thousand() {
             worker.assign(work.collect()).await;
             sent += batch;
         }
+
         let ended: Vec<_> = worker
             .delivered()
             .await
@@ -813,6 +869,7 @@ async fn noops_are_acknowledged_by_the_thousand() {
             .await
             .unwrap();
     }
+
     println!(
         "  {:.0} noops/s",
         f64::from(total) / begun.elapsed().as_secs_f64()
@@ -830,6 +887,7 @@ async fn progress_is_in_the_heartbeat() {
             "echo 0.25 > $DESKGRID_PROGRESS_FILE; sleep 600",
         )])
         .await;
+
     let held = worker.until(|message| match message {
         ToMaster::Heartbeat { held, .. } => held.into_iter().find(|held| held.progress.is_some()),
         _ => None,
@@ -852,11 +910,13 @@ async fn an_input_that_cannot_be_had_is_named() {
         blob: nowhere,
         executable: false,
     }];
+
     worker.assign(vec![work]).await;
     let done = worker.delivered().await.remove(0);
     let Outcome::NotStarted(why) = &done.outcome else {
         panic!("{done:?}")
     };
+
     assert!(
         why.starts_with("its input `data.bin` cannot be fetched"),
         "{why}"

@@ -122,6 +122,7 @@ fn expect_touch(sensor: &mut dyn Sensor, pause: Duration, touch: impl FnOnce()) 
     until("nobody touches anything", || {
         idle(&sensor.sense()).filter(|idle| *idle >= pause)
     });
+
     let before = Instant::now();
     touch();
     loop {
@@ -161,6 +162,7 @@ impl Devices {
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("ev"), ev).unwrap();
         fs::write(dir.join("key"), key).unwrap();
+
         let path = self.path(name);
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(mode), 0).unwrap();
         OpenOptions::new()
@@ -216,6 +218,7 @@ fn a_touch_is_told_at_once_and_nothing_else_is() {
         idle(&first).is_some_and(|idle| idle < PATIENCE),
         "before the start nobody looked: {first:?}"
     );
+
     // More events than are ever read at a time, none of them a person's, and a lid, which is not
     // even opened.
     keyboard.write_all(&event(4, 4, 30).repeat(1_000)).unwrap();
@@ -232,12 +235,14 @@ fn devices_come_go_and_are_refused() {
     let devices = Devices::new();
     let mut sensor = devices.sensor();
     assert!(matches!(sensor.sense(), Sight::Absent(why) if why.contains("input")));
+
     let _power_button = devices.add("event0", "3", "10000000000000 0", 0o600);
     let mut keyboard = devices.keyboard("event1");
     until("a new device is seen", || idle(&sensor.sense()));
     expect_touch(&mut *sensor, Duration::from_millis(700), || {
         keyboard.write_all(&key_press()).unwrap()
     });
+
     // Its owner may not read it. Root may read everything, but the watcher has given that up.
     let _mouse = devices.add("event2", "17", "1f0000 0 0 0 0", 0o000);
     let why = until("a refused device is not known", || match sensor.sense() {
@@ -253,6 +258,7 @@ fn devices_come_go_and_are_refused() {
     for name in ["event0", "event1", "event2"] {
         fs::remove_file(devices.path(name)).unwrap();
     }
+
     until("everything is unplugged", || {
         matches!(sensor.sense(), Sight::Absent(_)).then_some(())
     });
@@ -282,6 +288,7 @@ fn watcher() -> i32 {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         parent == me && line.starts_with(b"deskgrid-input\0")
     };
+
     let mut pids = fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -294,6 +301,7 @@ fn the_watcher_can_do_nothing_else() {
     let _keyboard = devices.keyboard("event0");
     let mut sensor = devices.sensor();
     assert!(idle(&sensor.sense()).is_some());
+
     let pid = watcher();
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let field = |name: &str| {
@@ -313,15 +321,18 @@ fn the_watcher_can_do_nothing_else() {
         ("1", "2", "1"),
         "{status}"
     );
+
     for set in ["CapEff:", "CapPrm:", "CapInh:"] {
         assert_eq!(field(set).trim_matches('0'), "", "{status}");
     }
+
     let open: Vec<String> = fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .flatten()
         .filter_map(|fd| fs::read_link(fd.path()).ok())
         .map(|to| to.to_string_lossy().into_owned())
         .collect();
+
     let known = |to: &String| {
         ["socket:", "anon_inode:inotify", "/dev/null"]
             .iter()
@@ -341,9 +352,11 @@ fn a_watcher_that_was_killed_is_replaced() {
     let mut keyboard = devices.keyboard("event0");
     let mut sensor = devices.sensor();
     assert!(idle(&sensor.sense()).is_some());
+
     let pid = rustix::process::Pid::from_raw(watcher()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     sensor.wait(PATIENCE);
+
     let blind = sensor.sense();
     assert!(matches!(blind, Sight::Unknown(_)), "{blind:?}");
     assert!(idle(&sensor.sense()).is_some());
@@ -391,6 +404,7 @@ impl Logins {
             "--nopidfile",
             "--print-address=1",
         ]))?;
+
         let mut python = Command::new("/usr/bin/python3");
         let there = python
             .args(["-c", "import dbusmock"])
@@ -400,9 +414,11 @@ impl Logins {
         if !there {
             return None;
         }
+
         let mut mock = Command::new("/usr/bin/python3");
         mock.args(["-m", "dbusmock", "--system", "--template", "logind"])
             .env("DBUS_SYSTEM_BUS_ADDRESS", &address);
+
         let manager = Server(
             mock.stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -421,6 +437,7 @@ impl Logins {
                 &[],
             )
         });
+
         Some(logins)
     }
 
@@ -433,6 +450,7 @@ impl Logins {
             path,
             method,
         ]);
+
         send.args(args)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -500,6 +518,7 @@ fn sessions_tell_of_their_people() {
     logins.login("c1", "alice");
     logins.set("c1", "Type", "string:tty");
     logins.set("c1", "IdleSinceHint", &ago(Duration::from_secs(40)));
+
     let typed = idle(&sensor.sense()).expect("a terminal says when something was typed");
     assert!(
         (Duration::from_secs(40).min(up)..hours(1)).contains(&typed),
@@ -508,6 +527,7 @@ fn sessions_tell_of_their_people() {
 
     logins.set("c1", "IdleSinceHint", "uint64:0");
     logins.set("c1", "Remote", "boolean:true");
+
     let sight = sensor.sense();
     assert!(
         matches!(&sight, Sight::Unknown(who) if who.contains("alice") && who.contains("c1")),
@@ -518,6 +538,7 @@ fn sessions_tell_of_their_people() {
     logins.login("c2", "bob");
     logins.set("c2", "Type", "string:x11");
     logins.set("c2", "Remote", "boolean:true");
+
     let sight = sensor.sense();
     assert!(
         matches!(&sight, Sight::Unknown(who) if who.contains("bob")),
@@ -525,6 +546,7 @@ fn sessions_tell_of_their_people() {
     );
     logins.set("c2", "LockedHint", "boolean:true");
     sensor.wait(PATIENCE);
+
     let locked = idle(&sensor.sense()).expect("a locked desktop is left");
     assert!(
         locked < Duration::from_secs(60),
@@ -536,6 +558,7 @@ fn sessions_tell_of_their_people() {
     logins.set("g1", "Remote", "boolean:true");
     assert!(idle(&sensor.sense()).is_some(), "a greeter is nobody");
     logins.set("c2", "LockedHint", "boolean:false");
+
     let mut trusting = logins.sensor(&SensorsConfig {
         unseen_sessions: Unseen::Ignore,
         ..nothing()
@@ -556,6 +579,7 @@ fn a_host_without_a_bus_has_no_sessions() {
         matches!(&sight, Sight::Absent(why) if why.contains("bus")),
         "{sight:?}"
     );
+
     let Some((_bus, address)) = serve(Command::new("dbus-daemon").args([
         "--session",
         "--nofork",
@@ -590,6 +614,7 @@ fn display(args: &[&str]) -> Option<(Server, String)> {
             "tcp",
         ])
         .args(args);
+
     serve(&mut server).map(|(server, number)| (server, format!(":{number}")))
 }
 
@@ -607,6 +632,7 @@ fn a_key_press_on_a_display_is_told_at_once() {
     for _ in 0..5 {
         expect_touch(&mut *sensor, Duration::from_millis(700), || press(&person));
     }
+
     drop(server);
     sensor.wait(PATIENCE);
     until("the display is gone", || {
@@ -638,6 +664,7 @@ fn a_touch_ends_a_pause_in_which_nobody_looked() {
     };
     let mut sensor = only(&config);
     let (person, _) = x11rb::connect(Some(&name)).unwrap();
+
     for _ in 0..3 {
         press(&person);
         sensor.sense();
@@ -655,6 +682,7 @@ fn a_touch_ends_a_pause_in_which_nobody_looked() {
 fn a_display_that_cannot_be_read_is_not_known() {
     let dir = tempfile::tempdir().unwrap();
     let keys = dir.path().join("keys");
+
     // One entry: any family, any address, every display.
     let counted = |text: &[u8]| [&u16::try_from(text.len()).unwrap().to_be_bytes(), text].concat();
     let entry = [
@@ -666,6 +694,7 @@ fn a_display_that_cannot_be_read_is_not_known() {
     ]
     .concat();
     fs::write(&keys, entry).unwrap();
+
     let Some((_server, name)) = display(&["-auth", &keys.display().to_string()]) else {
         return println!("SKIPPED: no Xvfb here (Debian: xvfb)");
     };
@@ -678,6 +707,7 @@ fn a_display_that_cannot_be_read_is_not_known() {
         idle(&only(&config).sense()).is_some(),
         "who may read the server's keys may look"
     );
+
     // Where the system does not tell who serves the display, its keys have to be named.
     let hidden = SensorsConfig {
         proc_dir: dir.path().into(),

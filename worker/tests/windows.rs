@@ -166,11 +166,14 @@ fn until_blocking(mut happened: impl FnMut() -> bool) {
 async fn exit_code_streams_input_and_environment_are_the_commands() {
     let bench = Bench::new();
     fs::write(bench.dir.path().join("in"), "some input").unwrap();
+
     let mut launch = launch(bench.dir.path(), "speak");
     launch.stdin = Some("in".to_owned());
+
     let mut process = bench.launcher.launch(&launch, true, true).await.unwrap();
     let mut out = String::new();
     let mut err = String::new();
+
     within(process.stdout.take().unwrap().read_to_string(&mut out))
         .await
         .unwrap();
@@ -186,6 +189,7 @@ async fn exit_code_streams_input_and_environment_are_the_commands() {
         fs::read_to_string(bench.dir.path().join("given")).unwrap(),
         "some input"
     );
+
     let names = fs::read_to_string(bench.dir.path().join("environment"))
         .unwrap()
         .to_uppercase();
@@ -238,6 +242,7 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed() {
     let bench = Bench::new();
     let mut process = bench.start("parent").await;
     bench.goes_on().await;
+
     for _ in 0..3 {
         process.order(Order::Freeze);
         assert_eq!(within(process.report()).await, Report::Frozen);
@@ -245,6 +250,7 @@ async fn a_frozen_tree_does_nothing_until_it_is_thawed() {
         process.order(Order::Thaw);
         bench.goes_on().await;
     }
+
     process.order(Order::Freeze);
     assert_eq!(within(process.report()).await, Report::Frozen);
     process.order(Order::Kill);
@@ -307,8 +313,10 @@ async fn what_cannot_start_says_why() {
             "{program}: {report:?}"
         );
     }
+
     let mut launch = launch(bench.dir.path(), "none");
     launch.dir.push(r"\gone");
+
     let report = end(&mut bench.launcher.launch(&launch, false, false).await.unwrap()).await;
     assert!(
         matches!(&report, Report::NotStarted(why) if why.contains("directory")),
@@ -326,6 +334,7 @@ async fn a_command_of_the_system_is_found_in_the_tasks_path() {
     launch
         .env
         .push(("PATH".to_owned(), r"C:\windows\system32".to_owned()));
+
     let mut process = bench.launcher.launch(&launch, true, false).await.unwrap();
     assert_eq!(status(&mut process).await, Status::Exited(5));
     assert_eq!(

@@ -223,6 +223,7 @@ mod tests {
         fn visit(command: &clap::Command, path: &str) {
             let path = format!("{path} {}", command.get_name());
             assert!(command.get_about().is_some(), "{path} has no description");
+
             let help = command
                 .get_after_help()
                 .map(ToString::to_string)
@@ -238,8 +239,10 @@ mod tests {
                     arg.get_id()
                 );
             }
+
             command.get_subcommands().for_each(|sub| visit(sub, &path));
         }
+
         visit(&Cli::command(), "");
     }
 }

@@ -63,6 +63,7 @@ mod tests {
                 tasks: Selector::All
             })
         );
+
         let some = Selector::Ids(IdSet::from_range(2, 5));
         assert_eq!(
             parse("last.2-5"),
@@ -71,6 +72,7 @@ mod tests {
                 tasks: some
             })
         );
+
         assert!(parse("7.x").is_err() && parse("x.1").is_err());
     }
 }

@@ -204,12 +204,14 @@ impl JobArgs {
         fn list<T>(here: Vec<T>, file: Vec<T>) -> Vec<T> {
             if here.is_empty() { file } else { here }
         }
+
         let bag_here = self.array.is_some() || self.each_line.is_some() || self.from_json.is_some();
         let bag = if bag_here {
             JobArgs::default()
         } else {
             file.clone()
         };
+
         let noop = self.noop || (file.noop && self.command.is_empty());
         JobArgs {
             name: self.name.or(file.name),

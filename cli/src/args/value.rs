@@ -130,6 +130,7 @@ impl FromStr for When {
         if let Some(since_s) = simulator::trace::parse_date_s(&date) {
             return Ok(When::At(Time(Span::from_secs_f64(since_s).0)));
         }
+
         humantime::parse_duration(text).map(When::Ago).map_err(|_| {
             format!(
                 "`{s}` is neither a date such as 2026-03-01T09:30:00Z nor a duration ago such as 7d"
@@ -170,6 +171,7 @@ impl<'de> Deserialize<'de> for Estimates {
                 Vec::deserialize(SeqAccessDeserializer::new(list)).map(Estimates::Each)
             }
         }
+
         deserializer.deserialize_any(Form)
     }
 }
@@ -200,6 +202,7 @@ impl<'de> Deserialize<'de> for Deadline {
                 date.to_string().parse().map_err(de::Error::custom)
             }
         }
+
         deserializer.deserialize_any(Form)
     }
 }
@@ -283,6 +286,7 @@ impl FromStr for Parallelism {
                 .ok()
                 .filter(|number| number.is_finite())
         };
+
         let (parallelism, sigma) = s
             .split_once(':')
             .map_or((s, None), |(a, sigma)| (a, Some(sigma)));
@@ -391,12 +395,14 @@ mod tests {
         assert_eq!("8".parse(), Ok(Width::Between(8, 8)));
         assert_eq!("4..16".parse(), Ok(Width::Between(4, 16)));
         assert_eq!("auto".parse(), Ok(Width::Auto));
+
         for wrong in ["0", "5..4", "..4", "4..", "-1", "many"] {
             assert!(
                 wrong.parse::<Width>().unwrap_err().contains("4..16"),
                 "{wrong}"
             );
         }
+
         assert_eq!("12:0.5".parse(), Ok(Parallelism(12.0, Some(0.5))));
         assert_eq!("12".parse(), Ok(Parallelism(12.0, None)));
         for wrong in ["0.5", "12:", "12:-1", "nan", "x:1"] {

@@ -20,6 +20,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
             jobs: args.jobs,
         })
         .await?;
+
     let estimates = session
         .estimates(&Request::Estimates { user: args.user })
         .await?;
@@ -29,6 +30,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
             .filter(|account| account.job.is_none())
             .map(|account| account.user.clone())
     };
+
     let text = || {
         let headings = [
             "USER", "JOB", "TASKS", "FINISHED", "USED", "BILLED", "FREE", "SCALED", "WAITED",
@@ -36,6 +38,7 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
         ];
         let mut rows = Rows::new(&headings, context.out.color());
         accounts.iter().for_each(|account| rows.add(spent(account)));
+
         let spent = rows.text("nothing was spent yet\n");
         let headings = [
             "USER",
@@ -47,14 +50,17 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
         ];
         let mut rows = Rows::new(&headings, context.out.color());
         estimates.iter().for_each(|view| rows.add(row(view)));
+
         format!("{spent}\n{}", rows.text("no task has been measured yet\n"))
     };
+
     let document = Accounts {
         accounts: accounts.iter().map(Account::from).collect(),
         estimates: estimates.iter().map(Estimates::from).collect(),
     };
     context.out.show(&document, text, || users().collect())?;
     session.close().await;
+
     Ok(Exit::Well)
 }
 
@@ -74,6 +80,7 @@ fn row(view: &EstimatesView) -> [String; 6] {
             ]
         }
     };
+
     [
         view.user.clone(),
         view.program.clone(),
@@ -218,6 +225,7 @@ mod tests {
             row(&view),
             ["ada", "render", "12", "0.50", "0.25 to 2.00", "75 %"].map(str::to_owned)
         );
+
         let none = EstimatesView {
             quality: None,
             ..view

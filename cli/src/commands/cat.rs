@@ -42,11 +42,13 @@ pub(super) async fn run(
     let job = session.job_id(job).await?;
     let mut outputs = session.outputs(job, tasks).await?;
     outputs.sort_by_key(|output| output.attempt.task);
+
     if outputs.is_empty() {
         note(&format!(
             "no task of job {job} has left anything yet; deskgrid task list {job} shows how far they are"
         ));
     }
+
     note_removed(session, &outputs).await?;
     let mut all = Vec::new();
     for output in &outputs {
@@ -62,6 +64,7 @@ pub(super) async fn run(
             OutputMode::Cli | OutputMode::Quiet => context.out.bytes(&bytes)?,
         }
     }
+
     if context.out.mode() == OutputMode::Json {
         let stream = if stream == StreamName::Stdout {
             "stdout"
@@ -78,6 +81,7 @@ pub(super) async fn run(
             Vec::new,
         )?;
     }
+
     Ok(())
 }
 
@@ -95,6 +99,7 @@ pub(super) async fn written(
             output.attempt.task, captured.dropped
         ));
     }
+
     Ok((bytes, captured.dropped))
 }
 
@@ -112,6 +117,7 @@ pub(super) async fn note_removed(session: &Session, outputs: &[OutputView]) -> R
     for view in session.tasks(job, Selector::Ids(tasks), Vec::new()).await? {
         note(&removed_in_words(view.task, view.state));
     }
+
     Ok(())
 }
 

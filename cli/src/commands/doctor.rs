@@ -90,16 +90,19 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         .map(worker::Config::load)
         .transpose()?
         .unwrap_or_default();
+
     let mut findings = machine::program(&context.state);
     let here = master::identities(&context.state);
     for (who, identity) in &here {
         findings.extend(master::identity(who, identity).await);
     }
+
     let worker_here = here.is_empty() || here.iter().any(|(who, _)| *who == master::WORKER);
     if worker_here {
         findings.extend(machine::sensors(&config).await);
         findings.extend(machine::abilities(&config).await);
     }
+
     findings.extend(machine::disk(&context.state));
     let wrong = findings
         .iter()
@@ -114,6 +117,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
             .collect()
     };
     context.out.show(&found, || text(&found), ids)?;
+
     Ok(if wrong { Exit::Error } else { Exit::Well })
 }
 
@@ -124,6 +128,7 @@ fn text(found: &Findings) -> String {
         .map(|finding| finding.check.len())
         .max()
         .unwrap_or(0);
+
     let mut text = String::new();
     for Finding {
         check,
@@ -142,6 +147,7 @@ fn text(found: &Findings) -> String {
             let _ = writeln!(text, "{:7}{:width$}  try: {}", "", "", printable(todo));
         }
     }
+
     let wrong = found
         .findings
         .iter()
@@ -152,6 +158,7 @@ fn text(found: &Findings) -> String {
         1 => writeln!(text, "one thing is wrong"),
         n => writeln!(text, "{n} things are wrong"),
     };
+
     text
 }
 
@@ -172,6 +179,7 @@ mod tests {
         };
         let want = "ok     disk   12 GB free\nWRONG  clock  an hour ahead\n              try: set it\nnote   x      y\none thing is wrong\n";
         assert_eq!(text(&found), want);
+
         let json = serde_json::to_string(&found).unwrap();
         assert!(
             json.contains(
@@ -179,6 +187,7 @@ mod tests {
             ),
             "{json}"
         );
+
         assert!(
             json.contains(r#"{"check":"disk","severity":"ok","what":"12 GB free"}"#),
             "{json}"

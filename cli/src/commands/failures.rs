@@ -72,6 +72,7 @@ pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, F
     if job.tasks.failed == 0 || job.tasks.failed > MOST_TASKS {
         return Ok(Vec::new());
     }
+
     let tasks = session
         .tasks(job.job, Selector::All, vec![TaskState::Failed])
         .await?;
@@ -94,6 +95,7 @@ pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, F
             .map(|(host, attempts)| OnHost { host, attempts })
             .collect();
         hosts.sort_by_key(|on| std::cmp::Reverse(on.attempts));
+
         let stderr = last_lines(session, example).await?;
         causes.push(Cause {
             cause,
@@ -103,6 +105,7 @@ pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, F
             stderr,
         });
     }
+
     Ok(causes)
 }
 
@@ -124,6 +127,7 @@ fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
             *counted.hosts.entry(attempt.host.clone()).or_default() += 1;
         }
     }
+
     causes
 }
 
@@ -149,6 +153,7 @@ async fn last_lines(session: &Session, task: TaskId) -> Result<Vec<String>, Fail
         .filter(|line| !line.trim().is_empty())
         .collect();
     let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+
     Ok(last
         .iter()
         .map(|line| line.chars().take(LINE).collect())
@@ -163,6 +168,7 @@ pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
             job.tasks.failed, job.job
         );
     }
+
     let mut text = String::new();
     for Cause {
         cause,
@@ -182,6 +188,7 @@ pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
         } else {
             ""
         };
+
         let what = if *attempts == 1 {
             "1 attempt".to_owned()
         } else {
@@ -196,8 +203,10 @@ pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
             text += &format!("    {}\n", printable(line));
         }
     }
+
     if !text.is_empty() {
         text.push('\n');
     }
+
     text
 }

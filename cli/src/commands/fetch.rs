@@ -68,6 +68,7 @@ pub(super) async fn run(
     let job = session.job(job).await?;
     let outputs = session.outputs(job.job, tasks).await?;
     note_removed(session, &outputs).await?;
+
     let wanted = wanted(&outputs, &into.dir, job.tasks.total > 1)?;
     if wanted.is_empty() {
         note(&format!(
@@ -75,6 +76,7 @@ pub(super) async fn run(
             job.job, job.job
         ));
     }
+
     let planned = look(wanted, into.force).await?;
     let file = |(wanted, kept): &(Wanted, bool)| FetchedFile {
         task: wanted.task.to_string(),
@@ -88,6 +90,7 @@ pub(super) async fn run(
         files: planned.iter().map(file).collect(),
     };
     let kept = planned.iter().filter(|(_, kept)| *kept).count();
+
     bring(session, planned).await?;
     let text = || {
         let there = if kept > 0 {
@@ -102,6 +105,7 @@ pub(super) async fn run(
             into.dir.display()
         )
     };
+
     context
         .out
         .show(&document, text, || vec![job.job.to_string()])
@@ -117,6 +121,7 @@ fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>,
         } else {
             dir.to_owned()
         };
+
         let streams = [&output.stdout, &output.stderr]
             .into_iter()
             .filter_map(named);
@@ -150,6 +155,7 @@ fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>,
             );
         }
     }
+
     Ok(all.into_values().collect())
 }
 
@@ -176,6 +182,7 @@ async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, F
             }
             planned.push((file, kept == Some(true)));
         }
+
         Ok(planned)
     });
     work.await.map_err(|error| parallel::interrupted(&error))?
@@ -210,6 +217,7 @@ pub(super) async fn lay_out(
     let mut output = output.clone();
     output.stdout.1 = Some("stdout".to_owned());
     output.stderr.1 = None;
+
     let wanted = wanted(&[output], dir, false)?;
     bring(
         session,
@@ -237,6 +245,7 @@ fn not_whole(error: LinkError) -> Failure {
         LinkError::Refused(refusal) => refusal.code == RefusalCode::NotFound,
         _ => false,
     };
+
     let failure = Failure::from(error);
     match lost {
         true => Failure {
@@ -253,6 +262,7 @@ async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
     };
     let parent = file.path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).map_err(|error| cannot(&error))?;
+
     match &file.content {
         Content::Blob(blob) => session
             .client()
@@ -268,6 +278,7 @@ async fn bring_one(session: &Session, file: &Wanted) -> Result<(), Failure> {
                 .map_err(|error| cannot(&error.error))?;
         }
     }
+
     files::permit(&file.path, file.executable).map_err(|error| cannot(&error))
 }
 
@@ -290,6 +301,7 @@ mod tests {
             executable: true,
         }];
         let stream = |name: Option<&str>| (Stream::default(), name.map(str::to_owned));
+
         OutputView {
             attempt,
             host: "h".into(),
@@ -334,6 +346,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [false]
         );
+
         std::fs::write(dir.path().join("out"), "content").unwrap();
         assert!(look(files(), false).await.unwrap()[0].1);
         std::fs::write(dir.path().join("out"), "mine").unwrap();

@@ -26,6 +26,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
         }
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }
+
     session.close().await;
     Ok(Exit::Well)
 }
@@ -99,6 +100,7 @@ async fn one(context: &Context, session: &Session, request: Request) -> Result<(
             hint,
         ));
     };
+
     context
         .out
         .show(&json::Host::from(host), || describe(host), || names(&hosts))

@@ -74,6 +74,7 @@ impl From<&AuditView> for Entry {
             why,
             count,
         } = view.clone();
+
         Self {
             number,
             at: when::iso(at),
@@ -113,6 +114,7 @@ pub(super) async fn judge(
             other => return Err(unexpected(Some(&other)).into()),
         }
     }
+
     let text = || {
         let headings = [
             "IDENTITY",
@@ -136,8 +138,10 @@ pub(super) async fn judge(
                 view.connections.to_string(),
             ]);
         }
+
         rows.text("nobody has joined yet: deskgrid token create --role worker")
     };
+
     let document = Identities {
         identities: views.iter().map(Identity::from).collect(),
     };
@@ -160,6 +164,7 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
             other => return Err(unexpected(Some(&other)).into()),
         }
     }
+
     session.close().await;
     let text = || {
         let mut rows = Rows::new(
@@ -178,13 +183,16 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
                 view.why.clone(),
             ]);
         }
+
         rows.text("the audit log is empty")
     };
+
     let document = Audit {
         entries: views.iter().map(Entry::from).collect(),
     };
     context.out.show(&document, text, || {
         views.iter().map(|view| view.number.to_string()).collect()
     })?;
+
     Ok(Exit::Well)
 }

@@ -114,6 +114,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         }
         JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
     }
+
     session.close().await;
     Ok(Exit::Well)
 }
@@ -132,8 +133,10 @@ async fn list(
             .filter(|state| !state.settled())
             .collect();
     }
+
     let mut jobs = session.jobs(Selector::All, states).await?;
     jobs.sort_by_key(|job| (activity(job.state), job.job));
+
     let text = || {
         let head = [
             "JOB", "NAME", "STATE", "DONE", "FAILED", "RUNNING", "START", "FINISH",
@@ -168,6 +171,7 @@ fn row(job: &JobView) -> [String; 8] {
         .finished
         .or(job.predicted.map(|forecast| forecast.finish))
         .map_or(String::new(), |time| when::relative(time, now));
+
     [
         job.job.to_string(),
         job.name.clone(),
@@ -198,6 +202,7 @@ async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Fa
         };
         return context.out.show(&shown, text, || ids(&found));
     }
+
     show(context, &jobs, &found, || {
         found.iter().map(describe).collect::<Vec<_>>().join("\n")
     })
@@ -252,6 +257,7 @@ pub(super) fn limits_in_words(view: &LimitsView) -> String {
             view.why.as_deref().unwrap_or("nothing is known")
         );
     };
+
     let mut limits: Vec<String> = view
         .limits
         .iter()
@@ -261,12 +267,14 @@ pub(super) fn limits_in_words(view: &LimitsView) -> String {
     if view.limits.len() > SHOWN_LIMITS {
         limits.push("...".to_owned());
     }
+
     let killed = if view.killed > 0 {
         format!(" ({} of them killed)", view.killed)
     } else {
         String::new()
     };
     let learned = format!("learned from {} runs{killed}", view.runs);
+
     format!(
         "limits {}; first succeeds with {:.0} %; {learned}, on a host of speed 1",
         limits.join(", "),
@@ -286,6 +294,7 @@ fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
         time(view.finish),
         100.0 * view.probability
     );
+
     [
         Some(time(view.deadline)),
         Some(promised),
@@ -311,6 +320,7 @@ fn describe(job: &JobView) -> String {
         .map(|(word, n)| format!("{n} {word}"))
         .collect();
     let [deadline, promised, standing] = promise(job, now);
+
     facts(&[
         ("job", Some(format!("{}  {}", job.job, job.name))),
         ("state", Some(job.state.to_string())),
@@ -378,6 +388,7 @@ async fn wait(
     let timeout = args.timeout.map(|timeout| timeout.0);
     // A job that is not there would never be settled.
     found(&session, &args.jobs).await?;
+
     let ended = wait_for(
         context,
         session,
@@ -387,6 +398,7 @@ async fn wait(
     )
     .await?;
     show(context, &args.jobs, &ended.jobs, || outcome(&ended))?;
+
     Ok(ended.exit())
 }
 
@@ -402,6 +414,7 @@ pub(super) async fn wait_for(
     if !progress || context.out.mode() != OutputMode::Cli {
         return watch.run(session, |_| {}).await;
     }
+
     let mut bar = Progress::new();
     let ended = watch.run(session, |jobs| bar.show(jobs)).await;
     bar.end();
@@ -414,17 +427,20 @@ pub(super) fn outcome(ended: &Ended) -> String {
         let tasks = &job.tasks;
         let mut line = format!("job {} ({}) {}: ", job.job, printable(&job.name), job.state);
         line += &format!("{} of {} tasks finished", tasks.finished, tasks.total);
+
         for (n, word) in [(tasks.failed, "failed"), (tasks.cancelled, "cancelled")] {
             if n > 0 {
                 line += &format!(", {n} {word}");
             }
         }
+
         if let Some(finished) = job.finished {
             line += &format!(", in {}", finished.since(job.submitted));
         }
         if tasks.failed > 0 {
             line += &format!("\nsee: deskgrid task list {} --state failed", job.job);
         }
+
         line + "\n"
     };
     let lines: String = ended.jobs.iter().map(line).collect();
@@ -472,6 +488,7 @@ async fn drop_unrequested(
         .filter(|(_, tasks)| !all || *tasks > 0)
         .collect();
     let ids = || told.iter().map(|(job, _)| job.to_string()).collect();
+
     context.out.show(
         &json::Changed::from(&changed[..]),
         || changes(&told, "cancelled"),
@@ -489,6 +506,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
             Vec::new,
         );
     };
+
     // Where nothing waits again, nothing has changed.
     let promise = if tasks > 0 {
         session.job(OneJob::Id(id)).await?.promise
@@ -507,6 +525,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
             state => format!("; its promise is {state}: {}", promise.why),
         });
     let text = || format!("job {id}: {} waiting again{promised}\n", counted(tasks));
+
     context.out.show(
         &json::Retried::new(&changed, promise.as_ref()),
         text,
@@ -592,10 +611,12 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
             hint,
         ));
     };
+
     let why = match (&view.finished, &view.predicted) {
         (None, None) => why_no_prediction(session, job).await?,
         _ => Vec::new(),
     };
+
     let now = when::now();
     let text = || {
         let head = format!(
@@ -604,6 +625,7 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
             printable(&view.name),
             view.state
         );
+
         let end = match (&view.finished, &view.predicted) {
             (Some(finished), _) => format!("it ended {}", when::relative(*finished, now)),
             (None, Some(forecast)) => {
@@ -667,18 +689,22 @@ fn explained(view: &ExplainView, color: bool) -> String {
     if view.job.state.settled() {
         return out + ": nothing of it waits\n";
     }
+
     out += "\n\n";
     let mut waiting = Rows::new(&["TASKS", "WAIT BECAUSE"], color);
     for (reason, tasks) in &view.waiting {
         waiting.add([tasks.clone(), reason.clone()]);
     }
+
     let mut hosts = Rows::new(&["HOST", "TAKES NONE BECAUSE"], color);
     for (host, reason) in &view.hosts {
         hosts.add([host.clone(), reason.clone()]);
     }
+
     out += &waiting.text("no task waits\n");
     out += "\n";
     out += &hosts.text("there are no hosts: deskgrid worker start --help\n");
+
     if !view.duplicates.is_empty() {
         let mut copies = Rows::new(&["COPY", "ON", "STARTED BECAUSE"], color);
         for copy in &view.duplicates {
@@ -691,5 +717,6 @@ fn explained(view: &ExplainView, color: bool) -> String {
         out += "\n";
         out += &copies.text("");
     }
+
     out
 }

@@ -23,6 +23,7 @@ pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Re
             .out
             .show(&json::Tasks::from(&tasks[..]), String::new, Vec::new);
     }
+
     let attempts = || {
         attempts(&tasks)
             .iter()
@@ -55,6 +56,7 @@ fn row(number: usize, task: &TaskView, attempt: &AttemptView, name: &str) -> Str
         || if attempt.state.live() { "" } else { "-1" }.to_owned(),
         |c| c.to_string(),
     );
+
     let cells = [
         number.to_string(),
         attempt.host.clone(),
@@ -121,6 +123,7 @@ mod tests {
         let text = text(&[view], "render");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0].split('\t').take(9).last(), Some("Command"));
+
         assert_eq!(
             lines[1],
             "1\tdesk-1\t5.500\t1.250\t0\t0\t0\t0\trender\t7.3\t1\tfinished\t0.000\t1.000\tfirst attempt"

@@ -47,6 +47,7 @@ pub(super) async fn run(
         if waiting.is_empty() && settled(session, job).await? {
             break;
         }
+
         for undecided in &waiting {
             let agrees = compare(session, undecided, command).await?;
             judged.compared += undecided.others.len() as u64;
@@ -59,6 +60,7 @@ pub(super) async fn run(
                 .await?;
         }
     }
+
     let text = || {
         format!(
             "job {job}: {} pairs of results compared, {} differ\n",
@@ -92,8 +94,10 @@ async fn compare(
 ) -> Result<Vec<u32>, Failure> {
     let place =
         tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary directory", &e))?;
+
     let mine = place.path().join("new");
     lay(session, &undecided.result, &mine).await?;
+
     let mut agrees = Vec::new();
     for other in &undecided.others {
         let number = other.attempt.number;
@@ -107,6 +111,7 @@ async fn compare(
         ));
         agrees.extend(agree.then_some(number));
     }
+
     Ok(agrees)
 }
 
@@ -132,6 +137,7 @@ async fn call(command: &[OsString], one: &Path, two: &Path) -> Result<bool, Fail
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .kill_on_drop(true);
+
     let status = call
         .status()
         .await

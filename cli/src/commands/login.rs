@@ -32,6 +32,7 @@ pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure>
         role: link.role.to_string(),
         new,
     };
+
     let text = || {
         format!(
             "you are {} ({}) of the grid at {}\n",
@@ -41,6 +42,7 @@ pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure>
     context
         .out
         .show(&document, text, || vec![link.name.clone()])?;
+
     Ok(Exit::Well)
 }
 
@@ -72,6 +74,7 @@ pub(super) async fn identity(
         }
         return Ok((known(dir, args, who)?, false));
     }
+
     let Some(master) = &args.master else {
         return Err(nobody(dir, who));
     };
@@ -85,6 +88,7 @@ pub(super) async fn identity(
     };
     let identity = link::enrol_as(master, &token, &name, wanted).await?;
     identity.save(dir)?;
+
     Ok((identity, true))
 }
 
@@ -114,6 +118,7 @@ fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
         }
         _ => {}
     }
+
     Ok(identity)
 }
 
@@ -141,6 +146,7 @@ fn nobody(dir: &Path, who: Who) -> Failure {
             "deskgrid worker start --master HOST:PORT --join-file FILE, with a token from the admin"
         }
     };
+
     Failure::new(
         Exit::NotAuthorised,
         "no-identity",
@@ -159,6 +165,7 @@ fn token(args: &Enrol, environment: Option<&JoinWord>) -> Result<Option<JoinToke
         (None, None, None) if std::io::stdin().is_terminal() => asked()?,
         (None, None, None) => return Ok(None),
     };
+
     // What was given is not told: a token with a slip of the pen in it is nearly one.
     let wrong = |error: common::token::BadToken| {
         Failure::usage(error.to_string(), "copy it whole; or ask for a new one")
@@ -224,6 +231,7 @@ fn own_name(who: Who) -> String {
             |name| name.to_string_lossy().into_owned(),
         )
     };
+
     let user = ["USER", "LOGNAME", "USERNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok());

@@ -42,17 +42,20 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
     if let Some(listen) = args.listen {
         config.listen = listen;
     }
+
     match args.http {
         Some(Http::At(address)) => config.http = Some(address),
         Some(Http::Off) => config.http = None,
         None => {}
     }
+
     config.record = args.record.or(config.record);
     config.accept = master::Accept {
         store: args.accept_store,
         clock: args.accept_clock,
     };
     master::run(context.state.root().to_owned(), config, shutdown(args.tied)).await?;
+
     Ok(Exit::Well)
 }
 
@@ -73,12 +76,14 @@ pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure
         overlap_s: f64,
     }
     master::rotate_ca(context.state.root(), overlap.0)?;
+
     let text = || {
         let span = humantime::format_duration(overlap.0);
         format!(
             "there is a new CA; the one before is trusted for {span} more. Start the master again.\n"
         )
     };
+
     context.out.show(
         &Rotated {
             overlap_s: overlap.0.as_secs_f64(),
@@ -86,6 +91,7 @@ pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure
         text,
         Vec::new,
     )?;
+
     Ok(Exit::Well)
 }
 
@@ -122,6 +128,7 @@ pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit
             Err(_) if deadline.is_none() => {}
             Err(_) => return Err(timed_out("it does not answer")),
         }
+
         tokio::time::sleep(left.map_or(backoff.delay(), |left| backoff.delay().min(left))).await;
     }
 }

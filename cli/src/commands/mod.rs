@@ -71,6 +71,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     if matches!(command, Command::Worker(WorkerCommand::Service(_))) {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
     }
+
     logs::start(&global, serving);
     let state = StateDir::find(global.dir.as_deref())?;
     let context = Context {
@@ -80,12 +81,14 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         #[cfg(unix)]
         given_dir: global.dir,
     };
+
     let runtime = runtime(&command)?;
     let result = runtime.block_on(async {
         let result = Box::pin(dispatch(&context, command)).await;
         crate::session::goodbye().await;
         result
     });
+
     // A thread that still reads a terminal or a slow disk must not hold up the end.
     runtime.shutdown_background();
     result
@@ -150,6 +153,7 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
     if matches!(command, Command::Worker(WorkerCommand::Start(_))) {
         builder.worker_threads(2);
     }
+
     builder
         .enable_all()
         .build()
@@ -194,6 +198,7 @@ pub(crate) async fn shutdown(tied: bool) {
     if !tied {
         return interrupted().await;
     }
+
     let (tx, rx) = tokio::sync::oneshot::channel::<()>();
     // A thread of its own: a read of standard input cannot be cancelled, and must not hold up the
     // runtime's end.
@@ -201,6 +206,7 @@ pub(crate) async fn shutdown(tied: bool) {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         drop(tx);
     });
+
     tokio::select! {
         () = interrupted() => {}
         _ = rx => {}

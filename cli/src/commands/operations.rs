@@ -61,6 +61,7 @@ impl From<OperationError> for Failure {
             OperationError::Store(_) => "deskgrid master check says more",
             OperationError::File(_) => "run it as the master's user",
         };
+
         Failure::new(Exit::Error, "operation", error.to_string(), hint).caused(&error)
     }
 }
@@ -87,6 +88,7 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
         content_bytes: done.content_bytes,
         faults: &done.faults,
     };
+
     let text = || {
         let BackedUp {
             to,
@@ -96,6 +98,7 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
             content_bytes,
             faults,
         } = &answer;
+
         format!(
             "{to} holds the master as of {taken}: a store of {store_bytes} bytes, {content_files} files of content with \
              {content_bytes} bytes, and its keys. It was read back.\n{}",
@@ -105,6 +108,7 @@ pub(super) fn backup(context: &Context, to: &Path) -> Result<Exit, Failure> {
     context
         .out
         .show(&answer, text, || vec![answer.to.clone()])?;
+
     Ok(well(done.faults.len()))
 }
 
@@ -126,6 +130,7 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
         content_files: found.content_files,
         content_bytes: found.content_bytes,
     };
+
     let text = || {
         let mut text: String = faults
             .iter()
@@ -138,11 +143,13 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
                 .iter()
                 .map(|taken| format!("this is a backup, taken {taken}\n")),
         );
+
         let verdict = if faults.is_empty() {
             "all is well"
         } else {
             "not all is well"
         };
+
         let read = if read_content {
             "read and compared"
         } else {
@@ -156,6 +163,7 @@ pub(super) fn check(context: &Context, read_content: bool) -> Result<Exit, Failu
     context.out.show(&answer, text, || {
         faults.iter().map(|(what, _)| what.clone()).collect()
     })?;
+
     Ok(well(faults.len()))
 }
 
@@ -169,6 +177,7 @@ pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
         bytes: done.bytes,
         faults: &done.faults,
     };
+
     let text = || {
         let Restored {
             dir,
@@ -185,5 +194,6 @@ pub(super) fn restore(context: &Context, from: &Path) -> Result<Exit, Failure> {
     context
         .out
         .show(&answer, text, || vec![answer.dir.clone()])?;
+
     Ok(well(done.faults.len()))
 }

@@ -61,6 +61,7 @@ pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit,
             }
         },
     };
+
     turn(context, &Ask::Pause { until }).await
 }
 
@@ -91,6 +92,7 @@ async fn turn(context: &Context, ask: &Ask) -> Result<Exit, Failure> {
         || sentence(&switched, &dir),
         || vec![word.to_owned()],
     )?;
+
     Ok(Exit::Well)
 }
 
@@ -100,6 +102,7 @@ fn switched(ask: &Ask, report: Option<Report>) -> Switched {
     } else {
         None
     };
+
     let running = report.is_some();
     let Some(report) = report else {
         let paused = matches!(ask, Ask::Pause { .. });
@@ -112,6 +115,7 @@ fn switched(ask: &Ask, report: Option<Report>) -> Switched {
             says: None,
         };
     };
+
     let paused = report.why.iter().any(|why| why.reason == "paused-by-owner");
     let says = report.why.into_iter().next().map(|why| why.says);
     Switched {
@@ -159,11 +163,13 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
         ),
         (_, Some(reason)) => format!("suspended: {reason}"),
     };
+
     let connected = if report.connected {
         "connected"
     } else {
         "not connected"
     };
+
     let mut text = facts(&[
         (
             "host",
@@ -192,6 +198,7 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
         ),
         ("confinement", Some(report.confinement.clone())),
     ]);
+
     let mut attempts = Rows::new(&["attempt", "phase", "why", "ran", "suspended"], color);
     for held in &report.attempts {
         let reason = held.reason.clone().unwrap_or_default();
@@ -203,6 +210,7 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
             lasts(held.suspended_s),
         ]);
     }
+
     text += &format!("\n{}", attempts.text("no attempts are held\n"));
     if why {
         let mut reasons = Rows::new(&["reason", "says"], color);
@@ -210,6 +218,7 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
             .why
             .iter()
             .for_each(|why| reasons.add([why.reason.clone(), why.says.clone()]));
+
         let mut sensors = Rows::new(&["sensor", "looks at", "state", "sees"], color);
         for sensor in &report.sensors {
             sensors.add([
@@ -219,6 +228,7 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
                 sensor.sees.clone(),
             ]);
         }
+
         let none = "nothing stands against tasks\n";
         text += &format!(
             "\n{}\n{}",
@@ -226,6 +236,7 @@ fn describe(report: &Report, why: bool, color: bool) -> String {
             sensors.text("no sensors look\n")
         );
     }
+
     text
 }
 
@@ -315,6 +326,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+
         assert!(!text.contains("x11"));
         let more = describe(&report(), true, false);
         assert!(

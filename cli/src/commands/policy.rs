@@ -70,6 +70,7 @@ fn list(context: &Context) -> Result<(), Failure> {
         }
         rows.text("")
     };
+
     let document = Rowset {
         policies: policies.iter().map(Row::from).collect(),
     };
@@ -102,6 +103,7 @@ fn show(context: &Context, name: &str) -> Result<(), Failure> {
             ("from", row.source),
         ];
         pairs.extend(policy.answers());
+
         let mut text = facts(
             &pairs
                 .into_iter()
@@ -114,6 +116,7 @@ fn show(context: &Context, name: &str) -> Result<(), Failure> {
                 parameter.name, parameter.default, parameter.meaning
             );
         }
+
         text
     };
     context.out.show(&row, text, || vec![row.name.to_owned()])

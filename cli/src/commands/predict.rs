@@ -68,6 +68,7 @@ impl SequenceJson {
             limits,
             done,
         } = sequence;
+
         let p_first = done.first().copied().unwrap_or(0.0);
         SequenceJson {
             algorithm,
@@ -107,6 +108,7 @@ fn limits(context: &Context, args: &LimitsArgs) -> Result<Exit, Failure> {
             ));
         }
     };
+
     let text = || text(&answer, context.out.color());
     let ids = || {
         answer
@@ -117,6 +119,7 @@ fn limits(context: &Context, args: &LimitsArgs) -> Result<Exit, Failure> {
             .collect()
     };
     context.out.show(&answer, text, ids)?;
+
     Ok(Exit::Well)
 }
 
@@ -129,6 +132,7 @@ fn points(args: &LimitsArgs) -> Result<u32, Failure> {
             "give a number from 0 to below 1: at 1 the processors never catch up",
         ));
     }
+
     let n = args
         .n
         .unwrap_or(if zeta > 0.0 { ADAPTIVE_POINTS } else { POINTS });
@@ -139,6 +143,7 @@ fn points(args: &LimitsArgs) -> Result<u32, Failure> {
             format!("give at most {MOST_ADAPTIVE}; few more than 46 change nothing"),
         ));
     }
+
     Ok(n)
 }
 
@@ -176,6 +181,7 @@ fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<Answer, Failure> {
         count: runs.len(),
         killed,
     };
+
     Ok(Answer {
         dist: None,
         runs: Some(told),
@@ -192,6 +198,7 @@ fn read(file: &Path) -> Result<Vec<Run>, Failure> {
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default().trim());
     let told = lines.enumerate().filter(|(_, line)| !line.is_empty());
+
     told.map(|(number, line)| {
         run_of(line).ok_or_else(|| {
             let what = format!("{}, line {}: `{line}` is no run time", file.display(), number + 1);
@@ -232,6 +239,7 @@ fn one(sequence: &SequenceJson, color: bool) -> String {
             format!("{:.2} %", 100.0 * done),
         ]);
     }
+
     format!(
         "{}{}: expected cost {:.6}\n",
         rows.text("no limits"),

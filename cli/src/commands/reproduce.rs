@@ -33,6 +33,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         Paper::Liars => "liars",
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
+
     // Found out before the work, not after it.
     std::fs::create_dir_all(&out)
         .map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
@@ -56,9 +57,11 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
         Paper::Petrou => petrou::reproduce(&petrou_study(args), &mut say),
         Paper::Liars => liars::report(&liars_study(args), &mut say),
     };
+
     for File { name, text } in &files {
         write(&out.join(name), text)?;
     }
+
     let report = out.join("report.md").display().to_string();
     let names = files.iter().map(|file| file.name.clone()).collect();
     let answer = Answer {
@@ -68,6 +71,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     };
     let text = || format!("{} files; read {report}", answer.files.len());
     context.out.show(&answer, text, || vec![report.clone()])?;
+
     Ok(Exit::Well)
 }
 

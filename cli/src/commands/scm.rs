@@ -78,6 +78,7 @@ impl Places {
                 hint,
             ));
         }
+
         let below = |variable: &str| {
             let hint = "the system sets it; run this from an ordinary prompt";
             let dir = std::env::var_os(variable).filter(|dir| !dir.is_empty());
@@ -121,12 +122,14 @@ impl Places {
             .args(["/inheritance:r", "/grant:r"])
             .args(MAY)
             .stdout(Stdio::null());
+
         let status = command
             .status()
             .map_err(|e| Failure::io("icacls cannot be run", &e))?;
         if status.success() {
             return Ok(());
         }
+
         let what = format!(
             "icacls could not close {} to others ({status})",
             self.state.display()
@@ -147,13 +150,16 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         // Settings that make no sense are better found now than when the PC starts.
         worker::Config::load(config)?;
     }
+
     let words = places.arguments(args.slots, args.config.is_some());
     if args.service.yes {
         let manager =
             manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
+
         let make = |dir: &Path| fs::create_dir_all(dir).map_err(|e| cannot("make", dir, &e));
         make(&places.state)?;
         places.close()?;
+
         // Joining comes early: where the master does not let this PC in, there is no service.
         identity(
             &places.state.join("worker").join("identity"),
@@ -162,6 +168,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             Who::Worker,
         )
         .await?;
+
         make(&places.programs)?;
         let this =
             std::env::current_exe().map_err(|e| Failure::io("cannot find this program", &e))?;
@@ -169,8 +176,10 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         if let Some(config) = &args.config {
             copy(config, &places.settings())?;
         }
+
         create(&manager, &places, words.clone())?;
     }
+
     let line: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
@@ -216,6 +225,7 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
         delete(&places.service)?;
         plan.removes.iter().try_for_each(|dir| remove(dir))?;
     }
+
     show(context, &plan)
 }
 
@@ -233,6 +243,7 @@ fn show(context: &Context, plan: &Plan) -> Result<Exit, Failure> {
         ]
         .concat();
         lines.extend(plan.commands.iter().map(|command| format!("{command}\n")));
+
         lines.concat()
     };
     context
@@ -241,6 +252,7 @@ fn show(context: &Context, plan: &Plan) -> Result<Exit, Failure> {
     if !plan.done {
         note("nothing was changed: --yes does it");
     }
+
     Ok(Exit::Well)
 }
 
@@ -308,6 +320,7 @@ fn create(
         account_name: Some(ACCOUNT.into()),
         account_password: None,
     };
+
     let access = ServiceAccess::START | ServiceAccess::QUERY_STATUS | ServiceAccess::CHANGE_CONFIG;
     let service = manager.create_service(&info, access).map_err(|e| {
         refused(
@@ -318,6 +331,7 @@ fn create(
             &e,
         )
     })?;
+
     let again = ServiceAction {
         action_type: ServiceActionType::Restart,
         delay: AGAIN_AFTER,
@@ -328,6 +342,7 @@ fn create(
         command: None,
         actions: Some(vec![again]),
     };
+
     // What makes it nicer, and is no reason to go without.
     for error in [
         service
@@ -346,6 +361,7 @@ fn create(
     service
         .start::<OsString>(&[])
         .map_err(|e| refused("the service is made, but cannot be started", &e))?;
+
     until(&service, ServiceState::Running)
 }
 
@@ -371,6 +387,7 @@ fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
                 "worker.log in its state directory says more",
             ));
         }
+
         std::thread::sleep(LOOK_EVERY);
     }
 }
@@ -394,6 +411,7 @@ fn delete(name: &str) -> Result<(), Failure> {
         }
         _ => until(&service, ServiceState::Stopped)?,
     }
+
     service
         .delete()
         .map_err(|e| refused(format!("the service {name} cannot be deleted"), &e))
@@ -425,6 +443,7 @@ pub(super) fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
             ..refused("this was not started as a service", &error)
         }
     })?;
+
     Ok(Exit::Well)
 }
 
@@ -462,6 +481,7 @@ fn service_main(_: Vec<OsString>) {
         }
     };
     say(ServiceState::Running, 0);
+
     // The service manager's own thread has little room, and a panic on it would end the process
     // without a word.
     let worker = std::thread::Builder::new()
@@ -499,6 +519,7 @@ fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
         .transpose()?
         .unwrap_or_default();
     config.slots = duty.args.slots.unwrap_or(config.slots);
+
     let identity = link::Identity::load(&duty.dir.join("identity"))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime
@@ -512,5 +533,6 @@ fn work(duty: &Duty, stop: &Notify) -> Result<(), Failure> {
         identity,
         stop.notified(),
     ))?;
+
     Ok(())
 }

@@ -30,15 +30,18 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     let settings = args.config.as_deref().map(read_settings).transpose()?;
     let mut files = places.files(args.slots, settings.is_some())?;
     let unit = files.first().map(|file| file.text.clone());
+
     files.extend(settings.map(|text| Written {
         path: places.settings(),
         text,
     }));
+
     let root = Root::new(&args.service);
     let commands = root.commands(places.start());
     if args.service.yes {
         let dir = root.at(&places.dir);
         fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, &e))?;
+
         // Joining comes first: where the master does not let this host in, nothing has been
         // changed.
         let home = dir.join("worker/identity");
@@ -46,18 +49,22 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
             let hint = "name the master and a token: --master HOST:PORT --join-file FILE";
             return Err(Failure::usage("this host has not joined a grid yet", hint));
         }
+
         identity(&home, context, &args.enrol, Who::Worker).await?;
         root.place_program(&places.program())?;
         for file in &files {
             root.write(file)?;
         }
+
         run_all(&commands)?;
     }
+
     let mut writes: Vec<String> = files
         .iter()
         .map(|file| shown(&root.at(&file.path)))
         .collect();
     writes.insert(0, shown(&root.at(&places.program())));
+
     show(
         context,
         &args.service,
@@ -79,12 +86,14 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     if context.given_dir.is_none() {
         places.dir = dir_of(&unit).unwrap_or(places.dir);
     }
+
     let there: Vec<PathBuf> = places
         .all()
         .into_iter()
         .map(|path| root.at(&path))
         .filter(|path| path.exists())
         .collect();
+
     let stop = root.commands(places.stop());
     let forget = root.commands(places.forget());
     if args.yes && !there.is_empty() {
@@ -96,11 +105,13 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
         }
         attempt_all(&forget);
     }
+
     let commands = if there.is_empty() {
         Vec::new()
     } else {
         [lines(&stop), lines(&forget)].concat()
     };
+
     let removes = there.iter().map(|path| shown(path)).collect();
     show(
         context,
@@ -127,6 +138,7 @@ fn places(context: &Context, args: &ServiceArgs) -> Result<Places, Failure> {
             dir: dir("/var/lib/deskgrid".into())?,
         });
     }
+
     let variable = |name: &str| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -140,6 +152,7 @@ fn places(context: &Context, args: &ServiceArgs) -> Result<Places, Failure> {
     })?;
     let config = variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
     let data = variable("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
+
     Ok(Places {
         scope: Scope::User { config, data },
         dir: dir(context.state.root().to_owned())?,
@@ -193,6 +206,7 @@ impl Root {
         if fs::canonicalize(&to).ok() == fs::canonicalize(&from).ok() {
             return Ok(());
         }
+
         make_parent(&to)?;
         let aside = to.with_extension("new");
         let place = || {
@@ -200,6 +214,7 @@ impl Root {
             fs::set_permissions(&aside, fs::Permissions::from_mode(0o755))?;
             fs::rename(&aside, &to)
         };
+
         place().map_err(|e| cannot("write", &to, &e))
     }
 }
@@ -225,6 +240,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
         fs::remove_file(path)
     };
     gone.map_err(|e| cannot("remove", path, &e))?;
+
     let mut above = path.parent();
     while let Some(dir) =
         above.filter(|dir| dir.ends_with("deskgrid") || dir.ends_with("deskgrid/bin"))
@@ -232,8 +248,10 @@ fn remove(path: &Path) -> Result<(), Failure> {
         if fs::remove_dir(dir).is_err() {
             break;
         }
+
         above = dir.parent();
     }
+
     Ok(())
 }
 
@@ -244,6 +262,7 @@ fn run_all(commands: &[Words]) -> Result<(), Failure> {
             Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
             Err(error) => error.to_string(),
         };
+
         let hint = "the files are in place: put right what is wrong and run the rest of the commands, or uninstall";
         return Err(Failure::new(
             Exit::Error,
@@ -253,6 +272,7 @@ fn run_all(commands: &[Words]) -> Result<(), Failure> {
         )
         .because(why));
     }
+
     Ok(())
 }
 
@@ -292,6 +312,7 @@ fn show(context: &Context, args: &ServiceArgs, plan: &Plan) -> Result<Exit, Fail
         list(wrote, &plan.writes);
         list(removed, &plan.removes);
         list(ran, &plan.commands);
+
         if plan.writes.is_empty() && plan.removes.is_empty() {
             text.push_str("nothing of a worker is installed here\n");
         }
@@ -301,10 +322,12 @@ fn show(context: &Context, args: &ServiceArgs, plan: &Plan) -> Result<Exit, Fail
         if !args.yes {
             text.push_str("nothing was changed: do it with --yes\n");
         }
+
         text
     };
     context.out.show(plan, text, || {
         [plan.writes.clone(), plan.removes.clone()].concat()
     })?;
+
     Ok(Exit::Well)
 }

@@ -87,6 +87,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     if let Some(path) = &args.scenario {
         return scenario::run(context, path);
     }
+
     let contenders = args
         .policy
         .iter()
@@ -108,12 +109,14 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
         .into_iter()
         .filter(|summary| summary.site.is_some())
         .collect();
+
     if let Some(out) = &args.out {
         std::fs::create_dir_all(out)
             .map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
         write(&out.join("rows.csv"), &rows_csv(&grid, &rows))?;
         write(&out.join("summary.csv"), &summary_csv(&grid, &summaries))?;
     }
+
     let trace = args.trace.as_ref().map(|dir| dir.display().to_string());
     let answer = Answer {
         rows: rows
@@ -133,6 +136,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
             .map(|row| seconds(row.makespan_s))
             .collect()
     })?;
+
     Ok(Exit::Well)
 }
 
@@ -169,6 +173,7 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
             checkpoint: false,
         });
     }
+
     let (row, parameters) = name
         .split_once(':')
         .map_or((name, ""), |(row, _)| (row, &name[row.len()..]));
@@ -236,6 +241,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
     if let Some(dir) = &args.trace {
         return Ok(vec![recorded(args, dir)?]);
     }
+
     let or = |given: &[String], default: &str| {
         if given.is_empty() {
             vec![default.to_owned()]
@@ -243,12 +249,14 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
             given.to_vec()
         }
     };
+
     // Only what asks for reports learns; the others need not wait for it.
     let learns = |who: &&Contender| {
         scheduler::policy::parse(&who.policy).is_ok_and(|policy| policy.reports().is_some())
     };
     let learners: Vec<Contender> = contenders.iter().filter(learns).cloned().collect();
     let mut places = Vec::new();
+
     for platform in or(&args.platform, "sdsc") {
         for model in or(&args.model, "default") {
             let generated = generated(args, &platform, &model)?;
@@ -268,6 +276,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
             });
         }
     }
+
     Ok(places)
 }
 
@@ -283,6 +292,7 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<Place, Failure> {
             ));
         }
     };
+
     if !simulator::platform::Platform::NAMES.contains(&platform.as_str()) && platform != "trace" {
         let clocks_mhz = clocks(Path::new(&platform))?;
         if clocks_mhz.len() != trace.0.hosts.len() {
@@ -296,10 +306,12 @@ fn recorded(args: &SimulateArgs, dir: &Path) -> Result<Place, Failure> {
                 "each host of the trace needs one clock rate",
             ));
         }
+
         for (host, clock_mhz) in trace.0.hosts.iter_mut().zip(clocks_mhz) {
             host.clock_mhz = clock_mhz;
         }
     }
+
     Ok(Place {
         platform,
         model: String::new(),
@@ -319,6 +331,7 @@ fn generated(args: &SimulateArgs, platform: &str, model: &str) -> Result<Generat
             hint,
         ));
     }
+
     let named = match simulator::platform::Platform::named(platform) {
         Some(_) => Generated::named(platform, model, args.seed, args.hosts as usize),
         None => Generated::of(clocks(Path::new(platform))?, model, args.seed),
@@ -341,6 +354,7 @@ fn clocks(path: &Path) -> Result<Vec<f64>, Failure> {
         );
         return Err(Failure::usage(what, hint));
     }
+
     let bad = |why: simulator::trace::TraceError| {
         Failure::usage(
             format!("the hosts in {} cannot be used", path.display()),
@@ -378,11 +392,13 @@ fn days(args: &SimulateArgs) -> Result<Vec<Day>, Failure> {
                 "--start 14400,21600",
             ));
         }
+
         return Ok(vec![Day {
             day: only,
             starts_s: args.start.clone(),
         }]);
     }
+
     let runs = args.runs as usize;
     let per_day = if args.trace.is_some() {
         runs
@@ -403,6 +419,7 @@ fn row_json(grid: &Grid<'_>, row: &Row, trace: Option<&String>) -> RowJson {
         job,
         policy,
     } = Named::of(grid, row.site, row.job, row.contender);
+
     RowJson {
         platform: platform.to_owned(),
         trace: trace.cloned(),
@@ -465,6 +482,7 @@ fn text(answer: &Answer, color: bool) -> String {
             (Some(low), Some(high)) => format!("{low:.3} to {high:.3}"),
             _ => "-".to_owned(),
         };
+
         rows.add([
             row.platform.clone(),
             row.model
@@ -480,5 +498,6 @@ fn text(answer: &Answer, color: bool) -> String {
             row.unfinished.to_string(),
         ]);
     }
+
     rows.text("no runs")
 }

@@ -58,6 +58,7 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
         cancelled: done.cancelled.len(),
         tasks,
     };
+
     let said = || done.in_words(job);
     if !args.wait {
         context
@@ -66,9 +67,11 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
         session.close().await;
         return Ok(Exit::Well);
     }
+
     if context.out.mode() == OutputMode::Cli {
         note(said().trim_end());
     }
+
     let views = results(context, session, job, tasks).await?;
     let well = views.iter().all(|view| view.state == TaskState::Finished);
     if context.out.mode() != OutputMode::Cli {
@@ -76,6 +79,7 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
         let ids = || views.iter().map(|view| view.task.to_string()).collect();
         context.out.show(&document(tasks), String::new, ids)?;
     }
+
     Ok(if well { Exit::Well } else { Exit::TasksFailed })
 }
 
@@ -104,6 +108,7 @@ impl Done {
             Selector::Last => 1,
             Selector::All => session.job(OneJob::Id(job)).await?.tasks.total,
         };
+
         let mut done = Self {
             disclosed: true,
             new,
@@ -113,6 +118,7 @@ impl Done {
         if new >= named {
             return Ok(done);
         }
+
         let one = session.tasks(job, Selector::Last, Vec::new()).await?;
         done.disclosed = one.iter().any(|view| view.speculation.is_some());
         if done.disclosed {
@@ -122,6 +128,7 @@ impl Done {
             done.cancelled = cancelled.iter().map(|view| view.task.index).collect();
             done.before = named.saturating_sub(new + done.cancelled.len());
         }
+
         Ok(done)
     }
 
@@ -131,16 +138,19 @@ impl Done {
                 "job {job} was not disclosed: its tasks count as requested since it was submitted\n"
             );
         }
+
         let mut words = format!("job {job}: {} requested", counted(self.new));
         if self.before > 0 {
             words += &format!("; {} had been before", self.before);
         }
+
         if !self.cancelled.is_empty() {
             let are = if self.cancelled.len() == 1 {
                 "is"
             } else {
                 "are"
             };
+
             let which = match self.cancelled.ranges().count() {
                 0..=SHOWN_RANGES => self.cancelled.to_string(),
                 _ => "LIST".to_owned(),
@@ -153,6 +163,7 @@ impl Done {
                 self.cancelled.len()
             );
         }
+
         words + "\n"
     }
 }
@@ -190,10 +201,12 @@ async fn results(
             }
             Err(failure) => return Err(failure),
         }
+
         if let Some(client) = way.connect().await? {
             session = session.over(client);
         }
     }
+
     session.close().await;
     awaited.come.sort_by_key(|view| view.task);
     Ok(awaited.come)
@@ -212,6 +225,7 @@ impl Awaited {
             let all = session.tasks(self.job, tasks.clone(), Vec::new()).await?;
             self.left = Some(all.iter().map(|view| view.task.index).collect());
         }
+
         let one = Selector::Ids(IdSet::from_range(self.job.0, self.job.0));
         let mut changes = session
             .client()
@@ -221,6 +235,7 @@ impl Awaited {
                 timeout: None,
             })
             .await?;
+
         let mut before = None;
         while let Some(reply) = changes.next().await? {
             let Reply::Jobs(jobs) = reply else {
@@ -230,6 +245,7 @@ impl Awaited {
             if left.is_empty() {
                 return Ok(());
             }
+
             // Where other jobs have changed, or tasks have started, nothing has come.
             let counts = jobs
                 .first()
@@ -237,6 +253,7 @@ impl Awaited {
             if counts.is_some() && counts == before {
                 continue;
             }
+
             before = counts;
             let come = session
                 .tasks(self.job, Selector::Ids(left), settled.to_vec())
@@ -248,6 +265,7 @@ impl Awaited {
                 return Ok(());
             }
         }
+
         Err(LinkError::Closed("the master ended the answer early".to_owned()).into())
     }
 
@@ -268,6 +286,7 @@ impl Awaited {
                     .map(|output| (output.attempt.task, output)),
             );
         }
+
         for view in batch {
             if context.out.mode() == OutputMode::Cli {
                 print(context, session, view, outputs.remove(&view.task)).await?;
@@ -277,6 +296,7 @@ impl Awaited {
             }
             self.come.push(view.clone());
         }
+
         Ok(())
     }
 }
@@ -293,6 +313,7 @@ async fn print(
         Some(output) => written(session, output, StreamName::Stdout).await?.0,
         None => Vec::new(),
     };
+
     let waited = view
         .speculation
         .and_then(|speculation| speculation.visible_response());
@@ -301,5 +322,6 @@ async fn print(
     if output.is_some_and(|output| output.removed) {
         note(&removed_in_words(task, view.state));
     }
+
     context.out.bytes(&bytes)
 }

@@ -27,6 +27,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     plan.notes
         .iter()
         .for_each(|text| note(&format!("note: {text}")));
+
     let session = Session::open(&context.state).await?;
     let id = args.request_id.unwrap_or_else(new_request);
     let name = plan.name().to_owned();
@@ -48,6 +49,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
         }
         Err(failure) => Err(failure),
     };
+
     match answered {
         Err(failure) if failure.exit == Exit::Refused => {
             refused(context, tasks, args.dry_run, &failure, None)
@@ -81,6 +83,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             if context.out.mode() == OutputMode::Cli {
                 note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
             }
+
             let ended = wait_for(
                 context,
                 session,
@@ -96,6 +99,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 .show(&Submitted { info, ..document }, text, || {
                     vec![job.to_string()]
                 })?;
+
             Ok(ended.exit())
         }
         Ok(Taken {
@@ -111,6 +115,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             } else {
                 ""
             };
+
             // Of what is promised the promise counts.
             let finish = promise
                 .as_ref()
@@ -130,6 +135,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             context
                 .out
                 .show(&document, text, || vec![job.to_string()])?;
+
             session.close().await;
             Ok(Exit::Well)
         }
@@ -167,6 +173,7 @@ async fn submit(
             Reply::NotPromised(counter) => return Ok(Err(*counter)),
             other => return Err(link::client::unexpected(Some(&other)).into()),
         };
+
     let document = Submitted {
         job: job.map(|job| job.0),
         tasks,
@@ -208,6 +215,7 @@ fn dry(
             promised(view)
         )
     });
+
     let more = more(limits, width);
     let tasks = if width.is_some() {
         "several ranks".to_owned()
@@ -216,6 +224,7 @@ fn dry(
     };
     let text = || format!("dry run: {name} would be submitted with {tasks}{promised}\n{more}");
     context.out.show(document, text, Vec::new)?;
+
     Ok(Exit::Well)
 }
 
@@ -237,6 +246,7 @@ fn promised(view: &PromiseView) -> String {
     } else {
         ""
     };
+
     let quality = view.estimates.map_or_else(
         String::new,
         |QualityView {
@@ -263,6 +273,7 @@ fn not_promised(counter: &CounterView) -> Failure {
     if !counter.fits.is_empty() {
         hint.push(format!("only the tasks {} by this deadline", counter.fits));
     }
+
     let hint = if hint.is_empty() {
         "ask again later".to_owned()
     } else {
@@ -282,6 +293,7 @@ fn refused(
     if context.out.mode() != OutputMode::Json {
         return Err(failure.clone());
     }
+
     let document = Submitted {
         job: None,
         tasks,
@@ -299,6 +311,7 @@ fn refused(
         info: None,
     };
     context.out.show(&document, String::new, Vec::new)?;
+
     Ok(failure.exit)
 }
 

@@ -52,6 +52,7 @@ async fn list(
         let columns: Vec<usize> = (0..headings.len()).filter(shown).collect();
         let headings: Vec<&str> = columns.iter().map(|column| headings[*column]).collect();
         let mut rows = Rows::new(&headings, context.out.color());
+
         for task in &tasks {
             let mut row = row(task);
             rows.add(
@@ -60,8 +61,10 @@ async fn list(
                     .map(|column| std::mem::take(&mut row[*column])),
             );
         }
+
         rows.text("no such tasks")
     };
+
     let ids = || tasks.iter().map(|task| task.task.to_string()).collect();
     context.out.show(&json::Tasks::from(&tasks[..]), text, ids)
 }
@@ -70,6 +73,7 @@ fn row(task: &TaskView) -> [String; 9] {
     let last = task.attempts.last();
     let of_last =
         |what: fn(&AttemptView) -> Option<String>| last.and_then(what).unwrap_or_default();
+
     let why = task.reason.clone().or_else(|| {
         last.filter(|_| task.state != TaskState::Finished)?
             .reason
@@ -111,6 +115,7 @@ async fn info(context: &Context, session: &Session, task: TaskId) -> Result<(), 
                 hint,
             )
         })?;
+
     let color = context.out.color();
     context.out.show(
         &json::Task::from(&view),
@@ -157,6 +162,7 @@ fn describe(task: &TaskView, color: bool) -> String {
                 .map(|span| span.to_string()),
         ),
     ]);
+
     let headings = [
         "ATTEMPT",
         "HOST",
@@ -185,6 +191,7 @@ fn describe(task: &TaskView, color: bool) -> String {
             attempt.reason.clone().unwrap_or_default(),
         ]);
     }
+
     let states: String = task
         .attempts
         .iter()
@@ -223,5 +230,6 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
         .into_iter()
         .flatten()
         .collect();
+
     (!all.is_empty()).then(|| format!("{} {}\n", attempt.attempt, all.join("; ")))
 }

@@ -38,6 +38,7 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
             list(context, &session, &Request::TokenRevoke { id }).await?
         }
     }
+
     session.close().await;
     Ok(Exit::Well)
 }
@@ -53,11 +54,13 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
         } else {
             "login"
         };
+
         let times = if view.uses_left == 1 {
             "once".to_owned()
         } else {
             format!("{} times", view.uses_left)
         };
+
         let until = when::relative(view.expires, when::now());
         format!(
             "{token}\n\ntoken {} makes a {}; it works {times} and expires {until}. On the other machine:\n  \
@@ -67,6 +70,7 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
             view.id, view.role,
         )
     };
+
     context
         .out
         .show(&json::Token::new(&view, Some(token.clone())), text, || {
@@ -82,6 +86,7 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
             other => return Err(unexpected(Some(&other)).into()),
         }
     }
+
     let text = || {
         let mut rows = Rows::new(
             &["TOKEN", "ROLE", "NAME", "USES LEFT", "EXPIRES", "STATE"],
@@ -98,8 +103,10 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
                 state.to_owned(),
             ]);
         }
+
         rows.text("there are no tokens: deskgrid token create --role worker")
     };
+
     let document = json::Tokens {
         tokens: tokens
             .iter()

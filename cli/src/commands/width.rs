@@ -16,6 +16,7 @@ pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
         };
         return format!("{} at once{waits}", hosts(ranks));
     }
+
     let soonest = view.ways.iter().min_by_key(|way| (way.finish, way.hosts));
     let at_once = view.ways.iter().find(|way| way.start <= now);
     let mut shown: Vec<&WayView> = [at_once, view.chosen.as_ref(), soonest]
@@ -24,12 +25,14 @@ pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
         .collect();
     shown.sort_by_key(|way| way.hosts);
     shown.dedup_by_key(|way| way.hosts);
+
     let chosen = view.chosen.map(|way| way.hosts);
     let mut words: Vec<String> = shown
         .into_iter()
         .map(|way| in_words(way, chosen == Some(way.hosts), now))
         .collect();
     words.extend(view.why.clone());
+
     if words.is_empty() {
         format!("{} at least", hosts(view.least))
     } else {
@@ -94,6 +97,7 @@ mod tests {
             "start now on 4 hosts: done 00:13:20 on 2023-11-15; wait about 9m00s for 13: done 23:07:20 (chosen)"
         );
         view.chosen = Some(way(8, 300, 4_000));
+
         assert!(
             width_in_words(&view, now)
                 .contains("for 8: done 23:25:00 (chosen); wait about 9m00s for 13"),

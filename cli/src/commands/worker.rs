@@ -16,8 +16,10 @@ pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, F
     if let Some(slots) = args.slots {
         config.slots = slots;
     }
+
     let dir = context.state.worker();
     worker::repair(&dir);
+
     let (identity, _) = identity(&dir.join("identity"), context, &args.enrol, Who::Worker).await?;
     worker::run(dir, config, identity, shutdown(args.tied)).await?;
     Ok(Exit::Well)

@@ -83,6 +83,7 @@ impl Grid {
             "none",
         ];
         self.spawn(MASTER, &words.map(str::to_owned))?;
+
         let state = self.client_state();
         let deadline = Instant::now() + START;
         loop {
@@ -108,10 +109,12 @@ impl Grid {
         let token = self.root().join("token");
         std::fs::write(&token, self::token(session, count).await?.to_string())
             .map_err(|error| Failure::io("cannot write the workers' token", &error))?;
+
         let token = token.to_string_lossy();
         let config = self.root().join("worker.toml");
         std::fs::write(&config, DEDICATED)
             .map_err(|error| Failure::io("cannot write the workers' settings", &error))?;
+
         let config = config.to_string_lossy();
         for number in 1..=count {
             let name = host_name(number);
@@ -131,6 +134,7 @@ impl Grid {
                 &words.into_iter().map(str::to_owned).collect::<Vec<_>>(),
             )?;
         }
+
         let deadline = Instant::now() + START;
         while Instant::now() < deadline {
             self.check()?;
@@ -145,6 +149,7 @@ impl Grid {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+
         Err(late("not every worker"))
     }
 
@@ -177,6 +182,7 @@ impl Grid {
                 }
             }
         }
+
         let path = self.dir.path().to_owned();
         if let Err(error) = self.dir.close() {
             tracing::warn!("cannot remove {}: {error}", path.display());
@@ -193,10 +199,12 @@ impl Grid {
             .args(["--color", "never"])
             .args(words)
             .arg("--tied");
+
         command
             .env_remove("DESKGRID_DIR")
             .env_remove("DESKGRID_OUTPUT")
             .env_remove("DESKGRID_LOG");
+
         // The pipe ties it to us: should we be killed, it ends by itself.
         command
             .stdin(Stdio::piped())
@@ -205,11 +213,13 @@ impl Grid {
             .kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0); // Ctrl-C reaches us alone, and we end the rest in order.
+
         let child = command.spawn().map_err(cannot)?;
         self.processes.push(Process {
             name: name.to_owned(),
             child,
         });
+
         Ok(())
     }
 
@@ -221,6 +231,7 @@ impl Grid {
                 ended = Some((process.name.clone(), status));
             }
         }
+
         match ended {
             None => Ok(()),
             Some((name, status)) => {

@@ -48,6 +48,7 @@ pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> 
         () = interrupted() => Err(cut_short()),
         () = hung_up() => Err(cut_short()),
     };
+
     grid.stop().await;
     let report = result?;
     out.show(
@@ -55,6 +56,7 @@ pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> 
         || report.text(out.color()),
         || vec![args.out.display().to_string()],
     )?;
+
     Ok(Exit::Well)
 }
 
@@ -72,11 +74,13 @@ impl Demo<'_> {
             "starting a master and {hosts} workers on this machine, in {}",
             grid.root().display()
         ));
+
         let session = grid.start_master().await?;
         grid.start_workers(&session, hosts).await?;
         self.say(&format!(
             "submitting a bag of {tasks} tasks, each of which renders one tile of a picture"
         ));
+
         let job = self.submit(grid, &session, &canvas).await?;
         let (ended, disturbed) = self.follow(grid, &session, job).await?;
         let [job] = &ended.jobs[..] else {
@@ -86,9 +90,11 @@ impl Demo<'_> {
         if ended.exit() != Exit::Well {
             return Err(report::unfinished(job, &tasks));
         }
+
         let hosts = session.hosts(&Request::Hosts { names: Vec::new() }).await?;
         let tiles = self.bring(grid, &session, job).await?;
         canvas.assemble(&tiles)?;
+
         let job = job.clone();
         let picture = self.args.out.clone();
         Ok(Report {
@@ -115,6 +121,7 @@ impl Demo<'_> {
             .collect();
         std::fs::write(&list, lines)
             .map_err(|e| Failure::io("cannot write the list of tiles", &e))?;
+
         let program = format!("./{PROGRAM}");
         let picture = format!("{}x{}", self.args.width_px, self.args.height_px);
         let job = JobArgs {
@@ -149,6 +156,7 @@ impl Demo<'_> {
             }
             tx.send_replace(jobs.first().cloned());
         });
+
         let mut visit = None;
         let visiting = owner::visit(
             session,
@@ -161,10 +169,12 @@ impl Demo<'_> {
             ended = waiting => ended,
             ((), error) = async { tokio::join!(visiting, grid.watch()) } => Err(error),
         };
+
         drop(tx);
         if let Some(progress) = &progress {
             progress.end();
         }
+
         ended.map(|ended| (ended, visit))
     }
 
@@ -177,6 +187,7 @@ impl Demo<'_> {
     ) -> Result<Vec<PathBuf>, Failure> {
         let dir = grid.root().join("tiles");
         std::fs::create_dir(&dir).map_err(|e| Failure::io("cannot make a directory", &e))?;
+
         let files = session
             .outputs(job.job, Selector::All)
             .await?
@@ -189,6 +200,7 @@ impl Demo<'_> {
                     .filter(|file| file.path.as_str() == TILE)
                     .map(move |file| (index, file.blob))
             });
+
         let one = |(index, blob)| {
             let client = session.client().clone();
             let path = dir.join(format!("{index}.png"));
@@ -199,6 +211,7 @@ impl Demo<'_> {
         };
         let mut tiles = parallel::each(files, one).await?;
         tiles.sort();
+
         Ok(tiles.into_iter().map(|(_, path)| path).collect())
     }
 
@@ -228,6 +241,7 @@ fn beside_us(name: &str) -> Result<PathBuf, Failure> {
     if path.is_file() {
         return Ok(path);
     }
+
     let what = format!("the example program {} is missing", path.display());
     let release = if cfg!(debug_assertions) {
         ""
@@ -235,5 +249,6 @@ fn beside_us(name: &str) -> Result<PathBuf, Failure> {
         " --release"
     };
     let hint = format!("build it first: cargo build{release} -p examples");
+
     Err(Failure::new(Exit::Error, "not-built", what, hint))
 }

@@ -33,6 +33,7 @@ pub(super) async fn visit(
     if hosts < 2 {
         return;
     }
+
     let moment = jobs
         .wait_for(|job| job.as_ref().is_some_and(right_moment))
         .await;
@@ -48,10 +49,12 @@ pub(super) async fn visit(
         if std::fs::write(&switch, "the demo's owner is back\n").is_err() {
             return;
         }
+
         if froze_a_task(session, &host).await {
             *visit = Some(Visit { host });
             return;
         }
+
         // It stood between two tasks just then: nothing would be seen.
         let _ = std::fs::remove_file(&switch);
     }
@@ -98,5 +101,6 @@ async fn froze_a_task(session: &Session, name: &str) -> bool {
             None => return false,
         }
     }
+
     false
 }

@@ -63,12 +63,14 @@ impl Canvas {
             );
             Failure::usage(what, "fewer --tasks, or a larger picture")
         })?;
+
         if path.is_dir() {
             return Err(Failure::usage(
                 format!("{} is a directory", path.display()),
                 "--out FILE.png",
             ));
         }
+
         let dir = path
             .parent()
             .filter(|dir| !dir.as_os_str().is_empty())
@@ -102,6 +104,7 @@ impl Canvas {
             let what = format!("{} of {} tiles came back", files.len(), self.tiles.len());
             return Err(Failure::new(Exit::Error, "tiles", what, ""));
         }
+
         let mut pixels = vec![0; self.size.width as usize * self.size.height as usize * PIXEL];
         for (tile, file) in self.tiles.iter().zip(files) {
             let tile_pixels = decode(file, tile.size).map_err(|error| {
@@ -115,6 +118,7 @@ impl Canvas {
             })?;
             paste(&mut pixels, self.size, *tile, &tile_pixels);
         }
+
         let cannot = |error: std::io::Error| {
             Failure::io(format!("cannot write {}", self.path.display()), &error)
         };
@@ -123,6 +127,7 @@ impl Canvas {
         self.file
             .persist(&self.path)
             .map_err(|error| cannot(error.error))?;
+
         files::permit(&self.path, false).map_err(cannot)
     }
 }
@@ -137,6 +142,7 @@ fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
         (u64::from(length) * u64::from(part) / u64::from(parts)) as u32
     };
     let mut tiles = Vec::with_capacity(count as usize);
+
     for row in 0..rows {
         let top = edge(size.height, row, rows);
         let bottom = edge(size.height, row + 1, rows);
@@ -144,6 +150,7 @@ fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
         if columns > size.width {
             return None;
         }
+
         for column in 0..columns {
             let left = edge(size.width, column, columns);
             let right = edge(size.width, column + 1, columns);
@@ -157,6 +164,7 @@ fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
             });
         }
     }
+
     Some(tiles)
 }
 
@@ -175,6 +183,7 @@ fn decode(path: &Path, size: Size) -> Result<Vec<u8>, png::DecodingError> {
         && info.height == size.height
         && info.color_type == png::ColorType::Rgb
         && info.bit_depth == png::BitDepth::Eight;
+
     if !expected {
         let what = format!(
             "it has {}x{} pixels of kind {:?}",
@@ -182,6 +191,7 @@ fn decode(path: &Path, size: Size) -> Result<Vec<u8>, png::DecodingError> {
         );
         return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what).into());
     }
+
     let mut pixels = vec![0; size.width as usize * size.height as usize * PIXEL];
     reader.next_frame(&mut pixels)?;
     Ok(pixels)
@@ -238,6 +248,7 @@ mod tests {
             }
             assert!(hits.iter().all(|n| *n == 1), "{count}");
         }
+
         assert_eq!(
             cut(
                 Size {
@@ -272,6 +283,7 @@ mod tests {
         };
         let files: Vec<_> = canvas.tiles().iter().enumerate().map(write).collect();
         canvas.assemble(&files).unwrap();
+
         assert_eq!(decode(&out, size).unwrap(), whole);
     }
 
@@ -288,8 +300,10 @@ mod tests {
             .assemble(&[])
             .unwrap_err();
         assert_eq!(failure.what, "0 of 2 tiles came back");
+
         let wrong = dir.path().join("wrong.png");
         encode(&mut File::create(&wrong).unwrap(), size, &pattern(size)).unwrap();
+
         let failure = Canvas::new(size, 2, &out)
             .unwrap()
             .assemble(&[wrong.clone(), wrong])

@@ -88,6 +88,7 @@ impl Report {
             ),
             ("duplicates", Some(job.duplicates.to_string())),
         ]);
+
         let headings = [
             "HOST",
             "SPEED",
@@ -109,6 +110,7 @@ impl Report {
                 Span::from_secs_f64(row.suspended_s).to_string(),
             ]);
         }
+
         let size = format!("{}x{}", self.size.width, self.size.height);
         let picture = format!("the picture ({size}) is in {}\n", self.picture.display());
         format!(
@@ -156,6 +158,7 @@ impl Report {
         };
         let mut rows: Vec<_> = self.hosts.iter().map(row).collect();
         rows.sort_by(|a, b| a.host.cmp(&b.host));
+
         rows
     }
 
@@ -193,6 +196,7 @@ impl Report {
                 .filter(|(_, attempt)| held_at(attempt, host.since))
                 .map(|(task, attempt)| fate(task, attempt, host.since)),
         );
+
         story
     }
 }
@@ -210,6 +214,7 @@ fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
     } else {
         "had not begun there"
     };
+
     let winner = task
         .attempts
         .iter()
@@ -227,6 +232,7 @@ fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
             } else {
                 "another attempt"
             };
+
             let end = winner.finished.unwrap_or(winner.assigned);
             let waited = winner.assigned.since(came);
             let took = end.since(winner.assigned);
@@ -349,6 +355,7 @@ mod tests {
                 speculation: None,
             }
         };
+
         let job = JobView {
             job: JobId(1),
             name: "m".into(),
@@ -374,6 +381,7 @@ mod tests {
             starts: None,
             width: None,
         };
+
         Report {
             picture: "p.png".into(),
             size: Size {
@@ -414,6 +422,7 @@ mod tests {
                  other task had been given out, in 2.0s."
             ]
         );
+
         let rows = report.rows();
         assert_eq!(
             (
@@ -424,6 +433,7 @@ mod tests {
             ),
             ("desk-1", 2, 1, 0.0)
         );
+
         assert_eq!(
             (
                 rows[1].host.as_str(),
@@ -433,6 +443,7 @@ mod tests {
             ),
             ("desk-2", 0, 1, 12.0)
         );
+
         let text = report.text(false);
         assert!(
             text.contains("makespan            20.0s")

@@ -342,6 +342,7 @@ impl From<&Saved> for Checkpoint {
             bytes,
             ..
         } = *saved;
+
         Checkpoint {
             attempt: number,
             sequence,
@@ -555,6 +556,7 @@ impl From<&ExplainView> for Explained {
             reason: copy.why.clone(),
         };
         let duplicates = view.duplicates.iter().map(copied).collect();
+
         Explained {
             job: (&view.job).into(),
             waiting: waiting.collect(),
@@ -700,6 +702,7 @@ mod tests {
             checkpoint_problem: Some("too large".into()),
             belief: Some(common::view::Belief::Differed),
         };
+
         let task = TaskId::new(JobId(7), 3);
         let state = TaskState::Suspended;
         let view = TaskView {
@@ -768,9 +771,11 @@ mod tests {
             predicted: None,
             info: None,
         };
+
         let want =
             r#"{"schema":1,"job":7,"tasks":100,"accepted":true,"again":false,"dry_run":false}"#;
         assert_eq!(document(&submitted), want);
+
         let name = "floor 3".to_owned();
         let view = TokenView {
             id: 3,

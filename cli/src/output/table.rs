@@ -16,10 +16,12 @@ impl Rows {
         let mut table = Table::new();
         table.load_style(NOTHING);
         table.force_no_tty();
+
         if color {
             table.enforce_styling();
             table.style_text_only();
         }
+
         table.set_header(
             headings
                 .iter()
@@ -28,6 +30,7 @@ impl Rows {
         table.column_iter_mut().for_each(|column| {
             column.set_padding((0, 2));
         });
+
         Self {
             table,
             headings: headings.len(),

@@ -68,9 +68,11 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
             });
         }
     }
+
     if template.mentions("ITEM") && tasks.items.is_empty() {
         return Err(BuildError::NoItem { place: "an input" });
     }
+
     let files = if template.mentions("ITEM") || template.mentions("TASK_ID") {
         Files::PerTask(
             tasks
@@ -82,6 +84,7 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
     } else {
         Files::Shared(file.into())
     };
+
     let wrong_name = |source: BadPath| BuildError::InputName {
         input: given.to_owned(),
         source,
@@ -92,12 +95,14 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
         (None, Files::PerTask(_)) => template,
     };
     check_names(&name, tasks).map_err(wrong_name)?;
+
     let mut input = PlannedInput {
         name,
         executable: false,
         files,
     };
     input.executable = look_at(input.paths())?;
+
     Ok(input)
 }
 
@@ -164,18 +169,22 @@ fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
         if seen.contains_key(path.as_path()) {
             continue;
         }
+
         let unreadable = |source| BuildError::Input {
             path: path.clone(),
             source,
         };
+
         // A FIFO would block when it is opened: look before.
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
         if !metadata.is_file() {
             return Err(BuildError::InputKind { path: path.clone() });
         }
+
         File::open(path).map_err(unreadable)?;
         seen.insert(path, executable(&metadata));
     }
+
     Ok(seen.values().any(|executable| *executable))
 }
 

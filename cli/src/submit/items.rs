@@ -24,6 +24,7 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
             items.push(line.to_owned());
         }
     }
+
     at_least_one(items, path)
 }
 
@@ -46,6 +47,7 @@ pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), Buil
         Value::String(text) => text,
         other => other.to_string(),
     });
+
     Ok((at_least_one(items.collect(), path)?, estimates))
 }
 
@@ -62,6 +64,7 @@ fn estimate(said: &Value, item: usize) -> Result<Span, BuildError> {
         Value::String(text) => duration(text),
         _ => None,
     };
+
     let bad = || BuildError::Estimate {
         place: format!("item {item}"),
         given: said.to_string(),
@@ -113,6 +116,7 @@ pub(super) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, BuildErro
     } else {
         std::fs::read(path)
     };
+
     result.map_err(|source| BuildError::Read {
         what,
         path: path.to_owned(),

@@ -28,6 +28,7 @@ pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<JobArgs, BuildError> {
             .unwrap_or_default()
             .trim()
             .to_owned();
+
         let number = text[..at].matches('\n').count() + 1;
         BuildError::JobFile {
             path: path.to_owned(),

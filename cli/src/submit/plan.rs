@@ -45,11 +45,13 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
             .map(|given| plan_input(given, &tasks))
             .collect::<Result<Vec<_>, _>>()?
     };
+
     let work = match ranks(args)? {
         Some(ranks) => Work::Ranks(command(args, &tasks)?, ranks),
         None if args.noop => Work::Noop,
         None => Work::Command(command(args, &tasks)?),
     };
+
     let name = args
         .name
         .clone()
@@ -60,6 +62,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
         work,
         rules: rules(args)?,
     };
+
     let asked = Asked {
         deadline: date(args),
         estimates: estimates(args, said)?,
@@ -76,6 +79,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
         size: 0,
     });
     whole.check().and_then(|()| plan.asked.check(&whole))?;
+
     Ok(plan)
 }
 
@@ -158,6 +162,7 @@ fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
             Ok(None)
         };
     };
+
     let others = [
         (args.noop, "--noop"),
         (
@@ -170,10 +175,12 @@ fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
     if let Some((_, other)) = others.into_iter().find(|(given, _)| *given) {
         return Err(BuildError::WidthWith(other));
     }
+
     let (least, most) = match width {
         Width::Between(least, most) => (least, Some(most)),
         Width::Auto => (1, None),
     };
+
     let (parallelism, sigma) = args
         .parallelism
         .map_or((None, None), |Parallelism(a, sigma)| (Some(a), sigma));
@@ -206,6 +213,7 @@ fn estimates(args: &JobArgs, said: Vec<Option<Span>>) -> Result<Vec<Span>, Build
         None if said.iter().all(Option::is_none) => return Ok(Vec::new()),
         None => {}
     }
+
     let other = args.estimate.map(Dur::span);
     (1..)
         .zip(said)
@@ -224,6 +232,7 @@ fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
             Vec::new(),
         ))
     };
+
     if let Some(width) = args.width {
         // How many there are in the end is known when they start.
         let least = if let Width::Between(least, _) = width {
@@ -233,6 +242,7 @@ fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
         };
         return all(Ranks::tasks(least.min(MAX_RANKS)));
     }
+
     let (list, said) = match (&args.array, &args.each_line, &args.from_json) {
         (None, None, None) => return all(IdSet::from_range(1, 1)),
         (Some(array), None, None) => return all(array.0.clone()),
@@ -241,6 +251,7 @@ fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
         _ => return Err(BuildError::TwoBags),
     };
     let last = u32::try_from(list.len()).unwrap_or(u32::MAX);
+
     Ok((
         TaskSet {
             ids: IdSet::from_range(1, last),
@@ -254,6 +265,7 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
     if args.command.is_empty() {
         return Err(BuildError::NoCommand);
     }
+
     let templates = |texts: &[String], place| {
         texts
             .iter()
@@ -266,6 +278,7 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
             .env
             .push((pair.0.clone(), template(&pair.1, tasks, "the environment")?));
     }
+
     command.outputs = templates(&args.output_file, "an output file")?;
     for glob in command.outputs.iter().map(Template::as_str) {
         let wrong = |e: globset::Error| BuildError::Glob {
@@ -274,6 +287,7 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
         };
         globset::Glob::new(&neutral(glob)).map_err(wrong)?;
     }
+
     command.checkpoint = args.checkpoint.map(Dur::span);
     command.stdin = args.stdin.as_deref().map(str::parse).transpose()?;
     command.stdout = capture(args.stdout.as_deref(), "stdout", tasks)?;
@@ -323,16 +337,19 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
         None if args.disclose => SPECULATIVE_POLICY.to_owned(),
         None => DEFAULT_POLICY.to_owned(),
     };
+
     let reserved = args.deadline.is_some() || args.width.is_some();
     let learned = args.timeout == Some(Limit::Auto) && reserved;
     if let Some(name) = policy::promises_nothing(&policy).filter(|_| args.deadline.is_some()) {
         return Err(BuildError::NoPromises(name));
     }
+
     let policy = if learned {
         policy::with_learned_limits(policy)
     } else {
         policy
     };
+
     Ok(Rules {
         retries: args.retries.unwrap_or(0),
         max_losses: args.max_losses.unwrap_or(DEFAULT_MAX_LOSSES),
@@ -395,26 +412,31 @@ fn notes(args: &JobArgs, inputs: &[PlannedInput]) -> Vec<String> {
             "its results wait until you say which agree: deskgrid job judge JOB -- CMD".to_owned(),
         );
     }
+
     let wanted = program.strip_prefix("./").unwrap_or(program);
     let input = inputs.iter().find(|input| input.name.as_str() == wanted);
     let local = program.contains('/') && !program.starts_with('/') && Path::new(program).is_file();
+
     if local && input.is_none() {
         let fix = format!("add --input {program}");
         notes.push(format!(
             "`{program}` is a file here, but no input of the job: workers will not have it; {fix}"
         ));
     }
+
     if input.is_some() && !program.contains('/') {
         notes.push(format!(
             "`{program}` will be looked up in the workers' PATH; to run the input write ./{program}"
         ));
     }
+
     if let Some(input) = input.filter(|input| cfg!(unix) && !input.executable) {
         notes.push(format!(
             "the program `{}` is not executable here; chmod +x it first",
             input.name
         ));
     }
+
     notes
 }
 
@@ -498,6 +520,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             ["/usr/bin/render", "--fast", "50%"]
         );
+
         assert_eq!(job.rules, Rules::default());
         // Flags after the program are the program's.
         assert_eq!(
@@ -520,6 +543,7 @@ mod tests {
             .collect();
         let job = desk.job(&words);
         assert_eq!((job.name.as_str(), job.tasks.ids.len()), ("n", 5));
+
         let c = command(&job);
         assert_eq!(
             (c.checkpoint, job.rules.checkpoint),
@@ -532,6 +556,7 @@ mod tests {
                 network: true
             }
         );
+
         assert_eq!(
             c.inputs[0].source,
             Source::Shared(link::content::hash_bytes(b"a.dat"))
@@ -547,10 +572,12 @@ mod tests {
                 &Capture::Discard
             )
         );
+
         assert_eq!(
             (c.env[0].0.as_str(), c.env[0].1.as_str()),
             ("K", "v=%{HOST}")
         );
+
         let q = desk
             .job(&[
                 "--quorum",
@@ -566,6 +593,7 @@ mod tests {
             (q.size, q.adaptive, q.compare),
             (3, true, "float:1e-6".parse().unwrap())
         );
+
         let r = &job.rules;
         assert_eq!(
             (r.retries, r.max_losses, r.max_fails, r.priority),
@@ -593,6 +621,7 @@ mod tests {
             told.contains("disclosed (--disclose), or has a deadline"),
             "{told}"
         );
+
         let file = desk.file("quorum.toml", "quorum = 2\ncommand = [\"run\"]\n");
         let told = desk.wrong(&["--job-file", &file, "--disclose"]);
         assert!(told.contains("or has a quorum"), "{told}");
@@ -616,6 +645,7 @@ mod tests {
                 "{words:?}"
             );
         }
+
         let plan = desk.submit(&["--timeout", "auto", "run"]).unwrap();
         assert_eq!(plan.spec.rules, Rules::default());
         assert!(
@@ -625,6 +655,7 @@ mod tests {
             "{:?}",
             plan.notes
         );
+
         let notes = desk
             .submit(&["--timeout", "auto", "--policy", "toptimal", "run"])
             .unwrap()
@@ -652,10 +683,12 @@ mod tests {
             desk.wrong(&["--each-line", &desk.file("e", "\n\n"), "run"])
                 .contains("has no items")
         );
+
         assert!(
             desk.wrong(&["--from-json", &lines, "run"])
                 .contains("is not a JSON array")
         );
+
         let binary = desk.path("bin");
         std::fs::write(&binary, b"ok\n\xff\n").unwrap();
         assert!(
@@ -676,6 +709,7 @@ mod tests {
                 .map(|estimate| estimate.secs())
                 .collect()
         };
+
         let json = desk.file(
             "j",
             r#"[{"x": 1, "estimate": "90s"}, {"estimate": 0.5}, {"x": 2}, "c"]"#,
@@ -690,10 +724,12 @@ mod tests {
                 .items[1],
             r#"{"estimate":0.5}"#
         );
+
         assert!(
             desk.wrong(&["--from-json", &json, "run"])
                 .contains("item 3 has no estimate")
         );
+
         let times = desk.file("t", "90s\n\n 2m \r\n");
         assert_eq!(
             secs(&["--array", "1-2", "--estimates", &times, "run"]),
@@ -703,6 +739,7 @@ mod tests {
             desk.wrong(&["--array", "1-3", "--estimates", &times, "run"])
                 .contains("3 tasks but 2 estimates")
         );
+
         let file = desk.file(
             "job.toml",
             "array = \"4-5\"\nestimates = [\"1s\", \"2s\"]\ncommand = [\"run\"]\n",
@@ -712,6 +749,7 @@ mod tests {
             secs(&["--job-file", &file, "--array", "1-9"]).is_empty(),
             "another bag than the file's"
         );
+
         let file = desk.file(
             "job.toml",
             &format!("array = \"4-5\"\nestimates = {times:?}\ncommand = [\"run\"]\n"),
@@ -727,6 +765,7 @@ mod tests {
             ]);
             assert!(wrong.contains(at) && wrong.contains("90s"), "{wrong}");
         }
+
         for said in ["0", "-1", "1e10", "\"high\"", "[1]", "null"] {
             let json = desk.file(
                 "j",
@@ -745,6 +784,7 @@ mod tests {
         let desk = Desk::new();
         let at = Some(Time(1_900_000_000_000_000));
         let toml = |line: &str| desk.file("job.toml", &format!("{line}\ncommand = [\"run\"]\n"));
+
         for words in [
             &["--deadline", "2030-03-17T17:46:40Z", "run"][..],
             &["--job-file", &toml("deadline = 2030-03-17T17:46:40Z")],
@@ -757,6 +797,7 @@ mod tests {
                 "{words:?}"
             );
         }
+
         assert_eq!(
             desk.submit(&["--job-file", &toml("deadline = 2030-03-17")])
                 .unwrap()
@@ -765,15 +806,18 @@ mod tests {
                 .map(|at| at.0 % 1_000_000),
             Some(0)
         );
+
         let plan = desk
             .submit(&["--job-file", &toml("deadline = \"2h\"")])
             .unwrap();
         assert!(plan.asked().is_nothing(), "{plan:?}");
+
         let wrong = desk.wrong(&["--job-file", &toml("deadline = 5")]);
         assert!(
             wrong.contains("line 1") && wrong.contains("2026-03-01T09:30:00Z"),
             "{wrong}"
         );
+
         let wrong = desk.wrong(&["--policy", "fcfs", "--deadline", "2h", "run"]);
         assert!(
             wrong.contains("FCFS promises no deadlines") && wrong.contains("PROMISE"),
@@ -800,9 +844,11 @@ mod tests {
             ])
             .unwrap();
         assert_eq!(plan.files().len(), 2, "each file is uploaded once");
+
         let job = plan.spec(|path| link::content::hash_file(path).unwrap());
         let input = &command(&job).inputs[0];
         assert_eq!(input.blob(1), Some(link::content::hash_bytes(b"c d.dat")));
+
         let attempt = AttemptId {
             task: TaskId::new(JobId(1), 2),
             number: 1,
@@ -817,6 +863,7 @@ mod tests {
             }),
             "in/2.dat"
         );
+
         // Absolute items cannot be names on the worker: the user is told to give one.
         let wrong = desk.wrong(&["--each-line", &list, "--input", "%{ITEM}", "run"]);
         assert!(
@@ -831,6 +878,7 @@ mod tests {
         let dir = desk.0.path().display().to_string();
         let a = desk.path("a.dat");
         let missing = desk.path("missing");
+
         for (words, want) in [
             (
                 vec!["--input", &missing, "run"],
@@ -872,6 +920,7 @@ mod tests {
             (job.tasks.ids.len(), job.rules.retries, job.name.as_str()),
             (10, 3, "run")
         );
+
         let job = desk.job(&[
             "--job-file",
             &file,
@@ -891,10 +940,12 @@ mod tests {
             ),
             (2, 0, 1, "other")
         );
+
         assert!(matches!(
             desk.job(&["--job-file", &file, "--noop"]).work,
             Work::Noop
         ));
+
         // A list on the command line takes the place of the file's array.
         let list = desk.file("l", "x\n");
         assert_eq!(
@@ -916,6 +967,7 @@ mod tests {
                 && text.contains("`retries`"),
             "{text}"
         );
+
         let text = wrong("command = [\"x\"]\nretries = \"many\"\n");
         assert!(
             text.contains("line 2")
@@ -923,6 +975,7 @@ mod tests {
                 && text.contains("expected u32"),
             "{text}"
         );
+
         assert!(wrong("timeout = \"soon\"\n").contains("or `auto`"));
         assert!(
             wrong("array = \"1\"\neach-line = \"x\"\ncommand = [\"x\"]\n").contains("choose one")
@@ -938,6 +991,7 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         let program = dir.path().join("prog");
         std::fs::write(&program, "").unwrap();
+
         let program = program
             .strip_prefix(std::env::current_dir().unwrap())
             .unwrap()

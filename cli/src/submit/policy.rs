@@ -85,6 +85,7 @@ mod tests {
             Err(BuildError::PolicyParameter(_))
         ));
         assert!(matches!(known("pred"), Err(BuildError::ManyRanks("PRED"))));
+
         assert!(matches!(
             known("PRI_CR:wait=60"),
             Err(BuildError::Policy { near: Some(_), .. })
@@ -102,6 +103,7 @@ mod tests {
         for policy in ["PROMISE:limits=given", "FCFS", "TOPTIMAL"] {
             assert_eq!(with(policy), policy);
         }
+
         assert!(
             learns_limits("TOPTIMAL")
                 && learns_limits("PROMISE:limits=learned")

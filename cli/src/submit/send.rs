@@ -64,6 +64,7 @@ async fn with_files(client: &Client, plan: &Plan) -> Result<JobSpec, Failure> {
         hash: BlobHash([0; 32]),
         size: 0,
     };
+
     Ok(plan.spec(|path: &Path| blobs.get(path).copied().unwrap_or(missing)))
 }
 

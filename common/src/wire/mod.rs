@@ -57,11 +57,13 @@ impl Versions {
         if version >= self.min.max(other.min) {
             return Ok(version);
         }
+
         let (old, new) = if self.max < other.max {
             (self, other)
         } else {
             (other, self)
         };
+
         Err(Refusal {
             code: RefusalCode::Version,
             message: format!(

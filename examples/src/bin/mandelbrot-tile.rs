@@ -38,6 +38,7 @@ fn draw(args: &[String]) -> Result<(), Box<dyn Error>> {
         }
         _ => return Err("three or seven arguments are needed".into()),
     };
+
     let (picture, tile): (Size, Tile) = (picture.parse()?, tile.parse()?);
     let pixels = render(&view, picture, tile);
     let mut encoder = png::Encoder::new(
@@ -48,5 +49,6 @@ fn draw(args: &[String]) -> Result<(), Box<dyn Error>> {
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.write_header()?.write_image_data(&pixels)?;
+
     Ok(())
 }

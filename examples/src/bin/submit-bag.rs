@@ -69,6 +69,7 @@ async fn submit(client: &Client, tasks: u32, command: &[String]) -> Result<JobId
         },
     };
     spec.check()?;
+
     // Sent again with the same id after a broken connection, it would give the same job and not a
     // second one.
     let id = RequestId(uuid::Uuid::from_u128(rand::random()));
@@ -93,12 +94,14 @@ async fn wait(client: &Client, job: JobId) -> Result<bool, Box<dyn Error>> {
             timeout: None,
         })
         .await?;
+
     let mut state = JobState::Waiting;
     while let Some(reply) = replies.next().await? {
         if let Reply::Jobs(jobs) = reply {
             state = jobs.first().map_or(state, |job| job.state);
         }
     }
+
     Ok(state == JobState::Finished)
 }
 
@@ -123,6 +126,7 @@ async fn print(client: &Client, job: JobId) -> Result<(), Box<dyn Error>> {
             }
         }
     }
+
     Ok(())
 }
 

@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if state.step > 0 {
         state.resumed.push(state.step);
     }
+
     while state.step < steps {
         state.step += 1;
         state.sum += (state.step as f64).powi(-2);
@@ -45,6 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         thread::sleep(pause);
     }
+
     println!("went on from steps {:?}", state.resumed);
     println!("sum {:.12}", state.sum);
     Ok(())

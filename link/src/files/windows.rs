@@ -60,6 +60,7 @@ pub fn is_private(path: &Path) -> io::Result<bool> {
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let name: Vec<u16> = dir.as_os_str().encode_wide().chain([0]).collect();
     let mut free = 0;
+
     // SAFETY: a string with its final zero and a pointer to a local; the other two answers are not
     // wanted.
     let known = unsafe {

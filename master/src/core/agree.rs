@@ -41,6 +41,7 @@ impl Core {
                         agrees.push(other.number);
                     }
                 }
+
                 self.follow.push(Event::ResultCompared { attempt, agrees });
             }
             Compare::Floats(tolerance) => {
@@ -52,6 +53,7 @@ impl Core {
                         self.store.result_of(*other)?.unwrap_or_default(),
                     ));
                 }
+
                 // Nobody listens only while the master shuts down; the next one compares again.
                 let _ = self.compare.send(Comparison {
                     attempt,
@@ -65,6 +67,7 @@ impl Core {
                 self.changed.0 = true;
             }
         }
+
         Ok(())
     }
 
@@ -116,10 +119,12 @@ impl Core {
                 standings.push((*id, party));
             }
         }
+
         for (host, party) in standings {
             let valid = self.scheduler.host_valid(host);
             self.step(Event::HostStanding { host, party, valid })?;
         }
+
         Ok(())
     }
 

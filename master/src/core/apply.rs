@@ -87,6 +87,7 @@ impl Core {
             Effect::JobSettled { job, state } => return self.on_job_settled(job, state),
             Effect::HostChanged { host, state, owner } => self.on_host_changed(host, state, owner),
         }
+
         Ok(())
     }
 
@@ -140,6 +141,7 @@ impl Core {
             now: self.now,
             why: &why,
         })?;
+
         metrics::counter!("deskgrid_attempts_started_total").increment(1);
         let Some(job) = self.jobs.get_mut(&attempt.task.job) else {
             return Ok(());
@@ -148,6 +150,7 @@ impl Core {
         if first && job.foretold {
             self.store.came(attempt.task.job, 0, self.now)?;
         }
+
         let from = if job.spec.rules.checkpoint {
             self.store.checkpoint(attempt.task)?
         } else {
@@ -156,6 +159,7 @@ impl Core {
         if let Some(saved) = &from {
             self.store.starts_from(attempt, saved)?;
         }
+
         let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
         match assignment(&job.spec, attempt, host_name, (limit, report_every), from) {
             Ok(assignment) if job.spec.work.ranks().is_some() => {
@@ -171,6 +175,7 @@ impl Core {
                 ran: Span::ZERO,
             }),
         }
+
         self.changed.0 = true;
         if first {
             self.write_job(attempt.task.job, JobState::Running, None)
@@ -205,11 +210,13 @@ impl Core {
             metrics::counter!("deskgrid_attempts_lost_total").increment(1);
             self.count_host(host, 0, 1)?;
         }
+
         self.store
             .attempt_ended(attempt, state, self.now, &why.to_string())?;
         if matches!(why, EndReason::Delivered(Outcome::NotStarted(_))) && self.benching {
             self.store.attempt_not_charged(attempt)?;
         }
+
         if matches!(why, EndReason::Policed { .. }) {
             self.tell_policed(attempt, why)
         } else {
@@ -240,8 +247,10 @@ impl Core {
                 let spent = Spent::of(&completion);
                 self.store.attempt_spent(host, &spent, ended)?;
             }
+
             self.mail(host).acknowledge.push(attempt);
         }
+
         Ok(())
     }
 
@@ -256,6 +265,7 @@ impl Core {
             self.store
                 .drop_checkpoints(task.job, &IdSet::from_range(task.index, task.index))?;
         }
+
         let why = match settled {
             Settled::Finished(_) => {
                 metrics::counter!("deskgrid_tasks_finished_total").increment(1);
@@ -266,6 +276,7 @@ impl Core {
             Settled::NoQuorum(n) => format!("there are {n} results, and too few of them agree"),
             Settled::LostTooOften(n) => format!("its host was lost under it {n} times"),
         };
+
         tracing::info!(%task, why, "failed");
         metrics::counter!("deskgrid_tasks_failed_total").increment(1);
         self.store.settle(
@@ -290,6 +301,7 @@ impl Core {
         if self.saves(job) {
             self.store.drop_checkpoints(job, tasks)?;
         }
+
         self.store
             .settle(job, tasks, TaskState::Cancelled, &why.to_string())
     }

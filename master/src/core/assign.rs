@@ -28,6 +28,7 @@ pub(super) fn assignment(
                 item: spec.tasks.item(attempt.task.index),
                 width: spec.width(),
             };
+
             let position = spec.tasks.ids.rank(attempt.task.index);
             let checkpoint = command
                 .checkpoint
@@ -37,6 +38,7 @@ pub(super) fn assignment(
                 network,
             } = spec.rules.needs;
             let command = expand(command, &values, position)?;
+
             Errand::Command(Box::new(Command {
                 checkpoint,
                 confinement,
@@ -45,6 +47,7 @@ pub(super) fn assignment(
             }))
         }
     };
+
     Ok(Assignment {
         attempt,
         limit,
@@ -70,6 +73,7 @@ fn expand(spec: &CommandSpec, values: &Values<'_>, position: u64) -> Result<Comm
         };
         Ok(input.blob(position).map(staged))
     };
+
     Ok(Command {
         argv: spec.argv.iter().map(|arg| arg.expand(values)).collect(),
         env: ours.chain(theirs).collect(),

@@ -40,6 +40,7 @@ impl Core {
         if !self.is_current(host, session) {
             return Ok(());
         }
+
         if let Retention(Some(span)) = self.availability {
             let oldest = self.now - span;
             let newest = self.now + AHEAD;
@@ -51,6 +52,7 @@ impl Core {
             }
             self.store.add_availability(host, &taken)?;
         }
+
         self.mail(host).kept = Some(last);
         Ok(())
     }

@@ -16,6 +16,7 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
     let bad = spec.check().and_then(|()| asked.check(spec));
     bad.map_err(|bad| invalid(bad.to_string(), "nothing was submitted"))?;
+
     let policy = scheduler::policy::parse(&spec.rules.policy)
         .map_err(|bad| invalid(bad.to_string(), "see `deskgrid policy list`"))?;
     if spec.work.ranks().is_some() == (policy.width == Width::Rigid) {
@@ -26,6 +27,7 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
         let hint = "jobs with a width have a policy that decides on widths (AVG, PRED, BIAS, HEUR, PRICED), and others have not";
         return Err(invalid(what, hint));
     }
+
     let Some(command) = spec.work.command() else {
         return Ok(());
     };
@@ -35,6 +37,7 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
             .iter()
             .any(|input| input.name.mentions("TASK_ID"));
     let alike = if differ { usize::MAX } else { 1 };
+
     for index in spec.tasks.ids.iter().take(alike) {
         // Job, host and incarnation are not known yet; any show whether the rest makes sense.
         let attempt = AttemptId {
@@ -55,5 +58,6 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
             return Err(invalid(what, "put long lists into an input file"));
         }
     }
+
     Ok(())
 }

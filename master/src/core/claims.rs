@@ -28,6 +28,7 @@ fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
     let cpu = claimed.cpu.min(Span(
         with_slack(ran).0.saturating_mul(u64::from(cores.max(1))),
     ));
+
     Spent {
         ran,
         suspended,
@@ -49,6 +50,7 @@ impl Core {
                 ..claimed
             });
         };
+
         // A clock that was set back meanwhile says nothing of how long it was.
         let had = if assigned > self.now {
             Span(i64::MAX.unsigned_abs() / 4)
@@ -65,12 +67,14 @@ impl Core {
                 believed.cpu
             );
             tracing::warn!(%host, %attempt, why, "a claim that cannot be true");
+
             let name = self
                 .hosts
                 .get(&host)
                 .map_or_else(|| host.to_string(), |host| host.name.clone());
             self.audit(&name, "claim", &format!("attempt {attempt}"), Err(&why))?;
         }
+
         Ok(believed)
     }
 
@@ -87,6 +91,7 @@ impl Core {
             cpu,
             ..
         } = self.believed(host, Spent::of(completion))?;
+
         completion.ran = ran;
         completion.suspended = suspended;
         completion.cpu = cpu;
@@ -119,6 +124,7 @@ mod tests {
         let hour = Span::from_secs(3_600);
         let honest = spent(hour, Span::from_secs(2 * 3_600));
         assert_eq!(bounded(honest, hour, 2), honest);
+
         for wild in [u64::MAX, 1 << 62, 1 << 40] {
             let cut = bounded(spent(Span(wild), Span(wild)), hour, 2);
             assert!(
@@ -126,6 +132,7 @@ mod tests {
                 "{wild}: {cut:?}"
             );
         }
+
         assert!(
             bounded(spent(Span(5), Span(u64::MAX)), hour, 1).cpu < Span::from_secs(1),
             "of the time that it ran"

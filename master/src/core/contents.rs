@@ -71,6 +71,7 @@ impl Core {
         if tasks.is_empty() {
             return Ok(0);
         }
+
         self.run_removed_again(job, &tasks)?;
         self.store.results_were_damaged(job, &tasks)?;
         self.renew_promise(job)?;
@@ -91,6 +92,7 @@ impl Core {
             if self.is_input_of(attempt, hash) || self.store.state_needs(attempt.task, &hash)? {
                 return Ok(Needs::This);
             }
+
             if let Some(saved) = self.store.started_from(attempt)? {
                 if saved.manifest.hash == hash {
                     return Ok(Needs::This);
@@ -98,6 +100,7 @@ impl Core {
                 lists.push(saved.manifest);
             }
         }
+
         Ok(Needs::FilesOf(lists))
     }
 

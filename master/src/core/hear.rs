@@ -25,6 +25,7 @@ pub(crate) fn greeted(
 ) -> Result<Connected, Refusal> {
     let invalid =
         |what: &str| Refusal::new(RefusalCode::Invalid, what, "is this a deskgrid worker?");
+
     let ToMaster::Hello {
         versions,
         facts,
@@ -34,6 +35,7 @@ pub(crate) fn greeted(
     else {
         return Err(invalid("the first message must be Hello"));
     };
+
     let version = Versions::ours().agree(&versions)?;
     if !(1..=MAX_SLOTS).contains(&facts.slots) {
         return Err(invalid(&format!(
@@ -41,6 +43,7 @@ pub(crate) fn greeted(
             facts.slots
         )));
     }
+
     Ok(Connected {
         host,
         name,

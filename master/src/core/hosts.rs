@@ -109,11 +109,13 @@ impl Host {
         let runs = Runs::default();
         let owner = None;
         let party = None;
+
         let claimed_wildly = false;
         let draining = false;
         let known = now;
         let finished = 0;
         let lost = 0;
+
         Self {
             name,
             facts,
@@ -157,12 +159,14 @@ impl Core {
             owner,
             valid,
         } = restored;
+
         let known = facts.as_ref().map(|facts| Event::HostKnown {
             host: id,
             speed: facts.speed,
             record: None,
             habit: Habit::default(),
         });
+
         let offers = facts.as_ref().map(HostFacts::offers);
         let host = Host {
             facts,
@@ -178,6 +182,7 @@ impl Core {
         if revoked {
             return Ok(());
         }
+
         if valid > 0 {
             self.step(Event::HostStanding {
                 host: id,
@@ -185,6 +190,7 @@ impl Core {
                 valid,
             })?;
         }
+
         known.map_or(Ok(()), |known| self.step(known))?;
         offers.map_or(Ok(()), |offers| {
             self.step(Event::HostOffers { host: id, offers })
@@ -201,6 +207,7 @@ impl Core {
         if self.is_revoked(connected.host) {
             return Ok(());
         }
+
         let Connected {
             host: id,
             name,
@@ -212,6 +219,7 @@ impl Core {
             status,
             held,
         } = connected;
+
         tracing::info!(host = name, slots = facts.slots, speed = %facts.speed, "joined");
         let facts = HostFacts {
             slots: facts.slots.min(self.limits.slots_per_host),
@@ -225,12 +233,14 @@ impl Core {
             frozen,
             ..facts.offers()
         };
+
         self.store.host_facts(id, &facts)?;
         let now = self.now;
         let host = self
             .hosts
             .entry(id)
             .or_insert_with(|| Host::new(name.clone(), now));
+
         if host.session.replace((session, outbox)).is_some() {
             // Also after a connection that died unnoticed; only its repetition is a reason to look.
             tracing::warn!(
@@ -238,12 +248,14 @@ impl Core {
                 "a newer session replaces an older one: do two workers use one identity?"
             );
         }
+
         host.facts = Some(HostFacts {
             name: name.clone(),
             ..facts
         });
         host.heard = Some(now);
         host.cpu = Some(status.cpu);
+
         // What waited for the session before is settled by what the worker says it holds.
         self.mail.remove(&id);
         self.step(Event::HostOffers { host: id, offers })?;
@@ -255,6 +267,7 @@ impl Core {
             status,
             held,
         })?;
+
         let mail = self.mail(id);
         let abandon = std::mem::take(&mut mail.abandon);
         let incarnation = self.incarnation;
@@ -267,6 +280,7 @@ impl Core {
             abandon,
         };
         self.mail(id).welcome = Some(welcome);
+
         Ok(())
     }
 
@@ -288,11 +302,13 @@ impl Core {
         if host.runs.enter(run) {
             return Ok(());
         }
+
         let name = host.name.clone();
         tracing::warn!(
             host = name,
             "two workers use one identity: the one that was replaced before is sent away"
         );
+
         let why = format!("another worker has the identity of {name}, too");
         let hint = "was this PC's disk copied? join again with a token of its own: deskgrid worker start --rejoin \
                     --master HOST:PORT --join TOKEN";
@@ -382,14 +398,17 @@ impl Core {
         if self.is_revoked(host) {
             return Ok(());
         }
+
         let Delivery {
             mut completion,
             ago,
         } = delivery;
         self.hold_against_time(host, &mut completion)?;
+
         let attempt = completion.attempt;
         let outcome = completion.outcome.clone();
         let ran = completion.ran;
+
         self.foresee_share(&completion)?;
         self.delivered = Some((completion, self.now - ago));
         self.note_heard(host);
@@ -399,6 +418,7 @@ impl Core {
             outcome,
             ran,
         })?;
+
         self.delivered = None;
         self.tell_stirred()
     }
@@ -446,10 +466,12 @@ impl Core {
         };
         host.finished += finished;
         host.lost += lost;
+
         // Losses are rare and worth a write; finished tasks are written when the session ends.
         if lost == 0 {
             return Ok(());
         }
+
         let heard = host.heard.unwrap_or(self.now);
         let finished = host.finished;
         let lost = host.lost;
@@ -479,6 +501,7 @@ impl Core {
                 .filter_map(|id| self.host_view(*id))
                 .collect());
         }
+
         names
             .iter()
             .map(|name| {
@@ -516,6 +539,7 @@ impl Core {
             confinement_most: Confinement::Process,
             network: false,
         });
+
         let status = self.scheduler.host(id);
         let connected = status.as_ref().is_some_and(|s| s.connected);
         let never = || Some("its worker has not connected since the master started".to_owned());

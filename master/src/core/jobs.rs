@@ -148,6 +148,7 @@ fn bag(
     };
     let tasks = spec.tasks.ids.clone();
     let ranks = spec.work.ranks().copied();
+
     Bag {
         tasks,
         rules: spec.rules.clone(),
@@ -172,6 +173,7 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
             Some("another task goes first".to_owned()),
         ),
     };
+
     let suspended = live.suspended
         + live
             .suspended_since
@@ -209,6 +211,7 @@ impl Core {
         if let Some(refusal) = super::speculation::undisclosable(&spec).filter(|_| disclosed) {
             return Ok(Err(refusal));
         }
+
         // However long its files took to come here, or whatever the client's clock says: a date
         // stays that date.
         spec.rules.deadline = asked
@@ -218,11 +221,13 @@ impl Core {
         if spec.rules.deadline == Some(Span::ZERO) {
             return Ok(Err(past(asked.deadline.map(|date| self.now.since(date)))));
         }
+
         let bag = bag((&spec, asked.estimates), user, self.now, disclosed);
         let promise = match self.promise(&bag) {
             Ok(promise) => promise,
             Err(refusal) => return Ok(Err(refusal)),
         };
+
         let limits = self.limits_of(&bag);
         let width = self.width_of(&bag);
         if dry_run || promise.is_err() {
@@ -235,9 +240,11 @@ impl Core {
                 width,
             }));
         }
+
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
             return Ok(Err(refusal));
         }
+
         let estimates = &bag.terms.estimates[..];
         let now = self.now;
         let job = self.store.add_job(&NewJob {
@@ -248,10 +255,12 @@ impl Core {
             estimates,
             now,
         })?;
+
         self.content_needed(user, &spec)?;
         if disclosed {
             self.store.disclose(job, self.now)?;
         }
+
         let entry = Job {
             disclosed,
             ..Job::new(spec, user.to_owned(), body.len() as u64, self.now)
@@ -264,6 +273,7 @@ impl Core {
         self.foretell_start(job)?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
+
         let predicted = self.forecast(job);
         let width = self.width(job).or(width);
         Ok(Ok(Submitted {
@@ -312,6 +322,7 @@ impl Core {
                     estimates,
                 },
             );
+
             let predicted = self.forecast(*job);
             let limits = self.limits(*job);
             let width = self.width(*job);
@@ -324,6 +335,7 @@ impl Core {
                 width,
             }));
         };
+
         Ok(Err(Refusal::new(
             RefusalCode::Conflict,
             what,
@@ -348,6 +360,7 @@ impl Core {
         } else {
             return None;
         };
+
         let hint = "wait for some to be settled or cancel some, or put many tasks into one job";
         Some(Refusal::new(RefusalCode::Conflict, what, hint))
     }
@@ -387,6 +400,7 @@ impl Core {
         for host in self.store.restore_hosts()? {
             self.restore_host(host)?;
         }
+
         self.tell_standings()?;
         self.tell_shares()?;
         for restored in self.store.restore_jobs()? {
@@ -397,6 +411,7 @@ impl Core {
                 job.reason = reason;
             }
         }
+
         Ok(())
     }
 
@@ -413,6 +428,7 @@ impl Core {
             view.submitted,
             disclosed,
         );
+
         if restored
             .promised
             .as_ref()
@@ -420,6 +436,7 @@ impl Core {
         {
             bag.terms.deadline = None;
         }
+
         let entry = Job {
             started: view.started,
             predicted_makespan: view.predicted_makespan,
@@ -429,6 +446,7 @@ impl Core {
             ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
+
         self.step(Event::JobRestored {
             job,
             bag: Box::new(bag),
@@ -467,6 +485,7 @@ impl Core {
         if !only_failed {
             again.union_with(&restored.progress.cancelled);
         }
+
         let again = again.intersection(tasks);
         if again.is_empty() {
             return Ok(0);
@@ -474,9 +493,11 @@ impl Core {
         if !self.jobs.contains_key(&job) {
             self.bring_back(restored)?;
         }
+
         let count = again.len();
         self.step(Event::JobRetried { job, tasks: again })?;
         self.renew_promise(job)?;
+
         let state = self.scheduler.job_state(job).unwrap_or(JobState::Waiting);
         self.write_job(job, state, None)?;
         Ok(count)
@@ -487,17 +508,20 @@ impl Core {
         if self.jobs.contains_key(&job) {
             return Ok(false);
         }
+
         let kept = self.store.kept_of(job)?;
         let whose = if kept > 0 {
             self.store.job(job)?.map(|(view, ..)| view.user)
         } else {
             None
         };
+
         let unused = self.store.content_is_not_needed(job, self.now)?;
         self.store.forget_job(job)?;
         if unused {
             self.count_unused()?;
         }
+
         self.dropped.remove(&job);
         self.changed.0 = true;
         whose.map_or(Ok(()), |user| self.unshelve(&user, kept))?;
@@ -513,6 +537,7 @@ impl Core {
             if self.blobs.modified(&blob.hash) != Some(*at) || self.store.needs_blob(&blob.hash)? {
                 continue;
             }
+
             match self.blobs.remove(&blob.hash) {
                 Ok(()) => {
                     bytes += blob.size;
@@ -523,9 +548,11 @@ impl Core {
                 }
             }
         }
+
         if bytes > 0 {
             self.count_unused()?;
         }
+
         Ok(bytes)
     }
 
@@ -551,6 +578,7 @@ impl Core {
             view.limits = self.limits(view.job);
             view.width = self.width(view.job);
         }
+
         self.say_starts(views.iter_mut().filter(shown));
         views
     }
@@ -581,6 +609,7 @@ impl Core {
         if tasks == TaskCounts::default() {
             tasks.total = job.spec.tasks.ids.len();
         }
+
         let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
         Some(JobView {
             job: id,
@@ -624,6 +653,7 @@ impl Core {
             .live_attempts(job)
             .map(|live| (live.attempt, live_attempt(&live, now)))
             .collect();
+
         Some(LiveJob { states, attempts })
     }
 
@@ -644,6 +674,7 @@ impl Core {
             width,
             ..view
         };
+
         let why = self.scheduler.explain(job)?;
         let name = |id| {
             self.hosts
@@ -659,6 +690,7 @@ impl Core {
             .into_iter()
             .map(|(reason, tasks)| (reason, tasks.to_string()));
         let waiting = waiting.chain(held_up).collect();
+
         Some(ExplainView {
             job: view,
             waiting,
@@ -754,6 +786,7 @@ impl Core {
             };
             tracing::debug!(%attempt, %host, bytes = saved.bytes, files = saved.files, "{what}");
         }
+
         Ok(())
     }
 
@@ -772,6 +805,7 @@ impl Core {
                 false => self.store.checkpoint_problem(attempt, why)?,
             }
         }
+
         Ok(())
     }
 
@@ -800,6 +834,7 @@ impl Job {
         let disclosed = false;
         let foretold = false;
         let spec = Arc::new(spec);
+
         Self {
             spec,
             reason,

@@ -122,12 +122,15 @@ impl Core {
         let Some(user) = user else {
             return self.store.attempt_result(completion, ended);
         };
+
         if !self.store.is_unrequested(task)? {
             return self.store.attempt_result(completion, ended);
         }
+
         let bytes = self.store.keep_back(completion, ended, (&user, self.now))?;
         self.shelf.add(&user, bytes);
         self.shelf.stirred.insert(user.clone());
+
         while let Some(whose) = self.shelf.excess(&user) {
             let Some(Removed {
                 attempt,
@@ -141,6 +144,7 @@ impl Core {
             metrics::counter!("deskgrid_unrequested_outputs_removed_total").increment(1);
             self.shelf.remove(&whose, bytes, &user);
         }
+
         Ok(())
     }
 
@@ -179,12 +183,14 @@ impl Core {
         if !told {
             return Ok(());
         }
+
         tracing::info!(
             user,
             full,
             bytes = self.shelf.of_user(user),
             "the share of unrequested output"
         );
+
         self.step(Event::ShareFull {
             user: user.to_owned(),
             full,
@@ -215,10 +221,12 @@ impl Core {
         if removed.is_empty() {
             return Ok(());
         }
+
         tracing::info!(%job, tasks = removed.len(), "requested after its output was removed: runs again");
         for (task, _) in &removed {
             self.store.result_is_gone(job, *task)?;
         }
+
         if self.scheduler.job_state(job).is_some() {
             self.step(Event::ResultsGone {
                 job,
@@ -227,6 +235,7 @@ impl Core {
         } else if let Some(restored) = self.store.restore_job(job)? {
             self.bring_back(restored)?;
         }
+
         let state = self
             .scheduler
             .job_state(job)
@@ -262,6 +271,7 @@ mod tests {
             Some(None),
             "all of it is more than there may be"
         );
+
         shelf.take("ann", 50);
         assert_eq!(
             (shelf.total, shelf.excess("cyd"), shelf.of_user("ann")),
@@ -281,6 +291,7 @@ mod tests {
             !shelf.is_full("ann", 0),
             "it was the total that was too small"
         );
+
         shelf.add("ann", 16);
         shelf.remove("ann", 30, "ann");
         assert!(shelf.is_full("ann", 0));

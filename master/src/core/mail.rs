@@ -57,6 +57,7 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
         .chain(&command.outputs)
         .map(|s| text(s))
         .sum::<usize>();
+
     let env = command
         .env
         .iter()
@@ -67,6 +68,7 @@ pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
         .iter()
         .map(|input| text(input.path.as_str()) + 48)
         .sum::<usize>();
+
     // The fixed part of it, a saved state included, takes less than this.
     12 * ID_BYTES + strings + env + inputs + command.stdin.as_ref().map_or(0, |p| text(p.as_str()))
 }
@@ -88,10 +90,12 @@ impl HostMail {
         if let Some(refusal) = self.refuse {
             return vec![ToWorker::Refused(refusal)];
         }
+
         let mut messages: Vec<ToWorker> = self.welcome.into_iter().collect();
         for ids in self.acknowledge.chunks(FULL / ID_BYTES) {
             messages.push(ToWorker::Acknowledged(ids.to_vec()));
         }
+
         for (id, why) in self.stop {
             match messages.last_mut() {
                 Some(ToWorker::Stop {
@@ -106,6 +110,7 @@ impl HostMail {
                 }),
             }
         }
+
         messages.extend(self.give_way.into_iter().map(|(id, why)| ToWorker::Yield {
             attempts: vec![id],
             why,
@@ -123,6 +128,7 @@ impl HostMail {
                 }),
             }
         }
+
         if self.beat || !self.abandon.is_empty() {
             let mut chunks = self.abandon.chunks(FULL / ID_BYTES);
             messages.push(ToWorker::Beat {
@@ -132,6 +138,7 @@ impl HostMail {
                 abandon: ids.to_vec(),
             }));
         }
+
         messages.extend(batches(self.assign).into_iter().map(ToWorker::Assign));
         messages.extend(
             batches(self.together)
@@ -144,6 +151,7 @@ impl HostMail {
                 .map(|ids| ToWorker::Begin(ids.to_vec())),
         );
         messages.extend(self.kept.map(|last| ToWorker::Kept { last }));
+
         messages
     }
 }
@@ -165,6 +173,7 @@ fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
             }
         }
     }
+
     batches
 }
 
@@ -248,6 +257,7 @@ mod tests {
             confinement: None,
             network: false,
         };
+
         let big = |i: u32| Assignment {
             attempt: attempt(i),
             limit: None,
@@ -271,6 +281,7 @@ mod tests {
         };
         let messages = mail.messages();
         assert!(messages.iter().all(|m| encode(m).is_ok()));
+
         let count = |f: fn(&ToWorker) -> usize| messages.iter().map(f).sum::<usize>();
         assert_eq!(
             count(|m| if let ToWorker::Assign(a) = m {
@@ -280,6 +291,7 @@ mod tests {
             }),
             10
         );
+
         assert_eq!(
             count(|m| if let ToWorker::Stop { attempts, .. } = m {
                 attempts.len()
@@ -288,6 +300,7 @@ mod tests {
             }),
             20_000
         );
+
         assert_eq!(
             count(|m| if let ToWorker::Acknowledged(a) = m {
                 a.len()
@@ -296,6 +309,7 @@ mod tests {
             }),
             20_000
         );
+
         assert_eq!(
             count(|m| if let ToWorker::Beat { abandon } = m {
                 abandon.len()

@@ -205,6 +205,7 @@ pub(crate) fn start(
             ended
         })
         .map_err(|e| MasterError::Core(e.to_string()))?;
+
     Ok((
         Handle {
             inbox,
@@ -244,6 +245,7 @@ impl Core {
         if let Some(TakenUp { copied, tokens }) = taken_up {
             tracing::warn!(copied_s = copied.0 / 1_000_000, tokens, %incarnation, "the store is a copy: join tokens of then are revoked");
         }
+
         let settings = Settings {
             suspect_after: config.suspect_after.span(),
             lease: config.lease.span(),
@@ -301,6 +303,7 @@ impl Core {
             stopping: false,
         };
         core.restore()?;
+
         core.count_unused()?;
         core.finish_group()?;
         Ok(core)
@@ -313,15 +316,18 @@ impl Core {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
+
             self.look_at_clock(clock.now())?;
             self.look_at_disk();
             for work in first.into_iter().chain(work.try_iter()).take(GROUP) {
                 let answer = work(self)?;
                 self.answers.push(answer);
             }
+
             self.write_experience_if_due()?;
             self.finish_group()?;
         }
+
         // From now on a plain copy of the store's file is whole.
         self.store.empty_log()
     }
@@ -348,6 +354,7 @@ impl Core {
             tracing::warn!("stood still for {gap}: all leases are extended");
             self.step(Event::MasterPaused { span: gap })?;
         }
+
         if self
             .scheduler
             .next_wakeup()
@@ -380,6 +387,7 @@ impl Core {
             if let Some(recorder) = &mut self.recorder {
                 recorder.event(self.now, &event);
             }
+
             self.scheduler.step(self.now, event, &mut effects);
             if let Some(recorder) = &mut self.recorder {
                 recorder.effects(&effects);
@@ -387,12 +395,14 @@ impl Core {
             for effect in effects.drain(..) {
                 self.apply(effect)?;
             }
+
             self.effects = effects;
             for job in std::mem::take(&mut self.leaving) {
                 self.leave(job);
                 self.follow.push(Event::JobForgotten { job });
             }
         }
+
         Ok(())
     }
 
@@ -401,20 +411,24 @@ impl Core {
         if !self.laws.acknowledge_after_commit {
             self.send_and_answer();
         }
+
         let started = std::time::Instant::now();
         if self.store.commit()? {
             metrics::counter!("deskgrid_commits_total").increment(1);
             metrics::histogram!("deskgrid_commit_seconds").record(started.elapsed().as_secs_f64());
         }
+
         self.send_and_answer();
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }
+
         for (flag, counter) in [&mut self.changed, &mut self.settled] {
             if std::mem::take(flag) {
                 counter.send_modify(|n| *n += 1);
             }
         }
+
         Ok(())
     }
 

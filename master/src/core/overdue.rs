@@ -30,10 +30,12 @@ impl Core {
         if ready.is_empty() {
             return Ok(());
         }
+
         for (host, attempts) in self.overdue(within) {
             if ready.iter().all(|other| *other == host) {
                 continue;
             }
+
             let name = self
                 .hosts
                 .get(&host)
@@ -41,6 +43,7 @@ impl Core {
                 .unwrap_or_default();
             let count = attempts.len();
             tracing::warn!(host = name, count, %within, "it began none of its tasks: they run elsewhere, and it gets no more");
+
             let why = format!(
                 "it began none of {count} tasks within {within}: `deskgrid host undrain {name}` lets it have more"
             );
@@ -48,6 +51,7 @@ impl Core {
             self.drain(host, true)?;
             self.step(Event::AttemptsReturned { host, attempts })?;
         }
+
         Ok(())
     }
 
@@ -75,16 +79,19 @@ impl Core {
                     continue;
                 }
             };
+
             if self.now.since(live.assigned) >= late {
                 overdue.entry(live.host).or_default().push(live.attempt);
             }
         }
+
         overdue.retain(|host, _| {
             let could = |status: scheduler::HostStatus| {
                 status.connected && status.owner == OwnerState::Away && status.usable_slots > 0
             };
             !works.contains_key(host) && self.scheduler.host(*host).is_some_and(could)
         });
+
         overdue
     }
 }

@@ -71,17 +71,20 @@ impl Core {
             approval,
         })?;
         tracing::info!(token = view.id, %role, uses, approval, "token created");
+
         let how = if approval {
             ", each to be approved"
         } else {
             ""
         };
+
         self.audit(
             by,
             "token-create",
             &format!("token {}", view.id),
             Ok(&format!("for {uses} of role {role}{how}")),
         )?;
+
         Ok((
             JoinToken {
                 id: view.id,
@@ -135,6 +138,7 @@ impl Core {
             Redeemed::Again(peer) => self.store.peer_expires(peer.id, expires)?,
             Redeemed::Wrong | Redeemed::Unfit(_) | Redeemed::Refused(_) => {}
         }
+
         Ok(redeemed)
     }
 
@@ -239,11 +243,13 @@ impl Core {
             Some(peer) if peer.role != Role::Worker => {}
             _ => return Ok(None),
         }
+
         let mut changed = Vec::new();
         for job in jobs.iter().map(JobId) {
             let news = self.store.share(job, user, on)?;
             changed.push((job, u64::from(news)));
         }
+
         let what = if on { "share" } else { "unshare" };
         self.audit(
             by,
@@ -251,6 +257,7 @@ impl Core {
             &format!("jobs {jobs}"),
             Ok(&format!("with {user}")),
         )?;
+
         Ok(Some(changed))
     }
 }

@@ -107,6 +107,7 @@ impl Core {
             ),
             _ => (RefusalCode::Invalid, why, "nothing was submitted"),
         };
+
         Refusal::new(code, what, hint)
     }
 
@@ -123,6 +124,7 @@ impl Core {
             };
             *counts.entry(word).or_insert(0u64) += 1;
         }
+
         let told: Vec<String> = counts
             .into_iter()
             .map(|(word, count)| format!("{count} {word}"))
@@ -142,6 +144,7 @@ impl Core {
             probation,
         } = offer;
         tracing::info!(job = %id, finish = finish.secs(), probability, "promised");
+
         let Some(Keeping { made, deadline, .. }) = self.scheduler.keeping(id, self.now) else {
             return Ok(());
         };
@@ -159,6 +162,7 @@ impl Core {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.promised = Some(promised);
         }
+
         Ok(())
     }
 
@@ -174,6 +178,7 @@ impl Core {
         };
         job.reason = Some(format!("attempt {attempt} {why}"));
         self.changed.0 = true;
+
         match self
             .scheduler
             .job_state(id)
@@ -199,6 +204,7 @@ impl Core {
             }) => (promised.made, promised.finish) = (made, finish),
             None => promised.withdrawn = true,
         }
+
         let promised = promised.clone();
         self.store.keep_promise(id, &promised)
     }
@@ -251,6 +257,7 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
         zeta,
         sequence,
     } = learned;
+
     let Some(Sequence {
         cost, limits, done, ..
     }) = sequence
@@ -263,6 +270,7 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
                  are none, and time is reserved by --estimate"
             )
         };
+
         return LimitsView {
             runs,
             killed,
@@ -271,12 +279,14 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
             ..LimitsView::default()
         };
     };
+
     let limits = limits
         .iter()
         .take(TOLD)
         .map(|limit_s| Span::from_secs_f64(*limit_s))
         .collect();
     let done = done.into_iter().take(TOLD).collect();
+
     LimitsView {
         runs,
         killed,
@@ -329,6 +339,7 @@ fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String)
         open,
         ..
     } = *keeping;
+
     let mut causes = Vec::new();
     if failed > 0 {
         causes.push(format!(
@@ -336,23 +347,27 @@ fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String)
             counted(failed, "task has", "tasks have")
         ));
     }
+
     if overdue > 0 {
         causes.push(format!(
             "{} for longer than was estimated",
             counted(overdue, "attempt runs", "attempts run")
         ));
     }
+
     if again > 0 {
         causes.push(format!(
             "{} again after an attempt that did not succeed",
             counted(again, "task waits", "tasks wait")
         ));
     }
+
     let because = if causes.is_empty() {
         String::new()
     } else {
         format!(": {}", causes.join("; "))
     };
+
     match expected {
         _ if now > deadline => {
             let left = counted(open, "task is", "tasks are");
@@ -415,6 +430,7 @@ mod tests {
         };
         let stands = |expected, overdue, now| standing(&keeping(expected, overdue), 0, at(now));
         assert_eq!(stands(Some(90), 0, 50).0, PromiseState::OnTime);
+
         let (state, why) = stands(Some(130), 1, 50);
         assert!(
             state == PromiseState::AtRisk
@@ -422,12 +438,14 @@ mod tests {
                 && why.contains("1 attempt runs for longer"),
             "{why}"
         );
+
         assert_eq!(stands(None, 0, 50).0, PromiseState::AtRisk);
         let (state, why) = stands(Some(130), 0, 101);
         assert!(
             state == PromiseState::Broken && why.contains("2 tasks are not done"),
             "{why}"
         );
+
         let (state, why) = standing(&keeping(Some(90), 0), 1, at(50));
         assert!(
             state == PromiseState::Broken && why.contains("1 task has failed for good"),

@@ -39,6 +39,7 @@ impl Recorder {
         let end = whole_length(&file)?;
         file.set_len(end)?;
         io::Seek::seek(&mut file, io::SeekFrom::Start(end))?;
+
         let mut recorder = Self {
             path: path.to_owned(),
             file: Some(file),
@@ -47,6 +48,7 @@ impl Recorder {
         if end == 0 {
             recorder.buffer.extend_from_slice(MAGIC);
         }
+
         recorder.note(|out| record::begin(settings, incarnation, out));
         Ok(recorder)
     }
@@ -94,12 +96,14 @@ fn whole_length(file: &File) -> io::Result<u64> {
     if length == 0 {
         return Ok(0);
     }
+
     let mut magic = [0; MAGIC.len()];
     if file.read_exact_at(&mut magic, 0).is_err() || magic != *MAGIC {
         return Err(io::Error::other(
             "it is there already, and is not a recording of this version",
         ));
     }
+
     let mut at = MAGIC.len() as u64;
     loop {
         let mut prefix = [0; PREFIX];
@@ -133,6 +137,7 @@ mod tests {
             recorder.flush();
         };
         run(1);
+
         let whole = std::fs::metadata(&path).unwrap().len();
         File::options()
             .write(true)
@@ -140,6 +145,7 @@ mod tests {
             .unwrap()
             .set_len(whole - 1)
             .unwrap();
+
         run(2);
         let runs = record::read(&std::fs::read(&path).unwrap()).unwrap();
         let shape: Vec<_> = runs

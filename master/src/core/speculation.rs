@@ -23,6 +23,7 @@ pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
         }
         _ => return None,
     };
+
     let hint = format!("submit it with --policy {SPECULATIVE_POLICY}, or without --disclose");
     Some(Refusal::new(RefusalCode::Invalid, what, hint))
 }
@@ -51,6 +52,7 @@ impl Core {
         if new.is_empty() {
             return Ok(Requested { new: 0, cancelled });
         }
+
         self.store.request(job, &new, self.now)?;
         let count = new.len();
         let kept = self.store.release(job, &new)?;
@@ -59,6 +61,7 @@ impl Core {
         {
             self.unshelve(&user, kept)?;
         }
+
         // A job that is settled has left the scheduler: its results are there, and there is nothing
         // to run.
         if self.scheduler.job_state(job).is_some() {
@@ -69,6 +72,7 @@ impl Core {
         } else {
             self.rest_decided(job, (!disclosure.all().is_empty()).then_some(false))?;
         }
+
         self.run_removed_again(job, &new)?;
         self.changed.0 = true;
         self.experience_gained();

@@ -37,6 +37,7 @@ impl Core {
             low_s,
             high_s,
         } = self.scheduler.predict_hosts(wanted, self.now);
+
         let span = |seconds: Option<f64>| seconds.map(Span::from_secs_f64);
         WaitView {
             wanted,

@@ -36,6 +36,7 @@ impl Core {
             offer,
             ..
         } = self.scheduler.together(id, self.now)?;
+
         let ranks = width.unwrap_or_default();
         let held = || WidthView {
             least: ranks,
@@ -99,6 +100,7 @@ impl Core {
         if !waits || self.now.since(self.foretold) < FORETOLD_EVERY {
             return Ok(());
         }
+
         let Some(StartView { start, low, high }) = self.starts(id) else {
             return Ok(());
         };
@@ -106,6 +108,7 @@ impl Core {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.foretold = true;
         }
+
         let after = |time: Time| time.since(self.now);
         let wait = after(start);
         let low = after(low);
@@ -136,6 +139,7 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
         ways,
         choice,
     } = offer;
+
     let after = |seconds: f64| now + Span::from_secs_f64(seconds);
     let seen = |way: &Way| WayView {
         hosts: way.hosts,
@@ -154,6 +158,7 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
             finish,
         }
     });
+
     let why = match (scaling, chosen) {
         (_, None) => Some(format!("it needs {least} hosts at once, and {hosts} that will do are there")),
         (None, _) => Some(
@@ -163,12 +168,14 @@ fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
         ),
         _ => None,
     };
+
     let scaling = scaling.map(|scaling| ScalingView {
         work: Span::from_secs_f64(scaling.work_s),
         parallelism: scaling.speedup.parallelism(),
         sigma: scaling.speedup.sigma(),
         runs: *runs as u64,
     });
+
     WidthView {
         least: *least,
         most: *most,
@@ -194,6 +201,7 @@ fn told(ways: &[Way], chosen: Option<u32>) -> impl Iterator<Item = &Way> {
         .min_by(|a, b| a.total_s().total_cmp(&b.total_s()))
         .map(|way| way.hosts);
     let last = ways.len().saturating_sub(1);
+
     ways.iter().enumerate().filter_map(move |(at, way)| {
         let wanted = at % every == 0
             || at == last

@@ -35,6 +35,7 @@ fn windows(recorded: &[Stretch]) -> Option<Windows> {
     let mut windows = Windows::default();
     let mut open = None::<Stretch>;
     let mut any = false;
+
     for stretch in recorded {
         let usable = stretch.reason.is_none() && stretch.cpu >= LEAST_CPU;
         open = match open.take() {
@@ -51,10 +52,12 @@ fn windows(recorded: &[Stretch]) -> Option<Windows> {
             }
         };
     }
+
     if let Some(last) = open {
         windows.observe(last.start.secs(), last.end.secs(), false);
         any = true;
     }
+
     any.then_some(windows)
 }
 

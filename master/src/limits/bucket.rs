@@ -57,6 +57,7 @@ impl<K: Ord> Buckets<K> {
             Taken::default()
         });
         let missing = taken.now(self.rate, now) + 1.0 - self.rate.burst;
+
         // A hundred nanoseconds too few are nobody's fault but rounding's.
         if missing <= 1e-7 {
             Span::ZERO
@@ -71,6 +72,7 @@ impl<K: Ord> Buckets<K> {
         if self.taken.len() >= self.most && !self.taken.contains_key(&key) {
             self.taken.retain(|_, taken| taken.now(rate, now) > 0.0);
         }
+
         let full = self.taken.len() >= self.most && !self.taken.contains_key(&key);
         let taken = if full {
             &mut self.others
@@ -105,6 +107,7 @@ mod tests {
             assert_eq!(buckets.wait(&"a", at(1.0)), Span::ZERO);
             buckets.take("a", at(1.0));
         }
+
         assert_eq!(buckets.wait(&"a", at(1.0)), Span(500_000));
         assert_eq!(buckets.wait(&"b", at(1.0)), Span::ZERO, "another's bucket");
         assert_eq!(buckets.wait(&"a", at(1.5)), Span::ZERO);
@@ -115,6 +118,7 @@ mod tests {
             Span(1_500_000),
             "what was taken too early counts"
         );
+
         assert_eq!(buckets.wait(&"a", at(9.0)), Span::ZERO);
     }
 

@@ -79,6 +79,7 @@ mod tests {
         assert!(inside.iter().all(|knock| matches!(knock, Knock::In(_))));
         assert!(matches!(door.knock(address(2), false, 0), Knock::Prove));
         inside.extend((UNPROVED..=OF_ONE).map(|_| door.knock(address(1), true, 0)));
+
         assert_eq!(
             door.pending.len(),
             OF_ONE,

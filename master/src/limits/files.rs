@@ -33,6 +33,7 @@ impl Files {
                 tracing::warn!(%error, "the limit of open files could not be raised");
             }
         }
+
         let most = getrlimit(Resource::Nofile)
             .current
             .unwrap_or(ENOUGH)
@@ -43,6 +44,7 @@ impl Files {
                 "few files may be open: raise the limit (LimitNOFILE=, ulimit -Hn) before many connect over TCP"
             );
         }
+
         tracing::debug!(most, "files");
         Self::of(usize::try_from(most).unwrap_or(usize::MAX))
     }

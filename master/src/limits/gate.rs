@@ -54,9 +54,11 @@ impl<K: Ord + Clone> Lanes<K> {
                 self.served -= 1;
             }
         }
+
         if lane.served == 0 && lane.waiting.is_empty() {
             self.lanes.remove(key);
         }
+
         self.admit()
     }
 
@@ -75,6 +77,7 @@ impl<K: Ord + Clone> Lanes<K> {
             self.last = Some(key);
             admitted.push(ticket);
         }
+
         admitted
     }
 
@@ -135,6 +138,7 @@ impl Gate {
                 ticket,
             }
         };
+
         // The sender is dropped only after it has sent, or with the turn itself.
         let _ = rx.await;
         turn
@@ -173,16 +177,19 @@ mod tests {
         for ticket in 0..1_000 {
             served.extend(lanes.enter("flood", ticket));
         }
+
         assert_eq!(served, [0, 1], "the gate is full");
         for (user, ticket) in [("ann", 5_000), ("bob", 6_000), ("cid", 7_000)] {
             assert_eq!(lanes.enter(user, ticket), []);
         }
+
         let owner = |ticket: Ticket| match ticket {
             5_000 => "ann",
             6_000 => "bob",
             7_000 => "cid",
             _ => "flood",
         };
+
         let mut order = Vec::new();
         for _ in 0..8 {
             let done = served.pop_front().unwrap();
@@ -191,6 +198,7 @@ mod tests {
                 served.push_back(ticket);
             }
         }
+
         let waited = |user| order.iter().position(|o| *o == user).unwrap();
         assert!(
             waited("ann") < 4 && waited("bob") < 4 && waited("cid") < 4,
@@ -211,6 +219,7 @@ mod tests {
             let mut lanes = Lanes::new(total, each);
             let mut served: Vec<(u8, Ticket)> = Vec::new();
             let mut waiting: Vec<(u8, Ticket)> = Vec::new();
+
             for (ticket, (user, what)) in (0..).zip(steps) {
                 let admitted = match what {
                     0 if !served.is_empty() => {
@@ -226,12 +235,15 @@ mod tests {
                         lanes.enter(user, ticket)
                     }
                 };
+
                 for ticket in admitted {
                     let place = waiting.iter().position(|(_, t)| *t == ticket).unwrap();
                     served.push(waiting.remove(place));
                 }
+
                 let of = |user| served.iter().filter(|(u, _)| *u == user).count();
                 prop_assert!(served.len() <= total && (0..5).all(|user| of(user) <= each));
+
                 let could = waiting.iter().any(|(user, _)| of(*user) < each);
                 prop_assert!(served.len() == total || !could, "{served:?} served, {waiting:?} wait");
             }

@@ -34,6 +34,7 @@ impl Attempted {
             subject,
             why,
         } = self;
+
         Entry {
             at,
             who,
@@ -64,6 +65,7 @@ impl Coalescer {
         } else {
             Vec::new()
         };
+
         if let Some((_, again)) = self.seen.get_mut(&attempted) {
             *again = again.saturating_add(1);
         } else if self.seen.len() < BUDGET {
@@ -72,6 +74,7 @@ impl Coalescer {
         } else {
             self.others = self.others.saturating_add(1);
         }
+
         entries
     }
 
@@ -84,6 +87,7 @@ impl Coalescer {
         let mut entries: Vec<Entry> = again
             .map(|(what, (at, again))| what.entry(at, again))
             .collect();
+
         if others > 0 {
             let why = "there were too many to list each".to_owned();
             let many = Attempted {
@@ -94,6 +98,7 @@ impl Coalescer {
             };
             entries.push(many.entry(since, others));
         }
+
         entries
     }
 }
@@ -119,6 +124,7 @@ mod tests {
         for _ in 0..50 {
             assert_eq!(log.note(at(110), attempted(1)), []);
         }
+
         let repeats = log.note(at(161), attempted(2));
         assert_eq!(
             repeats
@@ -127,6 +133,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [("192.0.2.1", 50), ("192.0.2.2", 1)]
         );
+
         assert_eq!(log.turn(at(300)), []);
     }
 

@@ -137,6 +137,7 @@ impl Counters {
             per_s,
             burst: per_s * BURST_S,
         };
+
         Self {
             guesses: Mutex::new((
                 Buckets::new(GUESSES, TOLD_APART),

@@ -49,6 +49,7 @@ pub(super) fn next(from: &mut impl Read) -> io::Result<Option<Entry>> {
     if octal(&block[148..156])? != u64::from(checksum(&block)) || &block[257..262] != b"ustar" {
         return Err(broken("a head in it is damaged"));
     }
+
     let name = block[..NAME]
         .split(|byte| *byte == 0)
         .next()
@@ -59,11 +60,13 @@ pub(super) fn next(from: &mut impl Read) -> io::Result<Option<Entry>> {
     if !matches!(block[156], b'0' | 0) {
         return Err(broken("it holds something else than plain files"));
     }
+
     let size = if block[124] == 0x80 {
         base_256(&block[125..136])?
     } else {
         octal(&block[124..136])?
     };
+
     let mode =
         u32::try_from(octal(&block[100..108])?).map_err(|_| broken("a mode in it is none"))?;
     Ok(Some(Entry { name, size, mode }))
@@ -86,6 +89,7 @@ fn head(entry: &Entry) -> io::Result<[u8; BLOCK]> {
     if name.len() >= NAME {
         return Err(broken("a name is too long for the archive"));
     }
+
     block[..name.len()].copy_from_slice(name);
     let mut put =
         |at: usize, text: String| block[at..at + text.len()].copy_from_slice(text.as_bytes());
@@ -95,14 +99,17 @@ fn head(entry: &Entry) -> io::Result<[u8; BLOCK]> {
     if entry.size <= OCTAL_MOST {
         put(124, format!("{:011o}", entry.size));
     }
+
     put(136, "00000000000".to_owned());
     put(148, " ".repeat(8));
     put(156, "0".to_owned());
     put(257, "ustar\0".to_owned() + "00");
+
     if entry.size > OCTAL_MOST {
         block[124] = 0x80;
         block[128..136].copy_from_slice(&entry.size.to_be_bytes());
     }
+
     let sum = format!("{:06o}\0 ", checksum(&block));
     block[148..156].copy_from_slice(sum.as_bytes());
     Ok(block)

@@ -61,6 +61,7 @@ pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
             dir: dir.to_owned(),
         });
     }
+
     let part = beside(target, "part");
     for path in [target, &part] {
         if path.exists() {
@@ -69,12 +70,14 @@ pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
             });
         }
     }
+
     let _hold = Hold::against_sweeping(&home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let snapshot = beside(target, "store");
     let _ = fs::remove_file(&snapshot);
     let written = write(&home, &snapshot, target, &part);
     let _ = fs::remove_file(&snapshot);
+
     if written.is_err() {
         let _ = if part.is_dir() {
             fs::remove_dir_all(&part)
@@ -82,6 +85,7 @@ pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
             fs::remove_file(&part)
         };
     }
+
     written
 }
 
@@ -108,9 +112,11 @@ fn write(
     let store_bytes = size(&home.join(STORE))? + size(&home.join("store.sqlite-wal")).unwrap_or(0);
     enough_room(parent(target), store_bytes)?;
     Reader::new(home).copy_to(snapshot, taken)?;
+
     let (db, _) = store::open_to_look(snapshot)?;
     let named = store::named(&db)?;
     drop(db);
+
     let (content, missing) = source::content(home, &named);
     let mut done = BackedUp {
         taken,
@@ -121,6 +127,7 @@ fn write(
         .iter()
         .map(|hash| format!("content {hash}, which the store names, is missing"))
         .collect();
+
     let store = Item {
         name: format!("{HOME}/{STORE}"),
         path: snapshot.to_owned(),
@@ -134,6 +141,7 @@ fn write(
         .chain(content)
         .collect();
     enough_room(parent(target), items.iter().map(|item| item.size).sum())?;
+
     let kept = put_all(&items, target, part, &mut done)?;
     verify(part, &kept)?;
     fs::rename(part, target).map_err(LinkError::file("cannot rename", part))?;
@@ -178,6 +186,7 @@ fn put_all(
             .map_err(cannot)?;
         Sink::Dir(part.to_owned())
     };
+
     let mut kept = Vec::new();
     for item in items {
         let hash = sink.put(item)?;
@@ -194,12 +203,14 @@ fn put_all(
             }
             None => {}
         }
+
         kept.push(Kept {
             name: item.name.clone(),
             size: item.size,
             hash,
         });
     }
+
     sink.finish()
         .map_err(LinkError::file("cannot write", part))?;
     Ok(kept)
@@ -223,6 +234,7 @@ impl Sink {
             Sink::Dir(dir) => put_file(&dir.join(&item.name), item, &mut hashing),
         };
         put.map_err(LinkError::file("cannot back up", &item.path))?;
+
         Ok(hashing.hasher.finalize())
     }
 
@@ -280,6 +292,7 @@ fn verify(part: &Path, kept: &[Kept]) -> Result<(), OperationError> {
         }
         return Ok(());
     }
+
     let mut file =
         io::BufReader::new(File::open(part).map_err(LinkError::file("cannot read", part))?);
     for Kept { name, size, hash } in kept {
@@ -294,6 +307,7 @@ fn verify(part: &Path, kept: &[Kept]) -> Result<(), OperationError> {
             return Err(differs(format!("{name} is not what was written")));
         }
     }
+
     Ok(())
 }
 

@@ -57,9 +57,11 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
             dir: dir.to_owned(),
         });
     }
+
     let _hold = Hold::against_sweeping(&home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let mut checked = Checked::default();
+
     // Looked at before anything else: what the mark says was durable then.
     match whole::look(&home) {
         Ok(None) => {}
@@ -71,6 +73,7 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
         Ok(Some(lost)) => checked.fault(lost.to_string(), RESTORE),
         Err(error) => checked.fault(error.to_string(), RESTORE),
     }
+
     let looked = match store::look(&home.join(STORE)) {
         Ok(looked) => looked,
         Err(error) => {
@@ -82,6 +85,7 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
             Looked::default()
         }
     };
+
     checked.add_store(&looked);
     checked.look_at_keys(&home)?;
     checked.look_at_content(&home, &looked, read_content);
@@ -105,6 +109,7 @@ impl Checked {
         for what in &looked.faults {
             self.fault(format!("the store: {what}"), RESTORE);
         }
+
         self.copied = looked.copied;
         if looked.version != 0 && looked.version < store::VERSION {
             let found = looked.version;
@@ -126,6 +131,7 @@ impl Checked {
                 format!("chmod 700 {shown}"),
             );
         }
+
         let key = home.join("ca.key.der");
         if key.exists() && !private(&key)? {
             let shown = key.display();
@@ -135,6 +141,7 @@ impl Checked {
             );
             return Ok(());
         }
+
         // The number of the grid does not matter for reading the CA.
         if !authority::exists(home).unwrap_or(true) {
             self.fault(
@@ -147,6 +154,7 @@ impl Checked {
                 "put ca.der and ca.key.der of a backup in its place",
             );
         }
+
         Ok(())
     }
 
@@ -159,6 +167,7 @@ impl Checked {
         for item in &items {
             self.content_files += 1;
             self.content_bytes += item.size;
+
             let Some(hash) = item.hash.filter(|_| read_content) else {
                 continue;
             };
@@ -171,6 +180,7 @@ impl Checked {
                 Err(error) => bad.push(format!("content {hash} cannot be read: {error}")),
             }
         }
+
         let more = bad.len().saturating_sub(SHOWN);
         let place = home.join(CONTENT);
         for what in bad.into_iter().take(SHOWN) {
@@ -180,6 +190,7 @@ impl Checked {
             );
             self.fault(what, hint);
         }
+
         if more > 0 {
             self.fault(
                 format!("{more} more files of content are missing or damaged"),

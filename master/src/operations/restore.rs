@@ -36,8 +36,10 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
             return Err(OperationError::Exists { path: path.clone() });
         }
     }
+
     let cannot = |error| LinkError::file("cannot make", &part)(error);
     files::private_dir(&part).map_err(cannot)?;
+
     let restored = unpack(from, &part).and_then(|mut restored| {
         restored.faults = verify(from, &part)?;
         Ok(restored)
@@ -46,6 +48,7 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
         let _ = fs::remove_dir_all(&part);
         return restored;
     }
+
     let _ = fs::remove_dir(&home);
     fs::rename(&part, &home).map_err(LinkError::file("cannot rename", &part))?;
     files::sync_dir(dir).map_err(LinkError::file("cannot sync", dir))?;
@@ -66,6 +69,7 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
         if !home.join(STORE).is_file() {
             return Err(no_backup(from, "it has no master/store.sqlite"));
         }
+
         for path in plain_files(&home).map_err(LinkError::file("cannot read", &home))? {
             let below = path
                 .strip_prefix(from)
@@ -78,8 +82,10 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
             let mut file = File::open(&path).map_err(LinkError::file("cannot read", &path))?;
             restored.put(from, part, (&below, &meaning), &mut file)?;
         }
+
         return Ok(restored);
     }
+
     let mut file = BufReader::new(File::open(from).map_err(LinkError::file("cannot read", from))?);
     let broken = |error: io::Error| no_backup(from, error.to_string());
     while let Some(entry) = archive::next(&mut file).map_err(broken)? {
@@ -89,6 +95,7 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
                 format!("it holds `{}`, which no backup does", entry.name),
             ));
         };
+
         let before = restored.bytes;
         restored.put(
             from,
@@ -96,11 +103,14 @@ fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
             (&entry.name, &meaning),
             &mut (&mut file).take(entry.size),
         )?;
+
         if restored.bytes - before != entry.size {
             return Err(no_backup(from, "it ends in the middle"));
         }
+
         archive::skip_padding(&mut file, entry.size).map_err(broken)?;
     }
+
     Ok(restored)
 }
 
@@ -130,12 +140,14 @@ impl Restored {
         let cannot = |error| LinkError::file("cannot write", &path)(error);
         let dir = path.parent().unwrap_or(part);
         fs::create_dir_all(dir).map_err(cannot)?;
+
         let mut file = files::create_private(&path).map_err(cannot)?;
         let mut tee = Tee {
             from,
             to: &mut file,
         };
         let (hash, size) = super::backup::hash_of(&mut tee).map_err(cannot)?;
+
         file.sync_all()
             .and_then(|()| files::sync_dir(dir))
             .map_err(cannot)?;
@@ -149,6 +161,7 @@ impl Restored {
                 ));
             }
         }
+
         Ok(())
     }
 }
@@ -173,6 +186,7 @@ fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
     if !path.is_file() {
         return Err(no_backup(from, "it has no master/store.sqlite"));
     }
+
     let looked = store::look(&path)?;
     if let Some(fault) = looked.faults.first() {
         return Err(no_backup(from, format!("its store: {fault}")));
@@ -181,6 +195,7 @@ fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
         let why = "its store is not marked as a copy: this is a master's own directory. Make a backup of it with `deskgrid master backup`";
         return Err(no_backup(from, why));
     }
+
     let (_, missing) = super::source::content(part, &looked.named);
     Ok(missing
         .iter()

@@ -55,6 +55,7 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
         let meta = entry
             .metadata()
             .map_err(LinkError::file("cannot read", &path))?;
+
         let taken = meta.is_file()
             && !NOT_TAKEN.contains(&&*name)
             && !name.starts_with(STORE)
@@ -74,6 +75,7 @@ pub(super) fn others(home: &Path) -> Result<Vec<Item>, OperationError> {
             });
         }
     }
+
     items.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(items)
 }
@@ -99,6 +101,7 @@ pub(super) fn content(home: &Path, named: &BTreeSet<BlobHash>) -> (Vec<Item>, Ve
             _ => missing.push(*hash),
         }
     }
+
     (items, missing)
 }
 
@@ -143,6 +146,7 @@ mod tests {
             Some(Meaning::Content(hash))
         );
         assert_eq!(meaning("master/ca.key.der"), Some(Meaning::Other));
+
         let bad = [
             "master",
             "master/lock",

@@ -26,6 +26,7 @@ impl Place {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("state/master");
         link::files::private_dir(&home).unwrap();
+
         let mut store = Writer::open(&home).unwrap();
         let blob = BlobStore::open(&home.join("content"))
             .unwrap()
@@ -38,6 +39,7 @@ impl Place {
         Authority::open(&home, Uuid::nil(), std::time::Duration::from_secs(86_400)).unwrap();
         store.begin(Time(5)).unwrap();
         store.meta("grid", || *Uuid::nil().as_bytes()).unwrap();
+
         let secret_hash = [7; 32];
         let expires = Time(u64::MAX >> 2);
         let token = NewToken {
@@ -51,6 +53,7 @@ impl Place {
         store.add_token(&token).unwrap();
         add_job(&mut store, 1, blob);
         store.commit().unwrap();
+
         fs::write(home.join("lock"), "").unwrap();
         Self { dir, blob }
     }
@@ -81,6 +84,7 @@ fn add_job(store: &mut Writer, id: u128, blob: BlobRef) -> u32 {
         executable: false,
         source: Source::Shared(blob),
     }];
+
     let tasks = TaskSet {
         ids: IdSet::from_range(1, 3),
         items: Vec::new(),
@@ -91,6 +95,7 @@ fn add_job(store: &mut Writer, id: u128, blob: BlobRef) -> u32 {
         work: Work::Command(command),
         rules: Rules::default(),
     };
+
     let request = RequestId(Uuid::from_u128(id));
     store
         .add_job(&NewJob {
@@ -111,6 +116,7 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
         let place = Place::new();
         let mut store = Writer::open(&place.home()).unwrap();
         add_job(&mut store, 2, place.blob);
+
         let done = backup(&place.state(), &place.at(target)).unwrap();
         assert_eq!(
             (done.content_files, done.content_bytes, &done.faults[..]),
@@ -127,6 +133,7 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
                 "{target}: it is a state directory itself"
             );
         }
+
         let elsewhere = place.at("elsewhere");
         let restored = restore(&place.at(target), &elsewhere).unwrap();
         assert_eq!(
@@ -134,6 +141,7 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
             (1, Vec::new()),
             "{target}"
         );
+
         let home = elsewhere.join("master");
         let checked = check(&elsewhere, true).unwrap();
         assert_eq!(
@@ -150,6 +158,7 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
             !home.join("lock").exists(),
             "{target}: what belongs to a process stays with it"
         );
+
         let mode = |name: &str| fs::metadata(home.join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("ca.key.der"), mode(".")), (0o600, 0o700), "{target}");
         assert_eq!(
@@ -163,6 +172,7 @@ fn a_backup_in_either_shape_is_restored_with_all_that_was_committed_and_nothing_
 fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
     let place = Place::new();
     backup(&place.state(), &place.at("copy")).unwrap();
+
     let now = Time(1_700_000_000 * 1_000_000);
     let mut store = Writer::open(&place.at("copy/master")).unwrap();
     let (incarnation, taken_up) = store.begin(now).unwrap();
@@ -172,6 +182,7 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
         add_job(&mut store, 9, place.blob) > 1_000,
         "numbers of jobs go on further up"
     );
+
     let used = store
         .redeem(
             1,
@@ -193,10 +204,12 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
         "only once"
     );
     store.commit().unwrap();
+
     // A clock that is wrong makes no number come again.
     backup(&place.at("copy"), &place.at("again")).unwrap();
     let mut store = Writer::open(&place.at("again/master")).unwrap();
     assert_eq!(store.begin(Time(0)).unwrap().0, Incarnation(1_700_000_002));
+
     // The original knows nothing of it.
     let mut store = Writer::open(&place.home()).unwrap();
     assert_eq!(
@@ -210,9 +223,11 @@ fn a_master_on_a_copy_gives_out_nothing_that_the_other_may_have_given_out() {
 fn nothing_is_overwritten_and_nothing_half_made_is_left() {
     let place = Place::new();
     fs::write(place.at("there.tar"), "mine").unwrap();
+
     let refused = backup(&place.state(), &place.at("there.tar"));
     assert!(matches!(refused, Err(OperationError::Exists { .. })));
     assert_eq!(fs::read(place.at("there.tar")).unwrap(), b"mine");
+
     let nowhere = backup(&place.at("no such place"), &place.at("x.tar"));
     assert!(matches!(nowhere, Err(OperationError::NoMaster { .. })));
     backup(&place.state(), &place.at("good.tar")).unwrap();
@@ -220,6 +235,7 @@ fn nothing_is_overwritten_and_nothing_half_made_is_left() {
         restore(&place.at("good.tar"), &place.state()),
         Err(OperationError::Exists { .. })
     ));
+
     let left: Vec<_> = fs::read_dir(place.dir.path())
         .unwrap()
         .map(|e| e.unwrap().file_name())
@@ -231,6 +247,7 @@ fn nothing_is_overwritten_and_nothing_half_made_is_left() {
 fn a_damaged_backup_is_refused_and_leaves_nothing() {
     let place = Place::new();
     backup(&place.state(), &place.at("good.tar")).unwrap();
+
     let good = fs::read(place.at("good.tar")).unwrap();
     let content = good.windows(8).position(|w| w == b"an input").unwrap();
     for (what, change) in [
@@ -264,6 +281,7 @@ fn a_damaged_backup_is_refused_and_leaves_nothing() {
             "{what}: {error}"
         );
     }
+
     let own = restore(&place.state(), &place.at("elsewhere"));
     assert!(
         matches!(own, Err(OperationError::NoBackup { .. })),
@@ -286,6 +304,7 @@ fn a_look_finds_what_is_missing_damaged_or_open_to_others_and_says_what_to_do() 
             .collect::<Vec<_>>()
     };
     assert_eq!(faults(), Vec::<String>::new());
+
     let path = place.blob_path(&place.home());
     fs::write(&path, "an Input").unwrap();
     assert!(
@@ -298,6 +317,7 @@ fn a_look_finds_what_is_missing_damaged_or_open_to_others_and_says_what_to_do() 
         [],
         "content is there, and was not read"
     );
+
     let done = backup(&place.state(), &place.at("of it")).unwrap();
     assert!(done.faults[0].contains("damaged"), "{:?}", done.faults);
     fs::remove_file(&path).unwrap();
@@ -375,6 +395,7 @@ fn a_look_at_a_store_that_cannot_be_opened_says_so() {
     let path = place.home().join("store.sqlite");
     let whole = fs::read(&path).unwrap();
     let page = |bytes: &[u8]| usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+
     for (what, at) in [
         ("head", 0..100),
         ("schema", 100..page(&whole)),
@@ -393,9 +414,11 @@ fn a_look_at_a_store_that_cannot_be_opened_says_so() {
             "{what}: a master does not start on it"
         );
     }
+
     let mut newer = whole;
     newer[60..64].copy_from_slice(&99u32.to_be_bytes());
     fs::write(&path, newer).unwrap();
+
     let found = check(&place.state(), true).unwrap().faults;
     assert!(
         found[0].what.contains("version 99") && found[0].hint.contains("newer"),

@@ -252,10 +252,12 @@ impl Asker {
             Submission::Inline(spec, asked) => (*spec, asked),
             Submission::Blob(blob) => self.described(blob).await?,
         };
+
         // A long list takes its time to look through: not on the core's.
         let looked =
             tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked)))
                 .await;
+
         let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let spec = self.names_only_ones_own(spec).await?;
         let user = self.user.clone();
@@ -272,6 +274,7 @@ impl Asker {
             limits,
             width,
         } = submitted;
+
         Ok(match promise {
             Ok(promise) => {
                 let width = width.map(Box::new);
@@ -302,6 +305,7 @@ impl Asker {
         {
             return Ok(spec);
         }
+
         let looked = self.read(move |reader| {
             let blobs = spec.work.command().into_iter().flat_map(CommandSpec::blobs);
             reader.not_to_name(&user, blobs).map(|other| (spec, other))
@@ -330,6 +334,7 @@ impl Asker {
                 "submit again",
             )
         };
+
         // Its size there is the one that was looked at: what is read is never longer.
         let named = match self.only_own() {
             Some(user) => {
@@ -341,6 +346,7 @@ impl Asker {
         if !named || !self.state.blobs.has(&blob) {
             return Err(missing(std::io::ErrorKind::NotFound.into()));
         }
+
         let bytes = tokio::fs::read(&path).await.map_err(missing)?;
         let broken = |e: postcard::Error| {
             refuse(
@@ -396,6 +402,7 @@ impl Asker {
         for _ in 0..there.len() / NUMBERS {
             self.pace().await;
         }
+
         let picked = jobs.pick(&there);
         let missing = match jobs {
             Selector::Ids(ids) => {
@@ -413,6 +420,7 @@ impl Asker {
             }
             Selector::Last => None,
         };
+
         match missing {
             None => Ok(picked),
             Some(id) => Err(self.not_ones_own(JobId(id)).await?),
@@ -431,10 +439,12 @@ impl Asker {
         if !visible && self.read(move |reader| reader.job(job)).await?.is_none() {
             return Ok(no_job(job));
         }
+
         self.refused("job", &format!("job {job}"), "it is another user's");
         if !visible {
             return Ok(no_job(job));
         }
+
         let what = format!("job {job} is shared with you to look at: it is not yours to change");
         Ok(refuse(
             RefusalCode::NotAuthorised,
@@ -485,6 +495,7 @@ impl Asker {
             }
             _ => self.pick(jobs).await?,
         };
+
         Ok(JobListing::new(rest, states))
     }
 
@@ -497,8 +508,10 @@ impl Asker {
         if listing.rest.is_empty() {
             return Ok(None);
         }
+
         let picked: IdSet = listing.rest.iter().take(JOBS_A_TURN as usize).collect();
         listing.rest.subtract(&picked);
+
         let mut settled = picked.clone();
         let wanted = listing.states.clone();
         let most = listing.forecasts;
@@ -511,6 +524,7 @@ impl Asker {
             .filter(|view| view.predicted.is_some())
             .count()
             .min(listing.forecasts);
+
         if !settled.is_empty() {
             let settled = self.read(move |reader| {
                 settled
@@ -522,6 +536,7 @@ impl Asker {
             views.extend(settled);
             views.sort_unstable_by_key(|view| view.job);
         }
+
         views.retain(|view| listing.states.is_empty() || listing.states.contains(&view.state));
         Ok(Some(views))
     }
@@ -556,6 +571,7 @@ impl Asker {
                 views::attempts_of(reader, job, &portion).map(|rows| (portion, rows))
             })
             .await?;
+
         Ok(Some(listing.tasks(&rows.0, rows.1)))
     }
 
@@ -581,6 +597,7 @@ impl Asker {
             .core(move |core| Ok(core.undecided(job, SHOWN_UNDECIDED)))
             .await?;
         let mut all = Vec::new();
+
         for (attempt, with) in waiting {
             let tasks = IdSet::from_range(attempt.task.index, attempt.task.index);
             let rows = self
@@ -603,6 +620,7 @@ impl Asker {
                 });
             }
         }
+
         Ok(all)
     }
 
@@ -625,6 +643,7 @@ impl Asker {
         let picked = self.pick_own(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut which = BTreeMap::new();
+
         if let Some(tasks) = &tasks {
             // Of all jobs those are meant that have such tasks; one that is named has them, or
             // nothing is cancelled at all.
@@ -639,6 +658,7 @@ impl Asker {
                 which.insert(id, chosen);
             }
         }
+
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
             // Where everything is settled there is nothing to cancel.
@@ -648,6 +668,7 @@ impl Asker {
             };
             changed.push((id, count));
         }
+
         Ok(Reply::Changed(changed))
     }
 
@@ -671,6 +692,7 @@ impl Asker {
             );
             return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
         }
+
         let tasks = chosen(job, &tasks, &spec)?;
         let count = self
             .core(move |core| core.retry(job, &tasks, only_failed))
@@ -690,12 +712,14 @@ impl Asker {
                 hint,
             ));
         }
+
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
             if self.core(move |core| core.forget(id)).await? {
                 changed.push((id, 1));
             }
         }
+
         Ok(Reply::Changed(changed))
     }
 
@@ -719,12 +743,14 @@ impl Asker {
                     .unwrap_or_else(|| host.to_string());
                 DuplicateView { attempt, host, why }
             };
+
             let live = self
                 .read(move |reader| reader.live_duplicates(job, SHOWN_DUPLICATES))
                 .await?;
             view.duplicates = live.into_iter().map(named).collect();
             return Ok(Reply::Explained(Box::new(view)));
         }
+
         let job = self
             .read(move |reader| reader.job(job))
             .await?
@@ -732,6 +758,7 @@ impl Asker {
         let waiting = Vec::new();
         let hosts = Vec::new();
         let duplicates = Vec::new();
+
         Ok(Reply::Explained(Box::new(ExplainView {
             job,
             waiting,
@@ -803,6 +830,7 @@ impl Asker {
             .filter(|_| stretches.len() >= RECORDED_PORTION);
         let connected = host.cpu_availability.is_some();
         let (host, speed) = (host.facts.name.clone(), host.facts.speed);
+
         Ok((
             AvailabilityView {
                 host,
@@ -847,6 +875,7 @@ impl Asker {
                 "",
             ));
         }
+
         let owned = self.core(move |core| match core.find_host(&host) {
             None => Ok(Err(host)),
             Some(id) => {
@@ -871,6 +900,7 @@ impl Asker {
                 "",
             ));
         }
+
         let hash = self.state.ca_key_hash;
         let by = self.user.clone();
         let made =
@@ -894,6 +924,7 @@ impl Asker {
                 "see `deskgrid token list`",
             ));
         }
+
         let tokens = self.tokens().await?;
         Ok(Reply::Tokens(
             tokens.into_iter().filter(|token| token.id == id).collect(),
@@ -925,6 +956,7 @@ impl Asker {
             connections: self.state.live.count(id),
             ..view
         };
+
         Ok(found.into_iter().map(counted).collect())
     }
 
@@ -949,6 +981,7 @@ impl Asker {
                 hint,
             ));
         }
+
         let by = self.user.clone();
         let of = name.clone();
         match self.core(move |core| core.revoke(&by, &of)).await? {

@@ -30,9 +30,11 @@ pub(super) async fn take(
             {
                 return tracing::debug!(%host, %attempt, "a state is of no use");
             }
+
             let blobs = state.blobs.clone();
             let looked = tokio::task::spawn_blocking(move || look(&blobs, manifest)).await;
             let looked = looked.map_err(|panic| panic.to_string()).flatten();
+
             match looked.and_then(|files| brought(state, host, manifest, files)) {
                 Ok(files) => keep(state, host, attempt, sequence, manifest, &files),
                 Err(why) => {
@@ -73,6 +75,7 @@ pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest
     if manifest.size > MAX_MANIFEST {
         return Err(format!("its list of files has {} bytes", manifest.size));
     }
+
     // Also compares the length with the one that was checked: what is read is never longer.
     if !blobs.has(&manifest) {
         return Err(format!(
@@ -80,15 +83,18 @@ pub(super) fn read_list(blobs: &BlobStore, manifest: BlobRef) -> Result<Manifest
             manifest.hash, manifest.size
         ));
     }
+
     let bytes = std::fs::read(blobs.path_of(&manifest.hash))
         .map_err(|e| format!("its list of files: {e}"))?;
     if link::content::hash_bytes(&bytes) != manifest {
         return Err("its list of files is damaged".to_owned());
     }
+
     let files = Manifest::from_bytes(&bytes).map_err(|bad| bad.to_string())?;
     if files.files.len() > MAX_FILES as usize {
         return Err(format!("it has {} files", files.files.len()));
     }
+
     Ok(files)
 }
 
@@ -108,6 +114,7 @@ fn keep(
         bytes: list.bytes(),
         manifest,
     };
+
     let blobs: Vec<_> = list.files.iter().map(|file| file.blob.hash).collect();
     state
         .core
@@ -141,10 +148,12 @@ mod tests {
             .add_reader(&Manifest::default().to_bytes().unwrap()[..])
             .unwrap();
         assert_eq!(look(&blobs, list), Ok(Manifest::default()));
+
         let large = blobs
             .add_reader(std::io::Read::take(std::io::repeat(7), MAX_MANIFEST + 1))
             .unwrap();
         assert!(look(&blobs, large).unwrap_err().contains("4194305 bytes"));
+
         // What is not read cannot be found damaged.
         for claimed in [1, MAX_MANIFEST] {
             let why = look(

@@ -74,8 +74,10 @@ async fn serve_request(
     let request = within_deadline(channel.rx.expect::<Request>()).await?;
     let asked = name(&request);
     tracing::debug!(user = asker.user, request = asked, "request");
+
     let mut tx = Answer::new(channel.tx, asker.state().config.limits.answer_patience.0);
     asker.pace().await;
+
     let watches = matches!(request, Request::Watch { .. });
     // Who watches waits most of the time, and has a turn of its own for each word.
     let turn = if watches {
@@ -83,14 +85,17 @@ async fn serve_request(
     } else {
         Some(asker.answer_turn().await)
     };
+
     let answered = answer(asker, request, &mut tx).await;
     let told = conclude(asker, &asked, answered, &mut tx).await;
     drop(turn);
+
     if matches!(told, Err(LinkError::Unread)) {
         let why = "the answer to a request was not read";
         asker.refused("read", &asked, why);
         connection.close(NOT_NOW, why.as_bytes());
     }
+
     told
 }
 
@@ -110,6 +115,7 @@ async fn conclude(
         Err(NoAnswer::Refused(refusal)) => tx.push(&Reply::Refused(refusal))?,
         Err(NoAnswer::Link(error)) => return Err(error),
     }
+
     tx.flush().await?;
     tx.end().await
 }
@@ -220,6 +226,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
             send_accounts(tx, &asker.accounts(user, jobs).await?).await?
         }
     }
+
     Ok(())
 }
 
@@ -277,6 +284,7 @@ async fn send_availability(
             from = next;
         }
     }
+
     Ok(())
 }
 
@@ -294,6 +302,7 @@ async fn send_estimates(
     for chunk in views.chunks(CHUNK).skip(1) {
         send(tx, &Reply::Estimates(chunk.to_vec())).await?;
     }
+
     Ok(())
 }
 
@@ -320,6 +329,7 @@ async fn send_jobs(
             send(tx, &Reply::Jobs(views)).await?;
         }
     }
+
     // No job at all is an answer too.
     if sent {
         Ok(())
@@ -342,12 +352,14 @@ async fn watch(
         timeout.map_or(Duration::from_secs(u64::from(u32::MAX)), Duration::from),
     );
     tokio::pin!(over);
+
     let mut first = true;
     let mut rest = jobs.clone();
     loop {
         // What changes from here on is seen by the next round.
         changed.mark_unchanged();
         settled.mark_unchanged();
+
         let open = asker.open_of(&rest).await?;
         let done = open.is_empty();
         if first || done || !quiet {
@@ -357,10 +369,12 @@ async fn watch(
             send_jobs(asker, JobListing::new(told, Vec::new()), tx).await?;
             tx.flush().await?;
         }
+
         rest = open;
         if done {
             return Ok(());
         }
+
         first = false;
         let stirred = async {
             if quiet {

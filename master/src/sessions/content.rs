@@ -89,6 +89,7 @@ async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, Link
         Needs::This => return Ok(true),
         Needs::FilesOf(lists) => lists,
     };
+
     let blobs = state.blobs.clone();
     let looked = tokio::task::spawn_blocking(move || {
         lists.iter().any(|list| {
@@ -133,9 +134,11 @@ async fn take(
                 return content::refuse_put(&mut channel.tx, refusal).await;
             }
         };
+
         content::receive_put(&state.blobs, &mut channel, blob, &turn).await?;
         drop(begun);
     }
+
     note(state, peer, blob).await?;
     content::answer_stored(channel).await
 }
@@ -195,12 +198,14 @@ async fn refuse<'a>(
         let hint = "split the file, or ask the admin to raise max_blob_bytes";
         return Ok(Err(Refusal::new(RefusalCode::Invalid, what, hint)));
     }
+
     if peer.role == Role::Worker {
         return Ok(state.room.refuse_result(blob.size).map_or(Ok(None), Err));
     }
     if let Some(refusal) = state.room.refuse_new(blob.size) {
         return Ok(Err(refusal));
     }
+
     let user = peer.name.clone();
     let unused = state
         .core
@@ -210,6 +215,7 @@ async fn refuse<'a>(
     let blobs = state.blobs.clone();
     let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;
+
     // What cannot be counted does not count.
     let parts = parts
         .map_err(|e| LinkError::Closed(e.to_string()))?

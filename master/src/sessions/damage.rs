@@ -63,9 +63,11 @@ impl Asker {
             );
             return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
         }
+
         let tasks = Selector::Ids(chosen(job, tasks, &spec)?);
         let mut listing = self.listing(job, &tasks).await?;
         let mut damage = Damage::default();
+
         while let Some(views) = self.next_outputs(&mut listing).await? {
             let blobs = self.state().blobs.clone();
             let looked = tokio::task::spawn_blocking(move || {
@@ -74,6 +76,7 @@ impl Asker {
             });
             damage = looked.await.map_err(|_| Stopped)?;
         }
+
         let Damage { tasks, blobs } = damage.without_inputs(&spec);
         let count = self
             .core(move |core| core.recompute(job, &tasks, &blobs))

@@ -32,6 +32,7 @@ pub(super) async fn serve(
         let request = channel.rx.expect::<Enrol>().await?;
         Ok::<_, LinkError>((channel, request))
     };
+
     let nothing = |why: &str| {
         state.refused(&from.to_string(), "enrol", "the master", why);
         connection.close(NOT_NOW, why.as_bytes());
@@ -44,6 +45,7 @@ pub(super) async fn serve(
         },
         () = silent.lost() => return nothing("others came after it, and it had not said with which token it joins"),
     };
+
     drop(silent);
     let token = request.token;
     let name = request.name.clone();
@@ -60,8 +62,10 @@ pub(super) async fn serve(
             EnrolReply::Refused(refusal)
         }
     };
+
     channel.tx.send(&reply).await?;
     channel.tx.finish();
+
     // Who does not take the answer has not got it.
     let _ = tokio::time::timeout(MESSAGE_DEADLINE, channel.tx.delivered()).await;
     Ok(())
@@ -92,6 +96,7 @@ async fn answer(
     if let Err(refusal) = Versions::ours().agree(&request.versions) {
         return Ok(Err(refusal));
     }
+
     if request.csr.is_empty() {
         let now = state
             .core
@@ -103,6 +108,7 @@ async fn answer(
             now,
         }));
     }
+
     if !good_name(&request.name) {
         let what = "the name must be 1 to 64 letters, digits, dots, dashes or underscores";
         return Ok(Err(Refusal::new(
@@ -111,6 +117,7 @@ async fn answer(
             "choose another with --name",
         )));
     }
+
     let Ok((csr, key_hash)) = read_request(&request.csr) else {
         return Ok(Err(Refusal::new(
             RefusalCode::Invalid,
@@ -118,6 +125,7 @@ async fn answer(
             "",
         )));
     };
+
     // A few at a time: so that many guesses at once count as well as one after the other.
     let _turn = state.counters.gate.enter(uuid::Uuid::nil()).await;
     if let Err(wait) = state.counters.may_guess(from, state.clock.now()) {
@@ -128,6 +136,7 @@ async fn answer(
             format!("try again in {wait}"),
         )));
     }
+
     let Enrol {
         token,
         secret,
@@ -135,6 +144,7 @@ async fn answer(
         wanted: kind,
         ..
     } = request;
+
     let address = from.to_string();
     let expires = state.authority.expiry();
     let redeemed = state
@@ -154,11 +164,13 @@ async fn answer(
             return refuse("there is no such join token");
         }
     };
+
     let certificate = state
         .authority
         .issue(&csr.public_key, role, id)
         .map_err(|e| LinkError::BadIdentity(e.to_string()))?;
     let ca = state.authority.wanted(wanted).to_vec();
+
     Ok(Ok(EnrolReply::Enrolled {
         certificate: certificate.to_vec(),
         ca,

@@ -62,6 +62,7 @@ impl Live {
         let busy = Busy::default();
         let mut open = self.open();
         let number = open.next;
+
         open.next += 1;
         open.by.entry(id).or_default().insert(
             number,
@@ -71,6 +72,7 @@ impl Live {
                 busy: busy.clone(),
             },
         );
+
         Present {
             live: self.clone(),
             id,
@@ -118,6 +120,7 @@ impl Present {
             return false;
         };
         let admitted = || of_it.iter().filter(|(_, one)| one.admitted);
+
         if admitted().count() >= most {
             let idle = |one: &One| Arc::strong_count(&one.busy) <= IDLE;
             let (goes, why): (_, &[u8]) = match beyond {
@@ -138,15 +141,18 @@ impl Present {
                     b"too many connections of one identity",
                 ),
             };
+
             if let Some(one) = goes.and_then(|number| of_it.get_mut(&number)) {
                 one.connection.close(VarInt::from_u32(2), why);
                 // It counts no more, however long its end takes.
                 one.admitted = false;
             }
         }
+
         if let Some(one) = of_it.get_mut(&self.number) {
             one.admitted = true;
         }
+
         true
     }
 }

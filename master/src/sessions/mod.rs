@@ -87,6 +87,7 @@ pub(crate) async fn serve(state: Arc<State>, entrance: Entrance) {
                 continue;
             }
         };
+
         let state = state.clone();
         let tunnels = tunnels.clone();
         tokio::spawn(async move {
@@ -110,6 +111,7 @@ async fn shake_hands(
         state.refused(&from.to_string(), "connect", "the master", why);
         Err(LinkError::Closed(why.to_owned()))
     };
+
     tokio::select! {
         shaken = tokio::time::timeout(HANDSHAKE, incoming.into_future()) => match shaken {
             Ok(Ok(connection)) => Ok(connection),
@@ -138,6 +140,7 @@ async fn serve_connection(
     if shown.purpose == Purpose::Enrol {
         return enrol::serve(state, &connection, from, shown.wanted.as_deref()).await;
     }
+
     let refuse = |who: &str, code: VarInt, why: &str| {
         state.refused(who, "connect", word(shown.purpose), why);
         connection.close(code, why.as_bytes());
@@ -155,6 +158,7 @@ async fn serve_connection(
             "a certificate of the grid is needed",
         );
     };
+
     if name.grid != state.authority.grid() {
         return refuse(
             &from.to_string(),
@@ -162,6 +166,7 @@ async fn serve_connection(
             "this identity is of another grid",
         );
     }
+
     // Noted before it is looked up: who is revoked meanwhile is closed by whoever revokes.
     let present = state.live.enter(name.id, &connection);
     let known = state
@@ -174,6 +179,7 @@ async fn serve_connection(
             return refuse(&who.unwrap_or_else(|| from.to_string()), code, why);
         }
     };
+
     let _known = tunnels.map(|tunnels| tunnels.known(address));
     let (most, beyond) = match shown.purpose {
         Purpose::Worker => (OF_A_WORKER, Beyond::OldestGoes),
@@ -186,6 +192,7 @@ async fn serve_connection(
         let why = format!("this identity has {most} connections already");
         return refuse(&peer.name, NOT_NOW, &why);
     }
+
     let now_s = link::renewal::now_s();
     if until_s < now_s {
         // A host that was switched off for a month comes back by itself: the table knows its key,
@@ -195,6 +202,7 @@ async fn serve_connection(
             false => refuse(&peer.name, NOT_LET_IN, &expired(until_s, now_s)),
         };
     }
+
     let id = peer.id;
     let served = async {
         match (shown.purpose, peer.role) {
@@ -256,6 +264,7 @@ fn let_in(standing: Standing, expired: bool) -> Result<Peer, Outside> {
             (Some(peer.name), NOT_LET_IN, why)
         }
     };
+
     Err(Outside { who, code, why })
 }
 
@@ -341,6 +350,7 @@ fn read_handshake(connection: &Connection) -> Result<Shown, LinkError> {
         .and_then(|chain| chain.first())
         .map(read)
         .transpose()?;
+
     Ok(Shown {
         purpose,
         certificate,

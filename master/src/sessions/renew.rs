@@ -33,6 +33,7 @@ pub(super) async fn serve(
     channel.tx.send(&reply).await?;
     channel.tx.finish();
     channel.tx.delivered().await;
+
     Ok(())
 }
 
@@ -49,6 +50,7 @@ async fn answer(
             format!("try again in {wait}"),
         )));
     }
+
     let Ok((csr, key_hash)) = read_request(csr) else {
         return Ok(Err(Refusal::new(
             RefusalCode::Invalid,
@@ -56,8 +58,10 @@ async fn answer(
             "",
         )));
     };
+
     let of = peer.clone();
     let expires = state.authority.expiry();
+
     // Durable before anybody has the certificate.
     if !state
         .core
@@ -72,11 +76,13 @@ async fn answer(
             "ask an admin for a new token",
         )));
     }
+
     let certificate = state.authority.issue(&csr.public_key, peer.role, peer.id);
     let certificate = certificate
         .map_err(|e| LinkError::BadIdentity(e.to_string()))?
         .to_vec();
     let ca = state.authority.certificate().to_vec();
+
     Ok(Ok(EnrolReply::Enrolled {
         certificate,
         ca,

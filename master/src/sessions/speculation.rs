@@ -36,6 +36,7 @@ impl Asker {
         let picked = self.pick_own(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
+
         for job in picked.iter().map(JobId) {
             // Where everything is settled there is nothing to drop; that its user says so is heard
             // of a few jobs at a time.
@@ -45,6 +46,7 @@ impl Asker {
             };
             changed.push((job, count));
         }
+
         Ok(Reply::Changed(changed))
     }
 
@@ -72,6 +74,7 @@ fn all_cancelled(job: JobId, tasks: &IdSet) -> NoAnswer {
     } else {
         "tasks are"
     };
+
     let (what, which) = match tasks.ranges().count() {
         0..=SHOWN_RANGES => (format!("{tasks}"), tasks.to_string()),
         _ => (format!("{} of them", tasks.len()), "LIST".to_owned()),
@@ -79,6 +82,7 @@ fn all_cancelled(job: JobId, tasks: &IdSet) -> NoAnswer {
     let hint = format!(
         "deskgrid job retry {job} --tasks {which}, which takes them up again; then they can be requested"
     );
+
     refuse(
         RefusalCode::Conflict,
         format!("nothing of job {job} is requested: the {are} cancelled ({what})"),

@@ -98,10 +98,12 @@ impl Listing {
             let rows = attempts.remove(&index).unwrap_or_default();
             let item =
                 (!self.spec.tasks.items.is_empty()).then(|| self.spec.tasks.item(index).to_owned());
+
             let done = rows
                 .iter()
                 .find(|row| row.view.state == AttemptState::Finished && row.counts);
             let executed = done.and_then(|row| row.view.finished);
+
             // Of a task that is to run again it does not matter what became of what it left.
             let settled = matches!(state, TaskState::Finished | TaskState::Failed);
             let removed = best(&rows)
@@ -113,10 +115,12 @@ impl Listing {
                 executed,
                 removed,
             });
+
             let reason = match removed {
                 Some(_) => Some(why_removed(reason.as_deref())),
                 None => reason,
             };
+
             let attempts = rows.into_iter().map(|row| self.attempt(row)).collect();
             TaskView {
                 task: TaskId::new(self.job, index),
@@ -176,6 +180,7 @@ impl Listing {
             view.ran = now.ran;
             view.suspended = now.suspended;
             view.suspended_since = now.suspended_since;
+
             if let Some(why) = &now.reason {
                 view.reason = Some(
                     view.reason
@@ -183,6 +188,7 @@ impl Listing {
                 );
             }
         }
+
         view
     }
 
@@ -209,6 +215,7 @@ impl Listing {
             Capture::File(name) => Some(Template::expand(name, &values)),
             Capture::Keep | Capture::Discard => None,
         };
+
         let files = result.files.into_iter().map(|f| FileView {
             path: f.path,
             blob: f.blob,
@@ -261,6 +268,7 @@ pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
                 c.size() as usize
             }
         };
+
         let bytes =
             256 + files + inline(&output.stdout.0.content) + inline(&output.stderr.0.content);
         match portions.last_mut() {
@@ -270,7 +278,9 @@ pub(super) fn in_frames(outputs: Vec<OutputView>) -> Vec<Vec<OutputView>> {
                 room = FULL;
             }
         }
+
         room = room.saturating_sub(bytes);
     }
+
     portions
 }

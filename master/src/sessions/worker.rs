@@ -34,6 +34,7 @@ pub(super) async fn serve(
             "a worker that is no host".to_owned(),
         ));
     };
+
     let worker = Arc::new(Worker {
         state: state.clone(),
         connection,
@@ -74,6 +75,7 @@ impl Worker {
                 self.state
                     .core
                     .tell(move |core| core.on_disconnected(host, session));
+
                 let why = ended.as_ref().map_or_else(LinkError::to_string, |()| {
                     "the control stream ended".to_owned()
                 });
@@ -98,6 +100,7 @@ async fn serve_control(
             "a worker that is no host".to_owned(),
         ));
     };
+
     let (outbox, inbox) = Outbox::new(connection.clone());
     let hello = within_deadline(channel.rx.expect::<ToMaster>()).await?;
     let name = peer.name.clone();
@@ -111,6 +114,7 @@ async fn serve_control(
             return Err(refusal.into());
         }
     };
+
     state
         .core
         .ask(move |core| core.on_connected(connected))
@@ -137,6 +141,7 @@ async fn speak(mut tx: FrameSender, mut inbox: Receiver<ToWorker>) -> Result<(),
         }
         tx.flush().await?;
     }
+
     // The core has dropped the outbox: another session of the host has taken over.
     Err(LinkError::Closed(
         "replaced by a newer session of the same host".to_owned(),
@@ -180,5 +185,6 @@ async fn listen(
             }
         }
     }
+
     Ok(())
 }

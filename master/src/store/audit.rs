@@ -48,6 +48,7 @@ impl Writer {
                 entry.count
             ],
         )?;
+
         let oldest = self.db().last_insert_rowid() - KEPT;
         self.change("DELETE FROM audit WHERE number <= ?", [oldest])
             .map(drop)

@@ -28,6 +28,7 @@ impl Writer {
             if start >= stretch.end {
                 continue;
             }
+
             let mut now = Stretch {
                 start,
                 ..(*stretch).clone()
@@ -43,6 +44,7 @@ impl Writer {
             )?;
             last = Some(now);
         }
+
         Ok(())
     }
 
@@ -60,6 +62,7 @@ impl Writer {
         let rows = query.query_map((host.0, micros(since), most), stretch)?;
         let mut newest = rows.collect::<Result<Vec<_>, _>>()?;
         newest.reverse();
+
         Ok(newest)
     }
 
@@ -84,6 +87,7 @@ impl Writer {
             .prepare_cached(beyond)?
             .query_row((host.0, most), |row| row.get(0))
             .optional()?;
+
         // Only a change opens a transaction, which costs a sync.
         if beyond.is_some() || first.is_some_and(|end| end <= micros(oldest)) {
             self.change(
@@ -91,6 +95,7 @@ impl Writer {
                 (host.0, micros(oldest), beyond.unwrap_or(-1)),
             )?;
         }
+
         Ok(())
     }
 }
@@ -109,6 +114,7 @@ impl Reader {
             let first: Option<i64> = db
                 .prepare_cached("SELECT min(start) FROM availability WHERE host = ?")?
                 .query_row([host.0], |row| row.get(0))?;
+
             // The row that begins before `since` and ends after it is the last one that begins
             // before.
             let mut query = db.prepare_cached(
@@ -121,6 +127,7 @@ impl Reader {
             let cut = |s: Stretch| Stretch { start: s.start.max(since), end: s.end.min(until), ..s };
             let mut stretches = rows.map(|row| row.map(cut)).collect::<Result<Vec<_>, _>>()?;
             stretches.retain(|stretch| stretch.start < stretch.end);
+
             Ok((first.map(time), stretches))
         })
     }

@@ -40,6 +40,7 @@ impl Writer {
             incarnation.0,
             host.0,
         ))?;
+
         let done = "SELECT 1 FROM attempt WHERE job = ? AND task = ? AND state = 'finished'";
         let ended = "SELECT 1 FROM settled WHERE job = ?1 AND ?2 BETWEEN first AND last";
         let settled = self.db().prepare_cached(done)?.exists((job.0, index))?
@@ -70,6 +71,7 @@ impl Writer {
             "DELETE FROM checkpoint_blob WHERE job = ? AND task = ?",
             (job.0, index),
         )?;
+
         self.change(
             "INSERT OR REPLACE INTO checkpoint (job, task, saved) VALUES (?, ?, ?)",
             params![job.0, index, bytes],
@@ -80,6 +82,7 @@ impl Writer {
                 params![job.0, index, hash.0],
             )?;
         }
+
         Ok(true)
     }
 
@@ -96,6 +99,7 @@ impl Writer {
         if before.number == saved.number {
             return Ok(before.sequence < saved.sequence);
         }
+
         let Some(from) = self.started_from(attempt)? else {
             return Ok(false);
         };

@@ -69,11 +69,13 @@ impl Writer {
             Some(_) => beyond(last, now),
         };
         self.set_meta("incarnation", &next.to_le_bytes())?;
+
         let Some(copied) = copied else {
             return Ok((Incarnation(next), None));
         };
         self.change("DELETE FROM meta WHERE key = ?", [COPIED])?;
         self.change("UPDATE sqlite_sequence SET seq = seq + ?", [LEFT_OUT])?;
+
         let tokens = self.change(
             "UPDATE token SET revoked = 1 WHERE uses_left > 0 AND NOT revoked",
             [],
@@ -81,6 +83,7 @@ impl Writer {
         let copied = copied
             .try_into()
             .map_or(Time(0), |bytes| super::time(i64::from_le_bytes(bytes)));
+
         Ok((Incarnation(next), Some(TakenUp { copied, tokens })))
     }
 }

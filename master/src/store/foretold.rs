@@ -39,11 +39,13 @@ impl Writer {
             low,
             high,
         } = *foretold;
+
         let span = |span: Span| i64::try_from(span.0).unwrap_or(i64::MAX);
         self.change(
             "INSERT OR IGNORE INTO foretold (job, hosts, at, wait, low, high) VALUES (?, ?, ?, ?, ?, ?)",
             params![job.0, hosts, micros(at), span(wait), span(low), span(high)],
         )?;
+
         let oldest = "DELETE FROM foretold WHERE at < (SELECT at FROM foretold ORDER BY at DESC LIMIT 1 OFFSET ?)";
         self.change(oldest, [KEPT]).map(drop)
     }
@@ -101,6 +103,7 @@ fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreErr
         let low = span(low);
         let high = span(high);
         let came = span(came);
+
         Ok(ForetoldView {
             hosts: row.get(0)?,
             at: time(row.get(1)?),
@@ -112,6 +115,7 @@ fn newest(db: &Connection, of_hosts: bool) -> Result<Vec<ForetoldView>, StoreErr
     })?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();
+
     Ok(found)
 }
 
@@ -141,10 +145,12 @@ mod tests {
         for (hosts, wait) in [(0, 30), (4, 20), (8, 60), (8, 70)] {
             store.foretell(JobId(1), &foretold(hosts, wait)).unwrap();
         }
+
         store.foretell(JobId(2), &foretold(0, 5)).unwrap();
         store.came(JobId(1), 6, at(125)).unwrap();
         store.came(JobId(1), 0, at(126)).unwrap();
         store.commit().unwrap();
+
         let reader = Reader::new(dir.path());
         let found = reader.accuracy().unwrap();
         let pairs = |all: &[ForetoldView]| {
@@ -158,6 +164,7 @@ mod tests {
         );
         assert_eq!(pairs(&found.starts), [(0, s(30), s(26))]);
         store.never_came(JobId(1)).unwrap();
+
         store.never_came(JobId(2)).unwrap();
         store.commit().unwrap();
         assert_eq!(reader.accuracy().unwrap().open, 0);

@@ -68,6 +68,7 @@ impl Writer {
         if bytes == 0 && completion.blobs().next().is_none() {
             return Ok(0);
         }
+
         let count = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.change(
             "INSERT OR REPLACE INTO kept (job, task, number, user, at, bytes) VALUES (?, ?, ?, ?, ?, ?)",
@@ -78,6 +79,7 @@ impl Writer {
                 "INSERT OR IGNORE INTO kept_blob (job, task, number, hash) VALUES (?, ?, ?, ?)";
             self.change(sql, params![job.0, index, number, blob.hash.0])?;
         }
+
         Ok(bytes)
     }
 
@@ -110,6 +112,7 @@ impl Writer {
                 .prepare_cached(sql)?
                 .query_row(key, |row| row.get::<_, i64>(0))?
                 .max(0) as u64;
+
             let needed = "INSERT OR IGNORE INTO blob_use (hash, job)
                           SELECT hash, job FROM kept_blob WHERE job = ? AND task BETWEEN ? AND ?";
             self.change(needed, key)?;
@@ -122,6 +125,7 @@ impl Writer {
                 key,
             )?;
         }
+
         Ok(bytes)
     }
 
@@ -140,6 +144,7 @@ impl Writer {
                 "SELECT job, task, number, user, bytes FROM kept WHERE ?1 IS NULL ORDER BY at, job, task, number"
             }
         };
+
         let read = |row: &rusqlite::Row<'_>| {
             let task = TaskId::new(JobId(row.get(0)?), row.get(1)?);
             let attempt = AttemptId {
@@ -153,6 +158,7 @@ impl Writer {
                 bytes: row.get::<_, i64>(4)?.max(0) as u64,
             })
         };
+
         let oldest = format!("{oldest} LIMIT 1");
         let Some(found) = self
             .db()
@@ -179,6 +185,7 @@ impl Writer {
             "DELETE FROM kept WHERE job = ? AND task = ? AND number = ?",
             key,
         )?;
+
         Ok(Some(found))
     }
 

@@ -87,6 +87,7 @@ pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
     };
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let version = schema::version(&db).map_err(damaged)?;
+
     match version {
         v if v > schema::VERSION => Err(StoreError::Newer {
             found: v,
@@ -140,6 +141,7 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
     if !looked.faults.is_empty() {
         return Ok(looked);
     }
+
     looked.named = named(&db)?;
     looked.copied = super::copies::copied(&db)?;
     if version == schema::VERSION {
@@ -147,6 +149,7 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
         jobs(&db, &mut looked)?;
         attempts(&db, &mut looked)?;
     }
+
     Ok(looked)
 }
 
@@ -192,11 +195,13 @@ fn references(db: &Connection, faults: &mut Vec<String>) -> Result<(), StoreErro
 fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
     let mut query =
         db.prepare("SELECT id, state, spec, total, finished + failed + cancelled, estimates FROM job ORDER BY id")?;
+
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let (id, state, bytes): (u32, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let (total, settled): (i64, i64) = (row.get(3)?, row.get(4)?);
         looked.jobs += 1;
+
         let mut fault = |what: String| looked.faults.push(format!("job {id}: {what}"));
         let state = word::<JobState>(&state)
             .map_err(|e| fault(e.to_string()))
@@ -208,6 +213,7 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
             }
             Ok(_) => {}
         }
+
         let said = row
             .get::<_, Option<Vec<u8>>>(5)?
             .map(|bytes| from_postcard::<Vec<Span>>(&bytes));
@@ -220,18 +226,21 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
             }
             _ => {}
         }
+
         if state.is_some_and(|s| s.settled() && s != JobState::Refused) && settled != total {
             fault(format!(
                 "it is over, but only {settled} of its {total} tasks are"
             ));
         }
     }
+
     Ok(())
 }
 
 fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
     let mut query =
         db.prepare("SELECT job, task, number, state, ended IS NULL, result FROM attempt")?;
+
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
         let (job, task, number): (u32, u32, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -241,6 +250,7 @@ fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
         if looked.faults.len() > 10 * SHOWN {
             continue;
         }
+
         let mut fault = |what: String| {
             looked
                 .faults
@@ -253,10 +263,12 @@ fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
             }
             Ok(_) => {}
         }
+
         if let Some(Err(error)) = result.map(|bytes| from_postcard::<AttemptResult>(&bytes)) {
             fault(format!("what it left cannot be read: {error}"));
         }
     }
+
     let mut settled = db.prepare("SELECT job, state FROM settled")?;
     let mut rows = settled.query([])?;
     while let Some(row) = rows.next()? {
@@ -270,5 +282,6 @@ fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
                 .push(format!("job {job}: tasks are settled as `{state}`"));
         }
     }
+
     Ok(())
 }

@@ -53,6 +53,7 @@ impl Marked {
         let line = format!("{text} {}\n", sum(&text));
         let mut place = [b' '; PLACE];
         place[..line.len()].copy_from_slice(line.as_bytes());
+
         place
     }
 
@@ -62,6 +63,7 @@ impl Marked {
         if found != sum(text) {
             return None;
         }
+
         let mut words = text.strip_prefix("deskgrid mark ")?.split(' ');
         let turn = words.next()?.parse().ok()?;
         let grid = words.next()?.parse().ok()?;
@@ -70,6 +72,7 @@ impl Marked {
             "open" => None,
             hash => Some(*blake3::Hash::from_hex(hash).ok()?.as_bytes()),
         };
+
         Some((
             turn,
             Self {
@@ -128,6 +131,7 @@ impl Mark {
         mark.put()?;
         mark.file.sync_all()?;
         link::files::sync_dir(home)?;
+
         Ok(mark)
     }
 
@@ -167,6 +171,7 @@ mod tests {
     fn the_newest_word_is_read_and_a_torn_one_leaves_the_one_before() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Mark::read(dir.path()).unwrap(), None);
+
         let mut mark = Mark::write(dir.path(), MARKED).unwrap();
         assert_eq!(Mark::read(dir.path()).unwrap(), Some(MARKED));
         for commits in 8..20 {
@@ -176,6 +181,7 @@ mod tests {
                 Some(Marked { commits, ..MARKED })
             );
         }
+
         let path = dir.path().join(FILE);
         let bytes = std::fs::read(&path).unwrap();
         for at in [0, PLACE] {
@@ -185,8 +191,10 @@ mod tests {
             let left = Mark::read(dir.path()).unwrap().unwrap().commits;
             assert!((18..=19).contains(&left), "{left}");
         }
+
         std::fs::write(&path, [0; PLACE]).unwrap();
         assert_eq!(Mark::read(dir.path()).unwrap(), None);
+
         let open = Marked {
             whole: None,
             ..MARKED

@@ -17,6 +17,7 @@ pub(super) fn with_frozen(before: &str, by: TaskId) -> String {
     if all.len() <= MOST {
         return all;
     }
+
     let first = [FROZEN, LEFT_OUT]
         .iter()
         .filter_map(|note| before.find(&format!("{BETWEEN}{note}")))
@@ -38,6 +39,7 @@ pub(super) fn with_frozen(before: &str, by: TaskId) -> String {
         .iter()
         .copied()
         .chain([note.as_str()]);
+
     [start, LEFT_OUT]
         .into_iter()
         .chain(newest)
@@ -60,6 +62,7 @@ mod tests {
             said,
             format!("{start}; frozen, and so made room for task 1.1")
         );
+
         for n in 2..=200 {
             said = with_frozen(&said, task(n));
             assert!(
@@ -71,6 +74,7 @@ mod tests {
                 "{said}"
             );
         }
+
         assert_eq!(said.matches(LEFT_OUT).count(), 1);
         let newest: Vec<_> = said.split(BETWEEN).skip(3).collect();
         assert!(newest.len() > 15, "{said}");
@@ -82,6 +86,7 @@ mod tests {
                 .all(|(note, n)| **note == format!("{FROZEN}{n}.1")),
             "{said}"
         );
+
         let long = "x".repeat(2 * MOST);
         assert!(with_frozen(&long, task(7)).starts_with(&long));
     }

@@ -99,10 +99,12 @@ impl Writer {
             expires,
             approval,
         } = *new;
+
         self.change(
             "INSERT INTO token (secret_hash, role, name, uses_left, expires, approval) VALUES (?, ?, ?, ?, ?, ?)",
             params![secret_hash, role.to_string(), name, uses, micros(expires), approval],
         )?;
+
         let id = u32::try_from(self.db().last_insert_rowid())
             .map_err(|e| StoreError::Content(e.to_string()))?;
         Ok(TokenView {
@@ -142,6 +144,7 @@ impl Writer {
         let sql = format!("SELECT {TOKEN_COLUMNS}, secret_hash, approval FROM token WHERE id = ?");
         let mut query = self.db().prepare_cached(&sql)?;
         let mut rows = query.query([id])?;
+
         match rows.next()? {
             Some(row) if same(row.get(6)?, secret_hash) => {
                 Ok(Some((token_view(row)?, row.get(7)?)))
@@ -179,15 +182,18 @@ impl Writer {
         if view.uses_left == 0 {
             return Ok(Redeemed::Refused("the join token has been used up"));
         }
+
         self.change(
             "UPDATE token SET uses_left = uses_left - 1 WHERE id = ?",
             [token],
         )?;
+
         let peer = self.add_peer(view.role, name, key_hash, now)?;
         self.change(
             "UPDATE peer SET token = ?, approved = ? WHERE uuid = ?",
             params![token, !approval, peer.id.as_bytes()],
         )?;
+
         Ok(Redeemed::Peer(peer))
     }
 
@@ -220,6 +226,7 @@ impl Writer {
             }
             Role::Client | Role::Admin => None,
         };
+
         self.change(
             "INSERT INTO peer (uuid, role, name, key_hash, host, enrolled) VALUES (?, ?, ?, ?, ?, ?)",
             params![id.as_bytes(), role.to_string(), name, key_hash, host.map(|h| h.0), micros(now)],
@@ -265,6 +272,7 @@ impl Writer {
                 return Ok(Standing::Unknown);
             };
             let (next, former): (Option<[u8; 32]>, Option<[u8; 32]>) = (row.get(5)?, row.get(6)?);
+
             (
                 peer_of(row)?,
                 next,
@@ -275,6 +283,7 @@ impl Writer {
         };
         let present = peer.key_hash == key_hash;
         let renewed = next == Some(key_hash);
+
         match (present || renewed, revoked, approved) {
             (false, _, _) if former == Some(key_hash) => return Ok(Standing::Former(peer)),
             (false, _, _) => return Ok(Standing::Unknown),
@@ -282,12 +291,14 @@ impl Writer {
             (true, false, false) => return Ok(Standing::Waiting(peer)),
             (true, false, true) => {}
         }
+
         if renewed {
             self.change(
                 "UPDATE peer SET former_key_hash = key_hash, key_hash = next_key_hash, next_key_hash = NULL WHERE uuid = ?",
                 [id.as_bytes()],
             )?;
         }
+
         Ok(Standing::In(Peer { key_hash, ..peer }))
     }
 
@@ -351,6 +362,7 @@ impl Writer {
         let mut query = self.db().prepare_cached(sql)?;
         let mut rows = query.query([])?;
         let mut all = Vec::new();
+
         while let Some(row) = rows.next()? {
             let state = match (row.get::<_, bool>(6)?, row.get::<_, bool>(7)?) {
                 (_, true) => IdentityState::Revoked,
@@ -368,6 +380,7 @@ impl Writer {
             };
             all.push((Uuid::from_bytes(row.get(0)?), view));
         }
+
         Ok(all)
     }
 

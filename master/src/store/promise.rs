@@ -38,6 +38,7 @@ impl Promised {
             probation,
             ..
         } = *self;
+
         PromiseStatus {
             made,
             deadline,
@@ -67,6 +68,7 @@ impl Promised {
         if let Some(withdrawn) = self.withdrawn() {
             return withdrawn;
         }
+
         let (kept, why) = match state {
             JobState::Failed => (
                 PromiseState::Broken,
@@ -84,6 +86,7 @@ impl Promised {
                 format!("done {} after its deadline", ended.since(self.deadline)),
             ),
         };
+
         self.status(kept, why)
     }
 }
@@ -150,6 +153,7 @@ mod tests {
             withdrawn: false,
             limits: None,
         };
+
         let tasks = TaskCounts {
             total: 3,
             finished: 1,
@@ -161,12 +165,14 @@ mod tests {
         assert_eq!(ended(JobState::Finished, 101), PromiseState::Broken);
         assert_eq!(ended(JobState::Failed, 1), PromiseState::Broken);
         assert_eq!(ended(JobState::Cancelled, 1), PromiseState::Withdrawn);
+
         assert!(
             promised
                 .settled(JobState::Failed, at(1), &tasks)
                 .why
                 .contains("2 of its tasks")
         );
+
         let late = Promised {
             withdrawn: true,
             ..promised.clone()

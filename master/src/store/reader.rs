@@ -196,6 +196,7 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         judgement.map(|judgement| judgement.to_string()),
         gone,
     ];
+
     let view = AttemptView {
         attempt,
         host: String::new(),
@@ -215,6 +216,7 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         checkpoint_problem: row.get(18)?,
         belief: judgement.map(|judgement| judgement.word().0),
     };
+
     let counts = super::results::counts(judgement, attempt.number);
     let result = row
         .get::<_, Option<Vec<u8>>>(15)?
@@ -222,6 +224,7 @@ fn attempt_row(job: JobId, row: &Row<'_>) -> Result<AttemptRow, StoreError> {
         .transpose();
     let result =
         result.map_err(|error: StoreError| error.of(|| format!("what attempt {attempt} left")));
+
     Ok(AttemptRow {
         host: HostId(row.get(3)?),
         view,
@@ -245,6 +248,7 @@ pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow
     )?;
     let mut rows = query.query([job.0])?;
     let mut all = Vec::new();
+
     while let Some(row) = rows.next()? {
         let state: TaskState = word(&row.get::<_, String>(2)?)?;
         all.push(SettledRow {
@@ -254,6 +258,7 @@ pub(super) fn settled_rows(db: &Connection, job: JobId) -> Result<Vec<SettledRow
             why: row.get(3)?,
         });
     }
+
     Ok(all)
 }
 
@@ -286,6 +291,7 @@ fn read_job(row: &Row<'_>) -> Result<JobView, StoreError> {
         ..TaskCounts::default()
     };
     tasks.waiting = tasks.total.saturating_sub(tasks.settled());
+
     let state = word::<JobState>(&row.get::<_, String>(3)?)?;
     let finished = row.get::<_, Option<i64>>(14)?.map(time);
     let (promise, limits) = super::promise::read(row.get(17)?, (state, finished), &tasks)?;

@@ -74,6 +74,7 @@ impl Writer {
         let said: Option<Vec<u8>> = self.db().query_row(sql, [job.0], |row| row.get(0))?;
         let bytes = bytes + said.as_ref().map_or(0, |said| said.len() as u64);
         let estimates = said.map_or(Ok(Vec::new()), |said| from_postcard(&said))?;
+
         Ok(Some(Restored {
             view,
             spec,
@@ -92,6 +93,7 @@ impl Writer {
         )?;
         let mut rows = query.query([])?;
         let mut hosts = Vec::new();
+
         while let Some(row) = rows.next()? {
             hosts.push(RestoredHost {
                 id: HostId(row.get(0)?),
@@ -109,6 +111,7 @@ impl Writer {
                 valid: row.get(9)?,
             });
         }
+
         Ok(hosts)
     }
 }
@@ -132,6 +135,7 @@ fn in_line(jobs: Vec<Restored>) -> Vec<Restored> {
     };
     let mut placed: Vec<(Time, Restored)> = jobs.into_iter().map(place).collect();
     placed.sort_by_key(|(at, job)| (*at, job.view.job));
+
     placed.into_iter().map(|(_, job)| job).collect()
 }
 
@@ -144,6 +148,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
     progress.requested = disclosure
         .map(|disclosure| disclosure.all())
         .unwrap_or_default();
+
     let mut failed = Vec::new();
     let mut cancelled = Vec::new();
     for row in reader::settled_rows(db, job)? {
@@ -154,9 +159,11 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
         };
         ranges.push((row.first, row.last));
     }
+
     progress.failed = IdSet::from_ranges(failed);
     progress.cancelled = IdSet::from_ranges(cancelled);
     super::results::restore(db, job, &mut progress)?;
+
     let mut query = db.prepare_cached(
         "SELECT task, number, incarnation, host, state, started IS NOT NULL, duplicate, charged, ran FROM attempt WHERE job = ?
          ORDER BY task, number",
@@ -166,6 +173,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
         let (task, number, state): (u32, u32, String) = (row.get(0)?, row.get(1)?, row.get(4)?);
         progress.attempts += 1;
         progress.duplicates += u64::from(row.get::<_, bool>(6)?);
+
         // Of failed and cancelled ones the highest number matters still, should somebody retry
         // them.
         if progress.finished.contains(task) {
@@ -174,6 +182,7 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
             }
             continue;
         }
+
         if progress.tried.last().is_none_or(|last| last.task != task) {
             progress.tried.push(Tried {
                 task,
@@ -186,11 +195,13 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
                 outlived: Vec::new(),
             });
         }
+
         let Some(tried) = progress.tried.last_mut() else {
             continue;
         };
         let (executed, charged): (bool, bool) = (row.get(5)?, row.get(7)?);
         tried.attempts = tried.attempts.max(number);
+
         let id = AttemptId {
             task: TaskId::new(job, task),
             number,
@@ -215,5 +226,6 @@ fn progress(db: &Connection, job: JobId, ranks: bool) -> Result<Progress, StoreE
             _ => {}
         }
     }
+
     Ok(progress)
 }

@@ -58,6 +58,7 @@ impl Writer {
             .prepare_cached(sql)?
             .query_row((job.0, index, attempt.number), |row| row.get(0))
             .optional()?;
+
         match found
             .flatten()
             .map(|bytes| from_postcard(&bytes))
@@ -90,6 +91,7 @@ impl AttemptResult {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&hash_of(&self.stdout.content));
         hasher.update(&self.stdout.dropped.to_le_bytes());
+
         let mut files: Vec<_> = self.files.iter().collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         for file in files {
@@ -99,6 +101,7 @@ impl AttemptResult {
             hasher.update(&[u8::from(file.executable)]);
             hasher.update(&file.blob.hash.0);
         }
+
         BlobHash(*hasher.finalize().as_bytes())
     }
 }
@@ -141,11 +144,13 @@ pub(super) fn restore(
             incarnation,
         };
         let host = HostId(row.get(3)?);
+
         match judgement(row.get(4)?)? {
             Some(Judgement::Open(_)) => progress.results.push((attempt, host)),
             Some(Judgement::Alone(_)) => progress.alone.push((attempt, host)),
             _ => {}
         }
     }
+
     Ok(())
 }

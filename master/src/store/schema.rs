@@ -147,12 +147,14 @@ fn apply(db: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
     for sql in &migrations[found..] {
         change.execute_batch(sql)?;
     }
+
     change.pragma_update(None, "user_version", known as i64)?;
     change.commit()?;
 
     if found > 0 {
         tracing::info!(from = found, to = known, "the store was upgraded");
     }
+
     Ok(())
 }
 

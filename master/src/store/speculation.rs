@@ -56,6 +56,7 @@ pub(super) fn disclosure(db: &Connection, job: JobId) -> Result<Option<Disclosur
     let rows = query.query_map([job.0], |row| {
         Ok((row.get(0)?, (row.get(1)?, time(row.get(2)?))))
     })?;
+
     Ok(Some(Disclosure {
         at: time(at),
         requests: rows.collect::<Result<_, _>>()?,
@@ -74,6 +75,7 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
     let mut account = Account::default();
     let mut tried = IdSet::new();
     let span = |micros: i64| Span(micros.max(0) as u64);
+
     while let Some(row) = rows.next()? {
         let task: u32 = row.get(0)?;
         tried.insert(task);
@@ -88,6 +90,7 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
             executed: row.get::<_, Option<i64>>(2)?.map(time),
         });
     }
+
     let untried = match &disclosure {
         Some(disclosure) => {
             let mut untried = disclosure.all();
@@ -103,6 +106,7 @@ fn account(db: &Connection, job: JobId, submitted: Time) -> Result<Account, Stor
             (total.max(0) as u64).saturating_sub(tried.len())
         }
     };
+
     account.tasks += untried;
     account.requested += untried;
     Ok(account)
@@ -162,6 +166,7 @@ impl Reader {
                 *bytes += spent.1;
                 each.entry(whose).or_default().push((job, spent));
             }
+
             let mut all = Accounts::new();
             for (whose, sum) in sums {
                 let of = each.remove(&whose).unwrap_or_default();
@@ -173,6 +178,7 @@ impl Reader {
                     );
                 }
             }
+
             Ok(all)
         })
     }
@@ -230,6 +236,7 @@ impl Writer {
             .remove(&user)
             .unwrap_or_default();
         sum.merge(&account(self.db(), job, time(submitted))?);
+
         let sql = "INSERT OR REPLACE INTO account (user, sums) VALUES (?, ?)";
         self.change(sql, params![user, to_postcard(&sum)?])
             .map(drop)

@@ -116,11 +116,13 @@ fn what_is_recorded_twice_is_there_once_and_never_overlaps() {
     let mut store = open(&dir);
     let first = stretch(10, 20, 0.5);
     let second = stretch(20, 40, 0.9);
+
     for _ in 0..2 {
         store
             .add_availability(HostId(1), &[&first, &second])
             .unwrap();
     }
+
     store
         .add_availability(
             HostId(1),
@@ -131,6 +133,7 @@ fn what_is_recorded_twice_is_there_once_and_never_overlaps() {
             ],
         )
         .unwrap();
+
     store
         .add_availability(HostId(2), &[&stretch(0, 5, 1.0)])
         .unwrap();
@@ -144,6 +147,7 @@ fn what_is_recorded_twice_is_there_once_and_never_overlaps() {
         [(15, 20, 0.5), (20, 40, 0.9), (40, 45, 0.25)]
     );
     assert_eq!(recorded(&dir, 60, 80), []);
+
     let found = Reader::new(dir.path())
         .availability(HostId(1), Time(70), Time(100), 100)
         .unwrap();
@@ -163,6 +167,7 @@ fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
             .add_availability(HostId(1), &[&stretch(start * 10, start * 10 + 10, 1.0)])
             .unwrap();
     }
+
     let busy = Stretch::of(
         Time(500),
         Time(510),
@@ -177,6 +182,7 @@ fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
         recorded(&dir, 0, 1_000),
         [(0, 500, 1.0), (500, 510, 0.0), (520, 530, 1.0)]
     );
+
     let why = Reader::new(dir.path())
         .availability(HostId(1), Time(0), Time(1_000), 100)
         .unwrap()
@@ -187,6 +193,7 @@ fn neighbours_that_are_alike_are_one_row_and_old_rows_go() {
     store.commit().unwrap();
     assert_eq!(recorded(&dir, 0, 1_000), [(500, 510, 0.0), (520, 530, 1.0)]);
     store.trim_availability(HostId(1), Time(0), 1).unwrap();
+
     store.commit().unwrap();
     assert_eq!(recorded(&dir, 0, 1_000), [(520, 530, 1.0)]);
     store.trim_availability(HostId(1), Time(0), 1).unwrap();
@@ -201,6 +208,7 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
     for index in 1..=4 {
         start(&mut store, attempt(job, index, 1));
     }
+
     store
         .attempt_ended(
             attempt(job, 1, 1),
@@ -209,6 +217,7 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
             "succeeded",
         )
         .unwrap();
+
     store
         .attempt_result(&completion(attempt(job, 1, 1), 7), Time(9))
         .unwrap();
@@ -220,6 +229,7 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
             "ended with exit code 1",
         )
         .unwrap();
+
     store.attempt_started(attempt(job, 3, 1), Time(3)).unwrap();
     store
         .attempt_ended(attempt(job, 3, 1), AttemptState::Lost, Time(9), "lost")
@@ -232,11 +242,13 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
             "asked for",
         )
         .unwrap();
+
     assert!(store.commit().unwrap() && !store.commit().unwrap());
     drop(store);
 
     let restored = open(&dir).restore_jobs().unwrap().remove(0);
     assert_eq!((restored.view.job, restored.spec), (job, spec(6)));
+
     let progress = restored.progress;
     assert_eq!(
         (
@@ -245,12 +257,14 @@ fn a_reopened_store_gives_back_how_far_a_job_was() {
         ),
         ("1".into(), "5-6".into())
     );
+
     let tried: Vec<_> = progress
         .tried
         .iter()
         .map(|t| (t.task, t.failures, t.losses, t.live.len()))
         .collect();
     assert_eq!(tried, [(2, 1, 0, 0), (3, 0, 1, 0), (4, 0, 0, 1)]);
+
     let mut rows = Vec::new();
     Reader::new(dir.path())
         .attempts(job, (1, 1), |row| rows.push(row))
@@ -290,8 +304,10 @@ fn a_user_finds_only_what_is_ones_own_or_shared() {
     for (id, user) in [(1, "ann"), (2, "bob"), (3, "bob"), (4, "eve")] {
         add_job_of(&mut store, id, &spec(1), user);
     }
+
     store.share(JobId(3), "ann", true).unwrap();
     store.commit().unwrap();
+
     let found = |of: Option<&str>, shared| {
         let reader = Reader::new(dir.path());
         let all = reader.job_ids(of, shared).unwrap();
@@ -304,6 +320,7 @@ fn a_user_finds_only_what_is_ones_own_or_shared() {
         all.to_string()
     };
     assert_eq!(found(None, false), "1-4");
+
     let of = |user| (found(Some(user), false), found(Some(user), true));
     assert_eq!(of("ann"), ("1".to_owned(), "1,3".to_owned()));
     assert_eq!(of("bob"), ("2-3".to_owned(), "2-3".to_owned()));
@@ -331,10 +348,12 @@ fn reopened_tasks_are_open_again_and_their_failures_forgiven() {
             "ended with exit code 1",
         )
         .unwrap();
+
     store
         .settle(job, &IdSet::from_range(2, 7), TaskState::Failed, "why")
         .unwrap();
     store.reopen(job, &IdSet::from_range(4, 5)).unwrap();
+
     let progress = store.restore_job(job).unwrap().unwrap().progress;
     assert_eq!(progress.failed.to_string(), "2-3,6-7");
     assert_eq!(
@@ -352,6 +371,7 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let one = add_job(&mut store, 1, &spec(1));
+
     let two = add_job(&mut store, 2, &spec(1));
     for (job, hashes) in [(one, [1, 2]), (two, [2, 3])] {
         for (number, hash) in (1..).zip(hashes) {
@@ -361,6 +381,7 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
                 .unwrap();
         }
     }
+
     let needed =
         |store: &Writer| [1, 2, 3].map(|hash| store.needs_blob(&BlobHash([hash; 32])).unwrap());
     store.forget_job(one).unwrap();
@@ -368,6 +389,7 @@ fn a_forgotten_job_leaves_nothing_and_needs_no_content_that_only_it_needed() {
     store.forget_job(two).unwrap();
     assert_eq!(needed(&store), [false; 3]);
     store.commit().unwrap();
+
     for table in ["job", "attempt", "settled", "blob_use"] {
         let left: i64 = store
             .db()
@@ -398,6 +420,7 @@ fn executed(store: &mut Writer, tasks: u32) -> JobId {
             2 + 9
         );
     }
+
     job
 }
 
@@ -406,6 +429,7 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = executed(&mut store, 3);
+
     assert_eq!(
         store.kept_by_user().unwrap(),
         [("ann".to_owned(), 33)].into()
@@ -414,10 +438,12 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
         .request(job, &IdSet::from_range(1, 1), Time(20))
         .unwrap();
     assert_eq!(store.release(job, &IdSet::from_range(1, 1)).unwrap(), 11);
+
     let needed =
         |store: &Writer| [1, 2, 3].map(|hash| store.needs_blob(&BlobHash([hash; 32])).unwrap());
     assert_eq!(needed(&store), [true; 3]);
     assert_eq!(store.remove_oldest(Some("bob"), Time(30)).unwrap(), None);
+
     let removed = store.remove_oldest(None, Time(30)).unwrap().unwrap();
     assert_eq!(
         (
@@ -427,6 +453,7 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
         ),
         (2, "ann", 11)
     );
+
     assert_eq!(needed(&store), [true, false, true]);
     assert_eq!(
         store
@@ -438,6 +465,7 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
             .index,
         3
     );
+
     assert_eq!(
         store.remove_oldest(None, Time(32)).unwrap(),
         None,
@@ -453,6 +481,7 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
             .may_read("ann", &BlobHash([1; 32]))
             .unwrap()
     );
+
     let mut rows = Vec::new();
     let each = |row: super::AttemptRow| rows.push((row.removed, row.result.unwrap().is_some()));
     Reader::new(dir.path()).attempts(job, (1, 4), each).unwrap();
@@ -464,6 +493,7 @@ fn unrequested_output_goes_oldest_first_and_never_what_was_requested() {
             (Some(Time(31)), false)
         ]
     );
+
     let looked = super::look(&dir.path().join("store.sqlite")).unwrap();
     assert!(
         !looked
@@ -480,9 +510,11 @@ fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reop
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let job = executed(&mut store, 2);
+
     store.remove_oldest(None, Time(30)).unwrap().unwrap();
     store.commit().unwrap();
     drop(store);
+
     let mut store = open(&dir);
     let finished = |store: &Writer| {
         store
@@ -497,6 +529,7 @@ fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reop
         (finished(&store), store.kept_of(job).unwrap()),
         ("1-2".to_owned(), 11)
     );
+
     let all = IdSet::from_range(1, 4);
     assert_eq!(store.removed(job, &all).unwrap(), [(1, 1)]);
     store.result_is_gone(job, 1).unwrap();
@@ -505,6 +538,7 @@ fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reop
         (finished(&store), store.removed(job, &all).unwrap()),
         ("2".to_owned(), vec![])
     );
+
     let tried = store.restore_job(job).unwrap().unwrap().progress.tried;
     assert_eq!(
         (
@@ -515,6 +549,7 @@ fn a_task_whose_output_was_removed_is_done_until_it_is_requested_also_after_reop
         ),
         (1, 1, 0, 0)
     );
+
     store.forget_job(job).unwrap();
     assert_eq!(
         (
@@ -535,9 +570,11 @@ fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() 
     [stopped, live]
         .into_iter()
         .for_each(|id| start(&mut store, id));
+
     store
         .attempt_ended(stopped, AttemptState::Killed, Time(9), "cancelled")
         .unwrap();
+
     let spent = |attempt, cpu| common::attempt::Spent {
         attempt,
         ran: Span(5),
@@ -557,6 +594,7 @@ fn what_a_stopped_attempt_took_is_noted_once_and_only_of_the_host_that_had_it() 
         .attempt_spent(HostId(1), &spent(live, 7), Time(20))
         .unwrap();
     store.commit().unwrap();
+
     let mut rows = Vec::new();
     let each =
         |row: super::AttemptRow| rows.push((row.view.cpu.0, row.view.ran.0, row.view.started));
@@ -585,6 +623,7 @@ fn where_ranks_were_done_is_known_after_reopening_and_of_bags_nobody_asks() {
             ..spec(2)
         },
     );
+
     let bag = add_job(&mut store, 2, &spec(2));
     for job in [ranks, bag] {
         for (index, number, state) in [(1, 1, AttemptState::Lost), (1, 2, AttemptState::Finished)] {
@@ -602,8 +641,10 @@ fn where_ranks_were_done_is_known_after_reopening_and_of_bags_nobody_asks() {
             store.attempt_ended(id, state, Time(9), "why").unwrap();
         }
     }
+
     store.commit().unwrap();
     drop(store);
+
     let store = open(&dir);
     let done_on = |job| store.restore_job(job).unwrap().unwrap().progress.done_on;
     assert_eq!((done_on(ranks), done_on(bag)), (vec![HostId(12)], vec![]));
@@ -622,6 +663,7 @@ fn forgetting_gives_the_space_back() {
     let before = pages(&store);
     let job = add_job(&mut store, 1, &spec(5_000));
     (1..=5_000).for_each(|index| start(&mut store, attempt(job, index, 1)));
+
     store.commit().unwrap();
     assert!(pages(&store) > before + 50);
     store.forget_job(job).unwrap();
@@ -645,10 +687,12 @@ fn a_newer_or_damaged_store_is_refused_and_left_alone() {
         Writer::open(dir.path()),
         Err(StoreError::Newer { found: 99, .. })
     ));
+
     let path = dir.path().join("store.sqlite");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100..3_000].fill(0xAA);
     std::fs::write(&path, &bytes).unwrap();
+
     let error = Writer::open(dir.path()).err().unwrap();
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
@@ -661,6 +705,7 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
     let job = add_job(&mut store, 1, &spec(2));
     start(&mut store, attempt(job, 1, 1));
     start(&mut store, attempt(job, 1, 2));
+
     let blob = |fill: u8| BlobHash([fill; 32]);
     let saved = |number, sequence, list: u8| Saved {
         number,
@@ -673,6 +718,7 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
             size: 40,
         },
     };
+
     let needed = |store: &Writer| {
         (1..=6)
             .filter(|n| store.needs_blob(&blob(*n)).unwrap())
@@ -693,6 +739,7 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
         [2, 3, 4],
         "the first state of an attempt that went on from it"
     );
+
     store
         .keep_checkpoint(attempt(job, 1, 1), &saved(1, 8, 5), &[blob(6)])
         .unwrap();
@@ -703,6 +750,7 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
         ),
         (vec![2, 3, 4], Some(saved(2, 1, 3)))
     );
+
     store.commit().unwrap();
     drop(store);
 
@@ -722,12 +770,14 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
             .unwrap(),
         "another host's"
     );
+
     assert!(
         !store
             .wants_checkpoint(attempt(job, 1, 3), HostId(1))
             .unwrap(),
         "never given out"
     );
+
     store
         .settle(job, &IdSet::from_range(1, 1), TaskState::Failed, "test")
         .unwrap();
@@ -737,6 +787,7 @@ fn the_newest_state_of_an_open_task_is_kept_with_its_content_until_the_task_is_s
             .unwrap(),
         "settled"
     );
+
     store
         .drop_checkpoints(job, &IdSet::from_range(1, 1))
         .unwrap();
@@ -773,6 +824,7 @@ fn a_state_gives_way_only_to_one_that_has_more_in_it() {
         let kept = store.checkpoint(TaskId::new(job, 1)).unwrap().unwrap();
         (kept.number, kept.sequence)
     };
+
     let end = |store: &mut Writer, number| {
         store
             .attempt_ended(attempt(job, 1, number), AttemptState::Lost, Time(9), "lost")
@@ -787,6 +839,7 @@ fn a_state_gives_way_only_to_one_that_has_more_in_it() {
         (1, 3),
         "a copy that began from scratch"
     );
+
     store.starts_from(attempt(job, 1, 3), &state(1, 1)).unwrap();
     assert_eq!(
         keep(&mut store, 3, 1),
@@ -805,6 +858,7 @@ fn a_state_gives_way_only_to_one_that_has_more_in_it() {
         (3, 2),
         "nobody goes on from the kept one any more"
     );
+
     assert_eq!(keep(&mut store, 4, 1), (3, 2), "it lives");
     end(&mut store, 3);
     assert_eq!(keep(&mut store, 4, 2), (4, 2));
@@ -821,6 +875,7 @@ fn an_estimate_for_each_task_comes_back_with_its_job() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(&dir);
     let said = [Span(5), Span(7_000_000)];
+
     for (id, estimates) in [(1, &said[..]), (2, &[])] {
         let request = RequestId(uuid::Uuid::from_u128(id));
         let new = NewJob {
@@ -833,8 +888,10 @@ fn an_estimate_for_each_task_comes_back_with_its_job() {
         };
         store.add_job(&new).unwrap();
     }
+
     store.commit().unwrap();
     drop(store);
+
     let jobs = open(&dir).restore_jobs().unwrap();
     assert_eq!(
         jobs.iter()
@@ -842,6 +899,7 @@ fn an_estimate_for_each_task_comes_back_with_its_job() {
             .collect::<Vec<_>>(),
         [&said[..], &[]]
     );
+
     assert!(jobs[0].bytes > jobs[1].bytes, "they count");
     let looked = super::look(&dir.path().join("store.sqlite")).unwrap();
     assert!(looked.faults.is_empty(), "{:?}", looked.faults);
@@ -866,6 +924,7 @@ fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before
         let deadline = at(99);
         let finish = at(90);
         let probability = 0.9;
+
         let probation = false;
         let limits = None;
         if let Some((made, withdrawn)) = promise {
@@ -880,16 +939,19 @@ fn whose_promise_was_made_anew_comes_back_behind_those_that_were_accepted_before
             };
             store.keep_promise(job, &promised).unwrap();
         }
+
         assert_eq!(job, JobId(id));
     };
     job(1, 10, Some((10, false)));
     job(2, 11, Some((22, false))); // made anew
+
     job(3, 12, Some((25, true))); // counts no more
     job(4, 20, Some((20, false)));
     job(5, 21, None);
     job(6, 15, Some((15, false))); // the master's clock was set back
     job(7, 23, Some((23, false)));
     store.commit().unwrap();
+
     let jobs = open(&dir).restore_jobs().unwrap();
     let order: Vec<u32> = jobs.iter().map(|restored| restored.view.job.0).collect();
     assert_eq!(order, [1, 3, 4, 5, 6, 2, 7]);

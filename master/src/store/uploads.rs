@@ -75,6 +75,7 @@ impl Writer {
                 .change(sql, params![micros(now), user, blob.hash.0])
                 .map(|_| 0);
         }
+
         let needed = "SELECT 1 FROM blob_use JOIN job ON job.id = blob_use.job WHERE hash = ? AND job.user = ?";
         let needed = self
             .db()
@@ -85,6 +86,7 @@ impl Writer {
             "INSERT INTO content_of (user, hash, size, at, needed) VALUES (?, ?, ?, ?, ?)",
             params![user, blob.hash.0, size, micros(now), needed],
         )?;
+
         Ok(if needed { 0 } else { blob.size })
     }
 
@@ -167,6 +169,7 @@ impl Writer {
             if self.db().prepare_cached(kept)?.exists((job.0, index))? {
                 continue;
             }
+
             self.change(
                 "UPDATE attempt SET result = NULL, verdict = NULL, removed = ? WHERE job = ? AND task = ?
                  AND state = 'finished'",
@@ -174,6 +177,7 @@ impl Writer {
             )?;
             lost.insert(index);
         }
+
         if !lost.is_empty() {
             for hash in gone {
                 self.change(
@@ -182,6 +186,7 @@ impl Writer {
                 )?;
             }
         }
+
         Ok(lost)
     }
 
@@ -199,6 +204,7 @@ impl Writer {
                 (job.0, first, last),
             )?;
         }
+
         Ok(())
     }
 }

@@ -126,6 +126,7 @@ impl Writer {
     pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
         let path = dir.join("store.sqlite");
         write_again(logs, &dir.join("store.sqlite-wal")).map_err(StoreError::Log)?;
+
         let mut db = connect(
             &path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -140,6 +141,7 @@ impl Writer {
         if health != "ok" {
             return Err(damaged(health));
         }
+
         let found = schema::version(&db)?;
         if found > schema::VERSION {
             return Err(StoreError::Newer {
@@ -147,14 +149,17 @@ impl Writer {
                 known: schema::VERSION,
             });
         }
+
         rewrite(&db)?;
         // Takes effect only before the first table is made.
         db.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         db.pragma_update(None, "synchronous", "FULL")?;
+
         // After a burst the log gives its space back.
         db.pragma_update(None, "journal_size_limit", WAL_KEEPS)?;
         schema::migrate(&mut db)?;
+
         // After a failed sync the system shows what the disk does not have. What is read now is
         // written anew before anything is built upon it.
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -194,15 +199,18 @@ impl Writer {
         if !self.open {
             return Ok(false);
         }
+
         let commits = self.commits + 1;
         self.set_meta(COMMITS, &commits.to_le_bytes())?;
         self.open = false;
         self.db.execute_batch("COMMIT")?;
         self.commits = commits;
+
         // Only now: what the mark says was durable before.
         if let Some(mark) = &mut self.mark {
             mark.note(commits);
         }
+
         Ok(true)
     }
 
@@ -271,6 +279,7 @@ impl Writer {
                 user: row.get(2)?,
             })
         };
+
         let sql = "SELECT id, body_hash, user FROM job WHERE request = ?";
         Ok(self
             .db
@@ -305,6 +314,7 @@ impl Writer {
                 estimates
             ],
         )?;
+
         let job = JobId(
             u32::try_from(self.db.last_insert_rowid())
                 .map_err(|e| StoreError::Content(e.to_string()))?,
@@ -312,6 +322,7 @@ impl Writer {
         if let Some(command) = spec.work.command() {
             self.use_blobs(job, command.blobs())?;
         }
+
         Ok(job)
     }
 
@@ -382,6 +393,7 @@ impl Writer {
         for table in tables.into_iter().chain(["kept", "kept_blob"]) {
             self.change(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
         }
+
         self.change("DELETE FROM job WHERE id = ?", [job.0])?;
         self.give_back()
     }
@@ -431,6 +443,7 @@ impl Writer {
             .prepare_cached(sql)?
             .query_row(key, |row| row.get(0))
             .optional()?;
+
         Ok(at.map(super::time))
     }
 
@@ -525,6 +538,7 @@ impl Writer {
             .query_row(key, |row| row.get::<_, String>(0))
             .optional()?;
         let Some(before) = before else { return Ok(()) };
+
         self.change(
             "UPDATE attempt SET start_why = ? WHERE job = ? AND task = ? AND number = ?",
             params![super::notes::with_frozen(&before, by), key.0, key.1, key.2],
@@ -546,6 +560,7 @@ impl Writer {
             incarnation,
         } = spent.attempt;
         let started = (spent.ran > Span::ZERO).then(|| ended - (spent.ran + spent.suspended));
+
         self.change(
             "UPDATE attempt SET cpu = ?, ran = ?, suspended = ?, started = COALESCE(started, ?)
              WHERE job = ? AND task = ? AND number = ? AND incarnation = ? AND host = ?
@@ -579,6 +594,7 @@ impl Writer {
                 params![job.0, first, last, state.to_string(), why],
             )?;
         }
+
         Ok(())
     }
 
@@ -592,12 +608,14 @@ impl Writer {
             left.subtract(tasks);
             self.settle(job, &left, row.state, &row.why)?;
         }
+
         for (first, last) in tasks.ranges() {
             self.change(
                 "UPDATE attempt SET charged = 0 WHERE job = ? AND task BETWEEN ? AND ?",
                 params![job.0, first, last],
             )?;
         }
+
         Ok(())
     }
 

@@ -47,6 +47,7 @@ fn run_job(store: &mut Writer, number: u128, now: Time) {
         now,
     };
     let job = store.add_job(&new).unwrap();
+
     for index in 1..=TASKS {
         for try_number in 1..=1 + u32::from(index == 7) {
             let id = attempt(job, index, try_number);
@@ -60,6 +61,7 @@ fn run_job(store: &mut Writer, number: u128, now: Time) {
                     why: "first attempt",
                 })
                 .unwrap();
+
             let state = if index % 13 == 0 || (index == 7 && try_number == 1) {
                 AttemptState::Failed
             } else {
@@ -68,12 +70,14 @@ fn run_job(store: &mut Writer, number: u128, now: Time) {
             store
                 .attempt_ended(id, state, now + Span::from_secs(60), "ended")
                 .unwrap();
+
             let hash = (number as u8).wrapping_mul(31).wrapping_add(index as u8);
             store
                 .attempt_result(&completion(id, hash), now + Span::from_secs(60))
                 .unwrap();
         }
     }
+
     let failed: IdSet = (1..=TASKS).filter(|index| index % 13 == 0).collect();
     store
         .settle(job, &failed, TaskState::Failed, "its retries are used up")
@@ -90,6 +94,7 @@ fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
         failed,
         ..TaskCounts::default()
     };
+
     let state = JobState::Failed;
     let started = Some(now);
     let attempts = total + 1;
@@ -139,6 +144,7 @@ fn size(store: &mut Writer, dir: &Path) -> u64 {
 fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Writer::open(dir.path()).unwrap();
+
     // Only the size matters here; the disk's own time is not the store's.
     store
         .db()
@@ -149,12 +155,14 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             .add_peer(Role::Worker, "desk", [host as u8; 32], Time(0))
             .unwrap();
     }
+
     let mut sizes = Vec::new();
     for day in 1..=days {
         let midnight = Time(day * DAY);
         (0..JOBS)
             .for_each(|n| run_job(&mut store, u128::from(day) * 100 + u128::from(n), midnight));
         (1..=HOSTS).for_each(|host| record_day(&mut store, HostId(host), midnight));
+
         let secret_hash = [day as u8; 32];
         let expires = midnight + Span(DAY);
         let token = NewToken {
@@ -166,6 +174,7 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             approval: false,
         };
         store.add_token(&token).unwrap();
+
         if let Some(keep) = keep {
             let then = Time(midnight.0.saturating_sub(keep));
             // What the core does in its sweep.
@@ -179,14 +188,17 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             });
             store.trim_tokens(then).unwrap();
         }
+
         sizes.push(size(&mut store, dir.path()));
     }
+
     assert_eq!(
         super::look(&dir.path().join("store.sqlite"))
             .unwrap()
             .faults,
         Vec::<String>::new()
     );
+
     sizes
 }
 
@@ -199,11 +211,13 @@ fn with_retention_the_store_stops_growing_and_without_it_does_not() {
         most <= full + full / 20,
         "after the first full month the file grows from {full} to {most} bytes"
     );
+
     let last = kept[364];
     assert!(
         last >= full / 2,
         "and what is to be kept is kept: {last} of {full} bytes"
     );
+
     let for_ever = live(90, None);
     assert!(
         for_ever[89] > 2 * most,
@@ -221,6 +235,7 @@ fn however_many_strangers_knock_the_log_of_them_stops_growing() {
         .db()
         .pragma_update(None, "synchronous", "OFF")
         .unwrap();
+
     let mut sizes = Vec::new();
     for day in 0..16 {
         for n in 0..10_000 {
@@ -240,8 +255,10 @@ fn however_many_strangers_knock_the_log_of_them_stops_growing() {
                 })
                 .unwrap();
         }
+
         sizes.push(size(&mut store, dir.path()));
     }
+
     assert!(
         sizes[4] > 4 * sizes[0] && sizes[15] <= sizes[10] + sizes[10] / 100,
         "{sizes:?}"

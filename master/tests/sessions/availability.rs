@@ -47,6 +47,7 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
         .unwrap();
     let ago = |s: u64| Time(Span::from(now).0) - Span::from_secs(s);
     let away = Stretch::of(ago(600), ago(300), OwnerState::Away, 0.75);
+
     let paused = Stretch::of(
         ago(300),
         ago(200),
@@ -54,6 +55,7 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
         1.0,
     );
     worker.record(2, vec![away.clone(), paused.clone()]).await;
+
     // Said again, with one that follows, one that is to come only next year, and one that cannot
     // be.
     let later = Stretch::of(ago(100), ago(50), OwnerState::Away, 0.5);
@@ -73,6 +75,7 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
             vec![away.clone(), paused.clone(), future, later.clone(), broken],
         )
         .await;
+
     let expected = vec![away, paused, later];
     let views = recorded(&master).await;
     assert_eq!(
@@ -83,14 +86,17 @@ async fn availability_is_kept_once_over_a_restart_and_shown_to_admins_only() {
         ),
         ("pc", true, Some(ago(600)))
     );
+
     assert_eq!(views[0].stretches, expected);
     master.stop().await;
     master.again().await;
+
     let views = recorded(&master).await;
     assert_eq!(
         (&views[0].stretches, views[0].connected),
         (&expected, false)
     );
+
     let user = Client::connect(&master.enrol(Role::Client, "user").await)
         .await
         .unwrap();
@@ -127,8 +133,10 @@ async fn a_long_record_comes_in_portions_and_whole() {
             .record(batch, (0..900).map(|n| stretch(batch * 900 + n)).collect())
             .await;
     }
+
     let views = recorded(&master).await;
     assert!(views.len() > 1, "more than a message holds");
+
     let all: Vec<Stretch> = views.into_iter().flat_map(|view| view.stretches).collect();
     assert_eq!(all, (0..2_700).map(stretch).collect::<Vec<_>>());
 }

@@ -55,6 +55,7 @@ async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_h
     let eve = user(&master, "eve").await;
     let secret = ann.put_bytes(SECRET).await.unwrap();
     submit(&ann, 1, &reads(secret)).await.unwrap();
+
     let nowhere = link::content::hash_bytes(b"never sent");
     for blob in [secret, nowhere] {
         let (reply, _) = offer(eve.connection(), blob).await;
@@ -63,11 +64,13 @@ async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_h
             PutReply::Resume(0),
             "the same answer, whether it is there or not"
         );
+
         let refused = submit(&eve, 2, &reads(blob)).await.err().unwrap();
         assert!(
             code(&refused) == RefusalCode::Conflict && refused.to_string().contains("is not here"),
             "{refused}"
         );
+
         let spec = Submission::Blob(blob);
         let id = RequestId(uuid::Uuid::from_u128(3));
         let refused = eve
@@ -83,10 +86,12 @@ async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_h
         assert!(refused.to_string().contains("is not here"), "{refused}");
         assert!(not_here(&ask_for(eve.connection(), blob.hash).await));
     }
+
     audited(&master, "eve", "submit", false, "has not sent it").await;
     // With the bytes it is hers, too; of a job that is shared with her she may name it without.
     assert_eq!(eve.put_bytes(SECRET).await.unwrap(), secret);
     submit(&eve, 4, &reads(secret)).await.unwrap();
+
     let other = ann.put_bytes(b"another of ann's").await.unwrap();
     let (job, _) = submit(&ann, 5, &reads(other)).await.unwrap();
     ann.ask(&Request::Share {
@@ -96,6 +101,7 @@ async fn who_knows_only_the_hash_of_anothers_content_learns_nothing_and_cannot_h
     })
     .await
     .unwrap();
+
     assert_eq!(offer(eve.connection(), other).await.0, PutReply::Stored);
     submit(&eve, 6, &reads(other)).await.unwrap();
 }
@@ -110,10 +116,13 @@ async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobo
     assert_eq!(offer(ann.connection(), blob).await.0, PutReply::Stored);
     master.stop().await;
     master.again().await;
+
     let mut moved = identity;
     moved.link.master = master.address();
+
     let ann = Client::connect(&moved).await.unwrap();
     assert_eq!(offer(ann.connection(), blob).await.0, PutReply::Stored);
+
     let (job, _) = submit(&ann, 1, &reads(blob)).await.unwrap();
     ann.ask(&Request::Cancel {
         jobs: one(job),
@@ -121,6 +130,7 @@ async fn what_one_has_sent_is_not_sent_again_also_after_a_restart_and_until_nobo
     })
     .await
     .unwrap();
+
     ann.ask(&Request::Forget { jobs: one(job) }).await.unwrap();
     submit(&ann, 2, &reads(blob)).await.unwrap();
 }
@@ -135,15 +145,18 @@ async fn nobody_holds_up_or_spoils_what_another_one_sends() {
     assert_eq!(reply, PutReply::Resume(0));
     squatting.tx.raw().write_all(b"XXXX").await.unwrap();
     within(ann.put_bytes(SECRET)).await.unwrap();
+
     submit(&ann, 1, &reads(blob)).await.unwrap();
     // What the other one sends is wrong whatever ann has sent, and hers stays.
     squatting.tx.raw().write_all(&SECRET[4..]).await.unwrap();
     squatting.tx.finish();
+
     let answer = within(squatting.rx.expect::<PutReply>()).await.unwrap();
     assert!(
         matches!(&answer, PutReply::Refused(r) if r.code == RefusalCode::Conflict),
         "{answer:?}"
     );
+
     let dir = tempfile::tempdir().unwrap();
     ann.fetch(blob, &dir.path().join("back")).await.unwrap();
 }
@@ -164,6 +177,7 @@ async fn a_worker_gets_what_its_attempts_need_and_nothing_else() {
         host: "idle".into(),
     };
     master.admin().await.ask(&drained).await.unwrap();
+
     submit(&ann, 1, &reads(given)).await.unwrap();
     let attempt = worker.assignments(1).await.remove(0).attempt;
     assert!(matches!(
@@ -173,6 +187,7 @@ async fn a_worker_gets_what_its_attempts_need_and_nothing_else() {
     assert!(not_here(&ask_for(&worker.connection, other.hash).await));
     assert!(not_here(&ask_for(&idle.connection, given.hash).await));
     audited(&master, "pc", "read", false, "no attempt that it was given").await;
+
     // Nor does it have anything by delivering a result of that name.
     worker.stdout = Content::Blob(other);
     worker.deliver(attempt).await;
@@ -187,6 +202,7 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
     submit(&master.admin().await, 1, &saving_job())
         .await
         .unwrap();
+
     let mut worker = master.worker(&pc, Vec::new()).await;
     let first = worker.assignments(1).await.remove(0);
     let list = |blob| {
@@ -199,6 +215,7 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
         .to_bytes()
         .unwrap()
     };
+
     let mut known = Vec::new();
     for (sequence, step) in [(1, &b"one"[..]), (2, b"two")] {
         let file = worker.put(step).await;
@@ -208,6 +225,7 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
             .await;
         known.push((file, manifest));
     }
+
     // Of a file that it never brought it has no state.
     let ann = user(&master, "ann").await;
     let secret = ann.put_bytes(SECRET).await.unwrap();
@@ -218,8 +236,10 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
             Saving::Complete(worker.put(&list(secret)).await),
         )
         .await;
+
     let second = worker.again(first.attempt).await;
     assert_eq!(from(&second).map(|saved| saved.sequence), Some(2));
+
     let (file, manifest) = known[1];
     for needed in [file, manifest] {
         assert!(matches!(
@@ -227,6 +247,7 @@ async fn a_worker_gets_the_files_of_the_state_from_which_its_attempt_starts() {
             GetReply::Found(_)
         ));
     }
+
     for other in [known[0].0, secret] {
         assert!(not_here(&ask_for(&worker.connection, other.hash).await));
     }
@@ -250,6 +271,7 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
     let mut worker = master.worker(&pc, Vec::new()).await;
     let (job, _) = submit(&ann, 1, &noops(2)).await.unwrap();
     let mut results = Vec::new();
+
     for fill in [7, 8] {
         let attempt = worker.assignments(1).await.remove(0).attempt;
         let blob = worker.put(&[fill; 9_000]).await;
@@ -258,6 +280,7 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
         worker.acknowledged(attempt).await;
         results.push((attempt, blob));
     }
+
     assert_eq!(state(&ann, job).await, JobState::Finished);
     let recompute = Request::Recompute {
         job,
@@ -266,19 +289,23 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
     assert!(
         matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(none)] if *none == [(job, 0)])
     );
+
     let (lost, blob) = results[1];
     damage(&master, blob);
     assert!(
         matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)])
     );
+
     let again = worker.assignments(1).await.remove(0).attempt;
     assert_eq!((again.task, again.number), (lost.task, 2));
     worker.stdout = Content::Blob(worker.put(&[8; 9_000]).await);
     worker.deliver(again).await;
     worker.acknowledged(again).await;
     assert_eq!(state(&ann, job).await, JobState::Finished);
+
     let dir = tempfile::tempdir().unwrap();
     ann.fetch(blob, &dir.path().join("whole")).await.unwrap();
+
     let tasks = Request::Tasks {
         job,
         tasks: Selector::All,
@@ -292,16 +319,20 @@ async fn a_result_that_was_damaged_at_the_master_is_computed_again_on_demand() {
         .clone()
         .unwrap_or_default();
     assert!(why.contains("damaged or lost on the master"), "{why}");
+
     // The same over a restart, of a job that is settled and of which nothing is in memory.
     damage(&master, blob);
     master.stop().await;
     master.again().await;
+
     let mut moved = ann_identity;
     moved.link.master = master.address();
+
     let ann = Client::connect(&moved).await.unwrap();
     assert!(
         matches!(&ann.ask(&recompute).await.unwrap()[..], [Reply::Changed(one)] if *one == [(job, 1)])
     );
+
     let mut worker = master.worker(&pc, Vec::new()).await;
     assert_eq!(worker.assignments(1).await.remove(0).attempt.number, 3);
 }
@@ -313,10 +344,12 @@ async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_fr
     let blob = ann.put_bytes(SECRET).await.unwrap();
     submit(&ann, 1, &reads(blob)).await.unwrap();
     damage(&master, blob);
+
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
     worker.assignments(1).await;
+
     let cache = tempfile::tempdir().unwrap();
     let cache = link::BlobStore::open(cache.path()).unwrap();
     let damaged = link::content::get(&worker.connection, &cache, blob)
@@ -324,6 +357,7 @@ async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_fr
         .err()
         .unwrap();
     assert!(matches!(damaged, LinkError::Damaged { .. }), "{damaged:?}");
+
     // From then on it is not here, and its user sends it instead of being told that it is.
     within(async {
         while !not_here(&ask_for(&worker.connection, blob.hash).await) {
@@ -331,6 +365,7 @@ async fn an_input_that_was_damaged_at_the_master_is_put_aside_and_comes_again_fr
         }
     })
     .await;
+
     ann.put_bytes(SECRET).await.unwrap();
     link::content::get(&worker.connection, &cache, blob)
         .await
@@ -351,12 +386,14 @@ async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() 
     let LinkError::Refused(refusal) = &refused else {
         panic!("{refused:?}")
     };
+
     assert!(
         refusal.message.contains("no job needs") && refusal.hint.contains("submit the jobs"),
         "{refusal:?}"
     );
     audited(&master, "ann", "put", false, "no job needs").await;
     bob.put_bytes(&[2; 60]).await.unwrap();
+
     // What a job needs does not count; once that is forgotten it does again.
     let (job, _) = submit(&ann, 1, &reads(first)).await.unwrap();
     let second = ann.put_bytes(&[3; 60]).await.unwrap();
@@ -366,15 +403,18 @@ async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() 
     })
     .await
     .unwrap();
+
     ann.ask(&Request::Forget { jobs: one(job) }).await.unwrap();
     submit(&ann, 2, &reads(second)).await.unwrap();
     assert!(ann.put_bytes(&[4; 60]).await.is_err());
     ann.put_bytes(&[4; 40]).await.unwrap();
+
     // What is under way counts, and so does what broke off.
     let begun = link::content::hash_bytes(&[5; 40]);
     let (reply, mut broken) = offer(bob.connection(), begun).await;
     assert_eq!(reply, PutReply::Resume(0));
     broken.tx.raw().write_all(&[5; 39]).await.unwrap();
+
     let incoming = master.dir.path().join("master/content/incoming");
     let parts = || {
         std::fs::read_dir(&incoming)
@@ -388,6 +428,7 @@ async fn content_that_no_job_needs_counts_against_who_sent_it_and_nobody_else() 
         }
     })
     .await;
+
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
     broken.tx.raw().reset(9u32.into()).unwrap();
     assert!(bob.put_bytes(&[6; 2]).await.is_err());
@@ -457,6 +498,7 @@ async fn who_has_a_job_only_shared_looks_at_it_and_a_stranger_not_even_that() {
     })
     .await
     .unwrap();
+
     let attempt = AttemptId {
         task: common::TaskId::new(job, 1),
         number: 1,
@@ -524,6 +566,7 @@ async fn who_has_a_job_only_shared_looks_at_it_and_a_stranger_not_even_that() {
             Some(RefusalCode::NotFound),
             "{request:?} of a stranger"
         );
+
         let expected = match kind(request) {
             Kind::Looks => None,
             Kind::Changes => Some(RefusalCode::NotAuthorised),
@@ -551,6 +594,7 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
+
     submit(&ann, 1, &noops(2)).await.unwrap();
     for wild in [1 << 62, u64::MAX] {
         let attempt = worker.assignments(1).await.remove(0).attempt;
@@ -564,6 +608,7 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
             stderr: Stream::default(),
             outputs: Vec::new(),
         };
+
         worker
             .control
             .tx
@@ -573,8 +618,10 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
             }]))
             .await
             .unwrap();
+
         worker.acknowledged(attempt).await;
     }
+
     let Reply::Accounts(accounts) = ann
         .ask(&Request::Account {
             user: None,
@@ -586,6 +633,7 @@ async fn processor_time_that_an_attempt_cannot_have_had_is_neither_billed_nor_be
     else {
         panic!("no account")
     };
+
     let billed_s = accounts[0].billed_s;
     assert!(billed_s > 0.0 && billed_s < 60.0, "{billed_s} s");
     audited(&master, "pc", "claim", false, "of processor time").await;
@@ -596,6 +644,7 @@ async fn a_tolerance_of_nonsense_is_refused_in_words() {
     let master = Master::start().await;
     let nan: Tolerance =
         postcard::from_bytes(&postcard::to_stdvec(&f64::NAN.to_bits()).unwrap()).unwrap();
+
     let quorum = Quorum {
         size: 2,
         adaptive: false,

@@ -102,11 +102,14 @@ async fn a_revoked_host_is_put_out_and_what_it_held_runs_elsewhere() {
     let mut other = master
         .worker(&master.enrol(Role::Worker, "other").await, Vec::new())
         .await;
+
     assert_eq!(revoke(&master, "pc").await.state, IdentityState::Revoked);
     says(&within(worker.connection.closed()).await, "revoked");
+
     let second = other.assignments(1).await.remove(0).attempt;
     assert_eq!((second.task, second.number), (first.task, 2));
     says(&turned_away(&pc, Purpose::Worker).await, "revoked");
+
     let view = task(&master.admin().await, job).await;
     assert!(
         view.attempts[0]
@@ -115,8 +118,10 @@ async fn a_revoked_host_is_put_out_and_what_it_held_runs_elsewhere() {
             .is_some_and(|why| why.contains("its host was revoked")),
         "{view:?}"
     );
+
     audited(&master, "admin", "revoke", true, "").await;
     audited(&master, "pc", "connect", false, "revoked").await;
+
     // Also after a restart.
     master.stop().await;
     master.again().await;
@@ -124,6 +129,7 @@ async fn a_revoked_host_is_put_out_and_what_it_held_runs_elsewhere() {
         &turned_away(&towards(&master, &pc), Purpose::Worker).await,
         "revoked",
     );
+
     let hosts = master
         .admin()
         .await
@@ -147,6 +153,7 @@ async fn a_revoked_user_is_put_out_of_every_connection_and_its_name_is_not_given
     let ann = master.enrol(Role::Client, "ann").await;
     let one = Client::connect(&ann).await.unwrap();
     let two = Client::connect(&ann).await.unwrap();
+
     submit(&one, 1, &noops(1)).await.unwrap();
     assert_eq!(
         identities(
@@ -159,16 +166,19 @@ async fn a_revoked_user_is_put_out_of_every_connection_and_its_name_is_not_given
             .connections,
         2
     );
+
     assert_eq!(revoke(&master, "ann").await.state, IdentityState::Revoked);
     for client in [one, two] {
         says(&within(client.connection().closed()).await, "revoked");
     }
+
     says(&Client::connect(&ann).await.err().unwrap(), "revoked");
     assert_eq!(
         master.enrol(Role::Client, "ann").await.link.name,
         "ann-2",
         "who could see the jobs of the first"
     );
+
     let admin = master.admin().await;
     let nobody = admin
         .ask(&Request::Revoke { name: "zoe".into() })
@@ -176,6 +186,7 @@ async fn a_revoked_user_is_put_out_of_every_connection_and_its_name_is_not_given
         .err()
         .unwrap();
     assert_eq!(code(&nobody), RefusalCode::NotFound);
+
     let self_harm = admin
         .ask(&Request::Revoke {
             name: "admin".into(),
@@ -193,15 +204,18 @@ async fn a_certificate_is_renewed_with_a_new_key_and_the_old_one_works_until_the
     let worker = master.worker(&pc, Vec::new()).await;
     let lost = renew(&worker.connection, &pc).await.unwrap();
     assert_ne!(lost.key, pc.key);
+
     // The answer was lost: the old one still works, and renews again.
     let worker = master.worker(&pc, Vec::new()).await;
     let renewed = renew(&worker.connection, &pc).await.unwrap();
     assert_eq!(renewed.link, pc.link);
     master.worker(&renewed, Vec::new()).await;
+
     for old in [&pc, &lost] {
         let error = turned_away(old, Purpose::Worker).await;
         assert!(matches!(error, LinkError::NotAccepted(_)), "{error:?}");
     }
+
     // Two copies of one identity: the one that did not renew is noticed, and cannot push out the
     // one that did.
     let mut worker = master.worker(&renewed, Vec::new()).await;
@@ -211,6 +225,7 @@ async fn a_certificate_is_renewed_with_a_new_key_and_the_old_one_works_until_the
             "renewed elsewhere",
         );
     }
+
     worker
         .control
         .tx
@@ -220,9 +235,11 @@ async fn a_certificate_is_renewed_with_a_new_key_and_the_old_one_works_until_the
         })
         .await
         .unwrap();
+
     assert!(matches!(worker.next().await, ToWorker::Beat { .. }));
     audited(&master, "pc", "connect", false, "renewed elsewhere").await;
     audited(&master, "pc", "renew", true, "").await;
+
     let clients = master.enrol(Role::Client, "ann").await;
     let connection = link::connect(&clients, Purpose::Client).await.unwrap();
     Client::connect(&renew(&connection, &clients).await.unwrap())
@@ -288,10 +305,12 @@ async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_use
     for identity in [&pc, &gone, &ann] {
         expired(identity).await;
     }
+
     master.settings = |config| config.renewal_grace = Interval(Duration::ZERO);
     master.stop().await;
     master.again().await;
     revoke(&master, "gone").await;
+
     for (identity, purpose, why) in [
         (&gone, Purpose::Worker, "revoked"),
         (&ann, Purpose::Client, "by the master's clock"),
@@ -304,8 +323,10 @@ async fn an_expired_worker_that_the_table_knows_renews_its_certificate_and_a_use
             .unwrap();
         says(&error, why);
     }
+
     let home = tempfile::tempdir().unwrap();
     towards(&master, &pc).save(home.path()).unwrap();
+
     let fresh = within(renewal::fresh(home.path(), Purpose::Worker))
         .await
         .unwrap();
@@ -322,27 +343,33 @@ async fn a_certificate_that_expired_while_the_master_was_away_is_renewed_and_not
     expired(&pc).await;
     master.settings = |_| ();
     master.again().await;
+
     let pc = towards(&master, &pc);
     pc.save(home.path()).unwrap();
+
     let connection = link::connect(&pc, Purpose::Worker).await.unwrap();
     if let Ok(mut control) = connection.open(&Open::Control).await {
         // The master may be quicker.
         let _ = control.tx.send(&hello(Vec::new())).await;
     }
+
     says(&within(connection.closed()).await, "only a renewal");
     let fresh = within(renewal::fresh(home.path(), Purpose::Worker))
         .await
         .unwrap();
     master.worker(&fresh, Vec::new()).await;
     assert_eq!(Identity::load(home.path()).unwrap().key, fresh.key);
+
     // Without the grace it is not.
     master.restart_with(short_lives_and_no_grace).await;
     let late = master.enrol(Role::Client, "late").await;
     master.stop().await;
     expired(&late).await;
     master.again().await;
+
     let late = towards(&master, &late);
     tokio::time::sleep(Duration::from_millis(5)).await;
+
     let error = Client::connect(&late).await.err().unwrap();
     assert!(
         matches!(&error, LinkError::NotAccepted(why) if why.contains("expired")),
@@ -370,6 +397,7 @@ async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
         waits.passing() && waits.to_string().contains("waits for an admin"),
         "{waits:?}"
     );
+
     let all = identities(&master, Request::Identities { names: Vec::new() }).await;
     let states: Vec<_> = all
         .iter()
@@ -382,12 +410,14 @@ async fn who_joins_with_a_token_for_approval_waits_for_an_admin() {
             ("pc", Role::Worker, IdentityState::Waiting)
         ]
     );
+
     let approved = identities(&master, Request::Approve { name: "pc".into() })
         .await
         .remove(0);
     assert_eq!(approved.state, IdentityState::Active);
     master.worker(&pc, Vec::new()).await;
     audited(&master, "admin", "approve", true, "").await;
+
     let later = link::enrol(&master.address(), &token, "later")
         .await
         .unwrap();
@@ -400,6 +430,7 @@ async fn wrong_tokens_from_one_address_are_counted_and_then_not_even_looked_at()
     let master = Master::start().await;
     let token = master.token(Role::Worker, 1).await;
     let mut codes = Vec::new();
+
     for guess in 0..8 {
         let guessed = JoinToken {
             secret: [guess; 16],
@@ -412,8 +443,10 @@ async fn wrong_tokens_from_one_address_are_counted_and_then_not_even_looked_at()
                 .unwrap(),
         ));
     }
+
     assert_eq!(codes[..5], [RefusalCode::NotAuthorised; 5]);
     assert_eq!(codes[5..], [RefusalCode::Unavailable; 3]);
+
     // Nor is the right one, for a while.
     assert!(
         link::enrol(&master.address(), &token, "pc")
@@ -422,6 +455,7 @@ async fn wrong_tokens_from_one_address_are_counted_and_then_not_even_looked_at()
             .unwrap()
             .passing()
     );
+
     audited(&master, "127.0.0.1", "enrol", false, "no such join token").await;
     audited(&master, "127.0.0.1", "enrol", false, "too many wrong").await;
 }
@@ -444,12 +478,14 @@ async fn redeem(master: &Master, token: &JoinToken, csr: &[u8], hears: bool) -> 
         wanted: Wanted::Any,
     };
     channel.tx.send(&request).await.unwrap();
+
     channel.tx.finish();
     if !hears {
         // Gone once the master has the question.
         channel.tx.delivered().await;
         return None;
     }
+
     Some(within(channel.rx.expect()).await.unwrap())
 }
 
@@ -467,19 +503,23 @@ async fn a_joiner_whose_answer_was_lost_asks_again_with_its_key_and_no_other_key
     };
     assert!(redeem(&master, &token, &csr(&key), false).await.is_none());
     audited(&master, "pc", "enrol", true, "").await;
+
     master.stop().await;
     master.again().await;
+
     let again = redeem(&master, &token, &csr(&key), true).await.unwrap();
     assert!(
         matches!(&again, EnrolReply::Enrolled { name, .. } if name == "pc"),
         "{again:?}"
     );
+
     let other = rcgen::KeyPair::generate().unwrap();
     let refused = redeem(&master, &token, &csr(&other), true).await.unwrap();
     assert!(
         matches!(&refused, EnrolReply::Refused(r) if r.message.contains("used up")),
         "{refused:?}"
     );
+
     let hosts = master
         .admin()
         .await
@@ -510,6 +550,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
     let attempt = worker.assignments(1).await.remove(0).attempt;
+
     let result = link::content::hash_bytes(&[7; 9_000]);
     link::content::put_bytes(&worker.connection, &[7; 9_000], result)
         .await
@@ -540,6 +581,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
             },
         ]
     };
+
     let touch = |job| {
         [
             Request::Cancel {
@@ -566,6 +608,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
             "{request:?}"
         );
     }
+
     audited(&master, "bob", "job", false, "another user's").await;
     // Nor in lists, of jobs or of what hosts hold; `all` and `last` are bob's own; the request id
     // tells nothing.
@@ -582,6 +625,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
             "{listed:?}"
         );
     }
+
     let cancelled = bob
         .ask(&Request::Cancel {
             jobs: Selector::All,
@@ -593,6 +637,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
         matches!(&cancelled[..], [Reply::Changed(none)] if none.is_empty()),
         "{cancelled:?}"
     );
+
     let held = async |client: &Client| {
         let hosts = client
             .ask(&Request::Hosts { names: Vec::new() })
@@ -615,8 +660,10 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
             "{clash}"
         );
     }
+
     worker.deliver(attempt).await;
     worker.acknowledged(attempt).await;
+
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("stolen");
     assert_eq!(
@@ -636,6 +683,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
     for request in look(job) {
         bob.ask(&request).await.unwrap();
     }
+
     for request in touch(job) {
         assert_eq!(
             code(&bob.ask(&request).await.err().unwrap()),
@@ -643,6 +691,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
             "{request:?}"
         );
     }
+
     bob.fetch(result, &target).await.unwrap();
     ann.ask(&share(false)).await.unwrap();
     for request in look(job) {
@@ -652,6 +701,7 @@ async fn another_users_job_is_not_there_unless_it_is_shared_and_is_then_only_to_
             "{request:?}"
         );
     }
+
     let stranger = Request::Share {
         jobs: one(job),
         user: "pc".into(),
@@ -669,6 +719,7 @@ async fn a_run_of_a_worker_that_comes_back_after_another_took_its_place_is_sent_
     let master = Master::start().await;
     let pc = master.enrol(Role::Worker, "pc").await;
     let run = |n| ToMaster::Instance(uuid::Uuid::from_u128(n));
+
     // A heartbeat is answered once what came before it was looked at.
     let settle = async |worker: &mut Worker| {
         worker
@@ -682,6 +733,7 @@ async fn a_run_of_a_worker_that_comes_back_after_another_took_its_place_is_sent_
             .unwrap();
         worker.next().await
     };
+
     for n in [1, 1, 2, 3] {
         let mut worker = master.worker(&pc, Vec::new()).await;
         worker.control.tx.send(&run(n)).await.unwrap();
@@ -690,13 +742,16 @@ async fn a_run_of_a_worker_that_comes_back_after_another_took_its_place_is_sent_
             "run {n}: a restart is no copy"
         );
     }
+
     let mut copy = master.worker(&pc, Vec::new()).await;
     copy.control.tx.send(&run(2)).await.unwrap();
+
     let answer = settle(&mut copy).await;
     assert!(
         matches!(&answer, ToWorker::Refused(r) if r.message.contains("another worker")),
         "{answer:?}"
     );
+
     let mut kept = master.worker(&pc, Vec::new()).await;
     kept.control.tx.send(&run(3)).await.unwrap();
     assert!(
@@ -712,31 +767,38 @@ async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_i
     let old = master.enrol(Role::Worker, "pc").await;
     let old_token = master.token(Role::Worker, 1).await;
     let home = tempfile::tempdir().unwrap();
+
     master.stop().await;
     master::rotate_ca(master.dir.path(), Duration::from_secs(3_600)).unwrap();
+
     let twice = master::rotate_ca(master.dir.path(), Duration::from_secs(3_600))
         .err()
         .unwrap();
     assert!(twice.to_string().contains("trusted until"), "{twice}");
     master.again().await;
+
     // The admin of this machine has the new one at once; the others by renewal; who joins, the one
     // of the token.
     let admin = Identity::load(&master.dir.path().join("client")).unwrap();
     assert_ne!(admin.ca, old.ca);
+
     let worker = master.worker(&old, Vec::new()).await;
     let renewed = renew(&worker.connection, &towards(&master, &old))
         .await
         .unwrap();
     assert_eq!(renewed.ca, admin.ca);
     master.worker(&renewed, Vec::new()).await;
+
     let by_old_token = link::enrol(&master.address(), &old_token, "late")
         .await
         .unwrap();
     assert_eq!(by_old_token.ca, old.ca);
     master.worker(&by_old_token, Vec::new()).await;
+
     let by_new_token = master.enrol(Role::Worker, "new").await;
     assert_eq!(by_new_token.ca, admin.ca);
     master.worker(&by_new_token, Vec::new()).await;
+
     let forgotten = by_old_token;
     forgotten.save(home.path()).unwrap();
 
@@ -750,11 +812,13 @@ async fn a_ca_gives_way_to_another_while_both_are_trusted_and_then_the_old_one_i
         .unwrap();
     std::fs::write(&generations, text.replace(until, "until_s = 1")).unwrap();
     master.again().await;
+
     assert!(
         !master.dir.path().join("master/ca.key.der").exists(),
         "nobody signs with it any more"
     );
     master.worker(&renewed, Vec::new()).await;
+
     let error = turned_away(&towards(&master, &forgotten), Purpose::Worker).await;
     assert!(matches!(error, LinkError::WrongMaster { .. }), "{error:?}");
 }
@@ -765,6 +829,7 @@ async fn an_admin_of_the_masters_own_machine_whose_certificate_ran_out_is_let_in
     let client = master.dir.path().join("client");
     std::fs::remove_dir_all(&client).unwrap();
     master.restart_with(short_lives).await;
+
     let before = Identity::load(&client).unwrap();
     expired(&before).await;
     master.restart_with(|_| ()).await;

@@ -10,6 +10,7 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
     for id in 1..=3 {
         submit(&client, id, &noops(1)).await.unwrap();
     }
+
     let fourth = submit(&client, 4, &noops(1)).await.err().unwrap();
     assert!(
         code(&fourth) == RefusalCode::Conflict && fourth.to_string().contains("3 jobs"),
@@ -28,16 +29,20 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
     )
     .await
     .unwrap();
+
     // Also after a restart; and what is settled does not count.
     master.stop().await;
     master.again().await;
+
     let mut ann = ann;
     ann.link.master = master.address();
+
     let client = Client::connect(&ann).await.unwrap();
     assert_eq!(
         code(&submit(&client, 4, &noops(1)).await.err().unwrap()),
         RefusalCode::Conflict
     );
+
     let first = Selector::Ids(IdSet::from_range(1, 1));
     client
         .ask(&Request::Cancel {
@@ -46,6 +51,7 @@ async fn a_user_has_so_many_unsettled_jobs_and_no_more_and_others_have_theirs() 
         })
         .await
         .unwrap();
+
     submit(&client, 4, &noops(1)).await.unwrap();
 }
 
@@ -80,10 +86,12 @@ async fn descriptions_of_jobs_are_bounded_one_by_one_and_together() {
         code(&refused) == RefusalCode::Invalid && refused.to_string().contains("takes 4000"),
         "{refused}"
     );
+
     let mut taken = 0;
     while submit(&client, taken + 1, &wordy(60)).await.is_ok() {
         taken += 1;
     }
+
     assert!(
         (1..=4).contains(&taken),
         "{taken} jobs of more than sixty bytes in three hundred"
@@ -99,6 +107,7 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
         Client::connect(&ann).await.unwrap(),
     ];
     submit(&kept[1], 1, &noops(1)).await.unwrap();
+
     // Both are asked something: neither makes room.
     let mut watched = Vec::new();
     for client in &kept {
@@ -111,11 +120,13 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
         within(replies.next()).await.unwrap();
         watched.push(replies);
     }
+
     let third = Client::connect(&ann).await.err().unwrap();
     assert!(
         third.passing() && third.to_string().contains("2 connections already"),
         "{third:?}"
     );
+
     let [one, two] = kept;
     one.close().await;
     within(async {
@@ -124,6 +135,7 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
         }
     })
     .await;
+
     submit(&two, 2, &noops(1)).await.unwrap();
 
     let pc = master.enrol(Role::Worker, "pc").await;
@@ -132,6 +144,7 @@ async fn a_user_has_so_many_connections_and_a_worker_keeps_its_newest() {
     for _ in 0..4 {
         others.push(link::connect(&pc, Purpose::Worker).await.unwrap());
     }
+
     assert!(within(oldest.closed()).await.passing());
     master.worker(&pc, Vec::new()).await;
 }
@@ -143,6 +156,7 @@ async fn a_stream_too_many_waits_for_another_to_end() {
         .await
         .unwrap();
     let mut silent = Vec::new();
+
     while let Ok(opened) = tokio::time::timeout(
         Duration::from_millis(500),
         ann.connection().open(&Open::Request),
@@ -153,6 +167,7 @@ async fn a_stream_too_many_waits_for_another_to_end() {
         assert!(silent.len() <= 16, "more streams than are allowed");
     }
     assert!(silent.len() >= 8);
+
     // Credit for new ones comes once some have ended.
     silent.truncate(4);
     within(ann.connection().open_bare()).await.unwrap();
@@ -179,6 +194,7 @@ async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else(
             }
         }
     });
+
     let mut quiet = master
         .worker(&master.enrol(Role::Worker, "quiet").await, Vec::new())
         .await;
@@ -194,6 +210,7 @@ async fn a_worker_that_talks_without_end_and_reads_nothing_holds_up_nobody_else(
         }
     })
     .await;
+
     flood.abort();
 }
 
@@ -205,6 +222,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     let mut master = Master::start().await;
     let token = master.token(Role::Worker, CROWD).await;
     let mut identities = Vec::new();
+
     for n in 0..CROWD {
         identities.push(
             link::enrol(&master.address(), &token, &format!("pc{n}"))
@@ -212,6 +230,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
                 .unwrap(),
         );
     }
+
     let (job, _) = submit(&master.admin().await, 1, &noops(2 * CROWD))
         .await
         .unwrap();
@@ -226,8 +245,10 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
             .collect();
         holders.push((identity, held));
     }
+
     master.stop().await;
     master.again().await;
+
     // All at once, as often as it takes.
     let master = &master;
     let back = holders.iter().map(|(identity, attempts)| async move {
@@ -254,6 +275,7 @@ async fn a_crowd_of_workers_comes_back_after_a_restart_and_no_lease_is_lost() {
     tokio::time::timeout(Duration::from_secs(120), everybody)
         .await
         .expect("everybody is back");
+
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
     let listed = master
         .admin()
@@ -284,6 +306,7 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<Held>) -> Wo
         home: None,
     };
     identity.link.master = master.address();
+
     let mut backoff = link::retry::Backoff::default();
     loop {
         let attempt = async {
@@ -303,6 +326,7 @@ async fn comes_back(master: &Master, identity: &Identity, held: Vec<Held>) -> Wo
             Ok(worker) => return worker,
             Err(error) => assert!(error.passing(), "{error:?}"),
         }
+
         tokio::time::sleep(backoff.delay()).await;
     }
 }

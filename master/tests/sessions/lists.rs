@@ -11,6 +11,7 @@ async fn a_long_list_of_jobs_comes_whole_and_in_order() {
     for request in 1..=230 {
         submit(&ann, request, &noops(1)).await.unwrap();
     }
+
     let settled = IdSet::from_range(20, 140);
     let cancel = Request::Cancel {
         jobs: Selector::Ids(settled.clone()),
@@ -22,6 +23,7 @@ async fn a_long_list_of_jobs_comes_whole_and_in_order() {
             settled.iter().map(|id| (JobId(id), 1)).collect()
         )]
     );
+
     let list = async |jobs, states| -> Vec<(u32, bool)> {
         let replies = ann.ask(&Request::Jobs { jobs, states }).await.unwrap();
         let views = replies.iter().flat_map(|reply| match reply {
@@ -32,6 +34,7 @@ async fn a_long_list_of_jobs_comes_whole_and_in_order() {
             .map(|view| (view.job.0, view.state.settled()))
             .collect()
     };
+
     let all: Vec<_> = (1..=230).map(|id| (id, settled.contains(id))).collect();
     let of = |wanted: bool| {
         all.iter()
@@ -39,6 +42,7 @@ async fn a_long_list_of_jobs_comes_whole_and_in_order() {
             .filter(|(_, settled)| *settled == wanted)
             .collect::<Vec<_>>()
     };
+
     assert_eq!(list(Selector::All, Vec::new()).await, all);
     assert_eq!(
         list(Selector::All, vec![JobState::Cancelled]).await,
@@ -59,6 +63,7 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
     for request in 1..=3 {
         submit(&ann, request, &noops(1)).await.unwrap();
     }
+
     let cancel = async |id| {
         let jobs = Selector::Ids(IdSet::from_range(id, id));
         ann.ask(&Request::Cancel { jobs, tasks: None })
@@ -66,6 +71,7 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
             .unwrap();
     };
     cancel(1).await;
+
     let mut watched = ann
         .stream(&Request::Watch {
             jobs: Selector::All,
@@ -74,6 +80,7 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
         })
         .await
         .unwrap();
+
     let mut told = Vec::new();
     while let Some(reply) = watched.next().await.unwrap() {
         let Reply::Jobs(views) = reply else {
@@ -85,12 +92,14 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
                 .map(|view| (view.job.0, view.state.settled()))
                 .collect::<Vec<_>>(),
         );
+
         match told.last().unwrap()[..] {
             [(1, true), (2, false), (3, false)] => cancel(3).await,
             [(2, false), (3, true)] => cancel(2).await,
             _ => {}
         }
     }
+
     told.dedup();
     let [first, .., last] = &told[..] else {
         panic!("{told:?}")
@@ -102,6 +111,7 @@ async fn a_watcher_hears_of_all_jobs_first_then_of_those_that_were_open_until_no
             .all(|round| round.iter().all(|(id, _)| *id != 1)),
         "{told:?}"
     );
+
     assert!(
         last.contains(&(2, true)) && last.iter().all(|(_, settled)| *settled),
         "{told:?}"
@@ -117,9 +127,11 @@ async fn each_waiting_job_of_a_list_says_when_it_should_start() {
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
+
     for request in 1..=120 {
         submit(&ann, request, &noops(2)).await.unwrap();
     }
+
     worker.assignments(2).await;
     let replies = ann
         .ask(&Request::Jobs {
@@ -133,6 +145,7 @@ async fn each_waiting_job_of_a_list_says_when_it_should_start() {
         other => panic!("{other:?}"),
     });
     let mut last = common::Time::default();
+
     for view in views.filter(|view| view.state == JobState::Waiting) {
         let starts = view
             .starts
@@ -148,5 +161,6 @@ async fn each_waiting_job_of_a_list_says_when_it_should_start() {
         );
         last = starts.start;
     }
+
     assert!(last > common::Time::default(), "somebody waits");
 }

@@ -38,6 +38,7 @@ async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_
     let pc = master.enrol(Role::Worker, "pc").await;
     let mut worker = master.worker(&pc, Vec::new()).await;
     let job = ann.disclose(3).await;
+
     worker.executes(1, 6).await;
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
     assert_eq!(
@@ -46,11 +47,13 @@ async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_
             .unwrap(),
         2
     );
+
     let refused = ann.request(job, "2-3").await.err().unwrap();
     assert!(
         code(&refused) == RefusalCode::Conflict && refused.to_string().contains("cancelled"),
         "{refused}"
     );
+
     let LinkError::Refused(Refusal { hint, .. }) = refused else {
         unreachable!()
     };
@@ -59,12 +62,14 @@ async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_
         "{hint}"
     );
     assert_eq!(ann.request(job, "all").await.unwrap(), 1, "the first one");
+
     let billed_s = ann.billed_s().await;
     assert_eq!(
         ann.request(job, "1-2").await.unwrap(),
         0,
         "the first one was requested before"
     );
+
     let tasks = "2".parse().unwrap();
     assert_eq!(
         ann.changed(&Request::Retry {
@@ -76,6 +81,7 @@ async fn what_is_cancelled_is_not_requested_and_not_billed_until_it_is_taken_up_
         .unwrap(),
         1
     );
+
     assert_eq!(
         (ann.request(job, "2-3").await.unwrap(), ann.billed_s().await),
         (1, billed_s)
@@ -88,14 +94,17 @@ async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the
     let mut master = Master::start().await;
     master.record = Some(master.dir.path().join("record"));
     master.restart_with(|_| ()).await;
+
     let mut ann = User::of(&master, "ann", 1).await;
     let pc = master.enrol(Role::Worker, "pc").await;
     let mut worker = master.worker(&pc, Vec::new()).await;
     let job = ann.disclose(3).await;
+
     worker.executes(3, 6).await;
     for tasks in ["1", "2"] {
         assert_eq!(ann.request(job, tasks).await.unwrap(), 1);
     }
+
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
     for _ in 0..2 {
         assert_eq!(
@@ -106,6 +115,7 @@ async fn what_is_asked_for_and_dropped_of_jobs_that_are_over_says_how_likely_the
             "all is executed"
         );
     }
+
     master.stop().await;
     let bytes = std::fs::read(master.record.as_ref().unwrap()).unwrap();
     let steps = scheduler::record::read(&bytes)
@@ -160,6 +170,7 @@ async fn who_names_a_task_that_is_not_there_is_told_which_and_nothing_is_done() 
             );
         }
     }
+
     let [request, _, cancel] = of("2-3");
     assert_eq!(
         ann.changed(&request).await.unwrap(),
@@ -171,6 +182,7 @@ async fn who_names_a_task_that_is_not_there_is_told_which_and_nothing_is_done() 
         2,
         "none had been cancelled"
     );
+
     // Of a settled job as well; but of all jobs those are meant that have such tasks.
     let other = ann.disclose(1).await;
     let all = Request::Cancel {
@@ -179,11 +191,13 @@ async fn who_names_a_task_that_is_not_there_is_told_which_and_nothing_is_done() 
     };
     let cancelled = within(ann.client.ask(&all)).await.unwrap();
     assert_eq!(cancelled, [Reply::Changed(vec![(job, 1), (other, 1)])]);
+
     let [.., cancel] = of("7");
     assert_eq!(
         code(&ann.changed(&cancel).await.err().unwrap()),
         RefusalCode::NotFound
     );
+
     let more = Request::Cancel {
         jobs: Selector::All,
         tasks: Some("3".parse().unwrap()),

@@ -33,6 +33,7 @@ impl User {
             ..noops(count)
         });
         let id = RequestId(uuid::Uuid::from_u128(self.next));
+
         match self
             .client
             .ask(&Request::Submit {
@@ -142,17 +143,20 @@ async fn whose_output_had_to_go_for_anothers_goes_on() {
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
+
     ann.disclose(2).await;
     worker.executes(2, 999).await;
     bob.disclose(3).await;
     worker.executes(3, 2_000).await;
     assert_eq!((ann.kept().await, bob.kept().await), (0, 6_000));
+
     let small = ann.disclose(9).await;
     worker.executes(9, 6).await;
     assert_eq!(
         (ann.job(small).await.state, ann.kept().await),
         (JobState::Finished, 54)
     );
+
     // Of the other one's something had to go, so that there is room again.
     let more = bob.disclose(1).await;
     assert!(!bob.is_held_back(more).await);
@@ -171,8 +175,10 @@ async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
+
     cyd.disclose(3).await;
     worker.executes(3, 2_000).await;
+
     let held = cyd.disclose(6).await;
     assert!(cyd.is_held_back(held).await);
     bob.disclose(2).await;
@@ -181,6 +187,7 @@ async fn whose_share_was_full_goes_on_where_others_have_made_room_in_it() {
     assert!(!cyd.is_held_back(held).await);
     worker.executes(6, 1).await;
     assert_eq!(cyd.job(held).await.state, JobState::Finished);
+
     master.stop().await;
     assert_eq!(
         told(&master),
@@ -201,6 +208,7 @@ async fn who_fills_alone_what_there_is_for_all_is_held_back_and_others_are_not()
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
     let much = ann.disclose(9).await;
+
     // The fourth has been started when the third one is kept.
     worker.executes(4, 2_000).await;
     assert!(ann.is_held_back(much).await && worker.waiting.is_empty());
@@ -208,6 +216,7 @@ async fn who_fills_alone_what_there_is_for_all_is_held_back_and_others_are_not()
         (ann.job(much).await.tasks.finished, ann.kept().await),
         (4, 6_000)
     );
+
     let small = bob.disclose(2).await;
     worker.executes(2, 6).await;
     assert_eq!(
@@ -227,6 +236,7 @@ async fn who_overflows_ones_own_share_is_held_back_until_something_is_requested_
     let mut worker = master
         .worker(&master.enrol(Role::Worker, "pc").await, Vec::new())
         .await;
+
     // Two fit, and are less than nine tenths.
     let job = ann.disclose(9).await;
     worker.executes(4, 2_600).await;
@@ -235,6 +245,7 @@ async fn who_overflows_ones_own_share_is_held_back_until_something_is_requested_
         (ann.job(job).await.tasks.finished, ann.kept().await),
         (4, 5_200)
     );
+
     let last = Selector::Ids(IdSet::from_range(4, 4));
     ann.client
         .ask(&Request::RequestTasks { job, tasks: last })

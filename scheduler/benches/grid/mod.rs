@@ -22,5 +22,6 @@ pub(crate) fn of_hosts(hosts: u32) -> Scheduler {
         };
         scheduler.step(Time(0), joined, &mut fx);
     }
+
     scheduler
 }

@@ -32,6 +32,7 @@ impl Bias {
         if !(x.is_finite() && y.is_finite()) {
             return;
         }
+
         for sum in [
             &mut self.count,
             &mut self.x,
@@ -41,6 +42,7 @@ impl Bias {
         ] {
             *sum *= 1.0 - FADING;
         }
+
         let r = y - x;
         self.count += 1.0;
         self.x += x;
@@ -145,6 +147,7 @@ impl Margin {
         if errors.len() < FEWEST {
             errors = self.kinds.iter().flatten().copied().collect();
         }
+
         errors.sort_by(f32::total_cmp);
         let error = if errors.len() < FEWEST {
             UNKNOWN.0 + part * (UNKNOWN.1 - UNKNOWN.0)
@@ -158,6 +161,7 @@ impl Margin {
             let b = f64::from(errors[(low + 1).min(errors.len() - 1)]);
             a + rest * (b - a)
         };
+
         ((ln_1p(predicted_s) + error).exp() - 1.0).max(0.0)
     }
 
@@ -204,6 +208,7 @@ impl Accuracy {
             .map(|(predicted, came)| (came - predicted).abs())
             .collect();
         errors.sort_by(f64::total_cmp);
+
         let median_error_s = median(&errors)?;
         let logs: Vec<(f64, f64)> = pairs
             .iter()
@@ -212,6 +217,7 @@ impl Accuracy {
             .collect();
         let mut ratios: Vec<f64> = logs.iter().map(|(x, y)| y - x).collect();
         ratios.sort_by(f64::total_cmp);
+
         let count = logs.len() as f64;
         let (mx, my) = logs.iter().fold((0.0, 0.0), |sum, (x, y)| {
             (sum.0 + x / count, sum.1 + y / count)
@@ -219,11 +225,13 @@ impl Accuracy {
         let mut xx = 0.0;
         let mut yy = 0.0;
         let mut xy = 0.0;
+
         for (x, y) in &logs {
             xx += (x - mx).powi(2);
             yy += (y - my).powi(2);
             xy += (x - mx) * (y - my);
         }
+
         let slope = xy / xx;
         Some(Accuracy {
             count: pairs.len(),
@@ -249,11 +257,13 @@ mod tests {
     fn a_bias_is_learned_and_corrected() {
         let mut bias = Bias::default();
         assert_eq!(bias.line(), (0.0, 1.0));
+
         let truth = |predicted: f64| corrected_s((1.7, 0.6), predicted);
         for number in 0..4_000 {
             let predicted = 2.0_f64.powf(f64::from(number % 15));
             bias.observe(predicted, truth(predicted).max(1.0));
         }
+
         let (intercept, slope) = bias.line();
         assert!(
             (intercept - 1.7).abs() < 0.15 && (slope - 0.6).abs() < 0.03,

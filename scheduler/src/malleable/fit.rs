@@ -41,12 +41,14 @@ pub fn fit(runs: &[(u32, f64)], guess: &Guess, widest: u32) -> Option<Malleable>
         .unwrap_or_else(|| f64::from(widest))
         .max(1.0);
     let sigma = guess.sigma.unwrap_or(SIGMA).max(0.0);
+
     if runs.is_empty() {
         return Some(Malleable {
             work_s: guess.work_s?,
             speedup: Speedup::new(usual, sigma)?,
         });
     }
+
     let most = runs.iter().map(|run| run.0).max().unwrap_or(1).max(widest);
     let mut search = Search {
         runs: &runs,
@@ -55,12 +57,14 @@ pub fn fit(runs: &[(u32, f64)], guess: &Guess, widest: u32) -> Option<Malleable>
         ln_parallelism: (0.0, (4.0 * f64::from(most)).max(usual).ln()),
         sigmas: (0.0, SIGMA_MOST.max(sigma)),
     };
+
     let mut best = None;
     for _ in 0..ROUNDS {
         let found = search.best()?;
         search.narrow(&found);
         best = Some(found);
     }
+
     best.map(|found| found.job)
 }
 
@@ -86,6 +90,7 @@ impl Search<'_> {
         let places = (0..=STEPS).flat_map(|a| (0..=STEPS).map(move |s| (a, s)));
         let all = places
             .filter_map(|(a, s)| self.one(at(self.ln_parallelism, a).exp(), at(self.sigmas, s)));
+
         // Of equals the first: least parallelism, then least variance.
         all.reduce(|best, other| {
             if other.misfit.total_cmp(&best.misfit).is_lt() {
@@ -108,6 +113,7 @@ impl Search<'_> {
         let noise: f64 = works().map(|work| ((work - ln_work) / NOISE).powi(2)).sum();
         let far = ((speedup.parallelism() / self.usual).ln() / PARALLELISM_SD).powi(2);
         let misfit = noise + far + ((sigma - self.sigma) / SIGMA_SD).powi(2);
+
         Some(Found {
             job: Malleable {
                 work_s: ln_work.exp(),

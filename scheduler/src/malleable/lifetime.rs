@@ -60,6 +60,7 @@ impl UniformLog {
             )
         });
         let b1 = over / below;
+
         Self::new(y - b1 * x, b1)
     }
 

@@ -29,12 +29,14 @@ pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<O
     let mut taken = 0_u32;
     let mut last_s = 0.0;
     let mut end_s = longest_s;
+
     let mut starts = Vec::with_capacity(queue.len());
     for waiting in queue {
         if waiting.hosts > all {
             starts.push(None);
             continue;
         }
+
         let need = taken.saturating_add(waiting.hosts);
         let start_s = if need <= free {
             0.0
@@ -57,12 +59,14 @@ pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<O
             };
             reached_s(freed, f64::from(need) * (1.0 - 1e-12), last_s, end_s)
         };
+
         last_s = start_s.max(last_s);
         end_s = end_s.max(last_s + waiting.law.longest_s(0.0));
         taken = need;
         placed.push((last_s, *waiting));
         starts.push(Some(last_s));
     }
+
     starts
 }
 
@@ -84,6 +88,7 @@ mod tests {
         let queue = [waiting(4), waiting(6), waiting(10), waiting(11), waiting(1)];
         let starts = starts_s(4, &running, &queue);
         let near = |at: usize, second: f64| starts[at].is_some_and(|s| (s - second).abs() < 1.0);
+
         assert_eq!((starts[0], starts[3]), (Some(0.0), None));
         assert!(
             near(1, 60.0) && near(2, 160.0) && near(4, 260.0),

@@ -63,6 +63,7 @@ impl Survival {
         if age_s <= before.0 || before.0 <= 0.0 {
             return before.1;
         }
+
         let part = (age_s / before.0).ln() / (next.0 / before.0).ln();
         before.1 + part * (next.1 - before.1)
     }
@@ -86,12 +87,14 @@ impl Survival {
         if watched <= 0.0 || alive <= 0.0 {
             return unknown;
         }
+
         let mut goes_on = self.alive(age_s + more_s) / alive;
         // Of those that were not done when they were last seen nothing is known from then on.
         let beyond_s = age_s + more_s - self.last_s();
         if beyond_s > 0.0 && goes_on > 0.0 {
             goes_on *= 1.0 - otherwise(self.last_s(), beyond_s);
         }
+
         (watched * (1.0 - goes_on) + PRIOR * unknown) / (watched + PRIOR)
     }
 }

@@ -15,17 +15,20 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
     let mut high_s = to_s;
     let mut low = function(low_s) - target;
     let mut high = function(high_s) - target;
+
     if low >= 0.0 {
         return low_s;
     }
     if high <= 0.0 {
         return high_s;
     }
+
     let mut last_low = None;
     for step in 0..STEPS {
         if high_s - low_s <= NEAR * high_s.max(1.0) {
             break;
         }
+
         let a = place(low_s);
         let b = place(high_s);
         let part = if step % 3 == 2 {
@@ -38,6 +41,7 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
         if value.abs() < 1e-14 {
             return middle_s;
         }
+
         if value < 0.0 {
             low_s = middle_s;
             low = value;
@@ -56,6 +60,7 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
             last_low = Some(false);
         }
     }
+
     high_s
 }
 

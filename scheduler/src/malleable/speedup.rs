@@ -36,6 +36,7 @@ impl Speedup {
         if n < 1.0 {
             return 0.0;
         }
+
         if sigma <= 1.0 {
             if n >= 2.0 * a - 1.0 {
                 a

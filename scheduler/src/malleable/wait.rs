@@ -87,6 +87,7 @@ impl<'a> Machine<'a> {
                 used_s: Some(0.0),
             };
         }
+
         let benefactors = self.benefactors(need);
         let median_s = self.median_s(benefactors);
         let mean_s = self.mean_s(hosts, 0.0);
@@ -95,6 +96,7 @@ impl<'a> Machine<'a> {
         } else {
             mean_s
         };
+
         Wait {
             benefactors: benefactors as u32,
             median_s,
@@ -112,15 +114,18 @@ impl<'a> Machine<'a> {
             if need == 0 {
                 return Some(0.0);
             }
+
             let benefactors = self.benefactors(need);
             if benefactors as u32 >= BENEFACTORS {
                 return *medians[benefactors].get_or_insert_with(|| self.median_s(benefactors));
             }
+
             let mean_s = self.mean_s(hosts, earliest_s);
             // Without hosts that leave, more of them are there no earlier.
             if self.staying.is_none() {
                 earliest_s = mean_s.unwrap_or(earliest_s);
             }
+
             mean_s
         };
         (least..=most).map(&mut one).collect()
@@ -198,6 +203,7 @@ impl<'a> Machine<'a> {
         for _ in 0..leave {
             also(&mut law, 1, stay);
         }
+
         for unit in &self.units {
             also(
                 &mut law,
@@ -205,6 +211,7 @@ impl<'a> Machine<'a> {
                 stay * unit.law.ended(unit.age_s, time_s),
             );
         }
+
         law
     }
 
@@ -236,6 +243,7 @@ impl<'a> Machine<'a> {
         if self.hosts() < hosts {
             return None;
         }
+
         let expected = |time_s: f64| {
             let freed: f64 = self
                 .units
@@ -244,6 +252,7 @@ impl<'a> Machine<'a> {
                 .sum();
             self.stay(time_s) * (f64::from(self.free) + freed)
         };
+
         // Sums miss a whole number by a rounding.
         self.first_s(expected, f64::from(hosts) * (1.0 - 1e-13), earliest_s)
     }
@@ -260,12 +269,14 @@ impl<'a> Machine<'a> {
             let reaches = function(longest_s) >= target;
             return reaches.then(|| reached_s(function, target, earliest_s, longest_s));
         }
+
         let place = |number: u32| {
             longest_s
                 .max(1.0)
                 .powf(f64::from(number) / f64::from(PLACES))
                 - 1.0
         };
+
         let mut before_s = 0.0;
         for number in 0..=PLACES {
             let time_s = place(number);
@@ -274,6 +285,7 @@ impl<'a> Machine<'a> {
             }
             before_s = time_s;
         }
+
         None
     }
 }

@@ -47,6 +47,7 @@ impl Admission {
         if given != 0 && given != tasks {
             return Err(Refused::Estimates { tasks, given });
         }
+
         match self {
             Admission::AcceptAll if bag.terms.deadline.is_some() => {
                 Err(Refused::NoPromises(policy.to_owned()))

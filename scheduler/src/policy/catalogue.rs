@@ -654,6 +654,7 @@ const fn batchactive(
     } else {
         &[WITH]
     };
+
     Policy {
         name,
         source,

@@ -53,6 +53,7 @@ impl Limits {
         if !self.learns() || rules.checkpoint {
             return rules.timeout;
         }
+
         let learned = lessons
             .limit_s(killed_s)
             .map(|work_s| Span::from_secs_f64(work_s / speed.factor()).max(SHORTEST));

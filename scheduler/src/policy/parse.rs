@@ -57,6 +57,7 @@ pub fn parse(text: &str) -> Result<Policy, BadPolicy> {
         .find(|row| row.name.eq_ignore_ascii_case(name));
     let mut policy = *row.ok_or_else(|| BadPolicy::Unknown(name.to_owned()))?;
     let mut said: Vec<&str> = Vec::new();
+
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let Some(parameter) = policy
@@ -84,6 +85,7 @@ pub fn parse(text: &str) -> Result<Policy, BadPolicy> {
         if said.contains(&name) {
             return Err(BadPolicy::Twice { parameter: name });
         }
+
         said.push(name);
         policy
             .set(name, value)
@@ -93,6 +95,7 @@ pub fn parse(text: &str) -> Result<Policy, BadPolicy> {
                 wanted,
             })?;
     }
+
     Ok(policy)
 }
 
@@ -124,12 +127,14 @@ impl Policy {
             *zeta = number(value, 0.0, 0.999, "a rate from 0 to below 1")?;
             return Ok(());
         }
+
         if self.admission.reckoning().is_some() {
             return self.set_promise(name, value);
         }
         if self.width != Width::Rigid {
             return self.set_width(name, value);
         }
+
         if let ("limits", Placement::Windows) = (name, self.placement) {
             let choices = [
                 ("given", Limits::Windowed { killing: false }),
@@ -138,9 +143,11 @@ impl Policy {
             self.limits = one_of(value, &choices, "`given` or `learned`")?;
             return Ok(());
         }
+
         if name == "with" {
             return self.go_with(value);
         }
+
         if let (
             "later",
             Ordering::Batchactive(Batchactive {
@@ -183,6 +190,7 @@ impl Policy {
             }
             _ => return Err("the policy does not use it"),
         }
+
         Ok(())
     }
 }
@@ -202,6 +210,7 @@ impl Policy {
         self.placement = row.placement;
         self.replication = row.replication;
         self.limits = row.limits;
+
         Ok(())
     }
 
@@ -239,6 +248,7 @@ impl Policy {
             }
             _ => return Err("the policy does not use it"),
         }
+
         Ok(())
     }
 }
@@ -254,6 +264,7 @@ impl Policy {
             self.limits = one_of(value, &choices, "`given` or `learned`")?;
             return Ok(());
         }
+
         match (name, &mut self.width) {
             ("correction", Width::Soonest(way)) => {
                 let choices = [
@@ -273,6 +284,7 @@ impl Policy {
             ("k", Width::Patient { k }) => *k = number(value, 0.0, 1e6, "a number of at least 0")?,
             _ => return Err("the policy does not use it"),
         }
+
         Ok(())
     }
 }
@@ -286,6 +298,7 @@ pub(super) fn rule(value: &str) -> Result<Rule, Wanted> {
     if let Some(part) = value.strip_prefix("grace") {
         return Ok(Rule::Grace(number(part, 0.0, 1e6, wanted)?));
     }
+
     one_of(
         value,
         &[

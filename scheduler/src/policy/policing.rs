@@ -92,6 +92,7 @@ impl fmt::Display for Policing {
             Rule::Grace(part) => write!(f, "grace{part}")?,
             Rule::Probabilistic => write!(f, "probabilistic")?,
         }
+
         write!(
             f,
             ":{}",
@@ -167,6 +168,7 @@ fn uniform(attempt: AttemptId, now: Time) -> f64 {
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;
     }
+
     (mixed >> 11) as f64 / (1_u64 << 53) as f64
 }
 
@@ -211,6 +213,7 @@ mod tests {
             assert_eq!(policing, Policing { rule, when });
             assert_eq!(policing.to_string().parse(), Ok(policing));
         }
+
         for (text, wanted) in [
             ("soft", "`hard`"),
             ("gracex", "`grace0.25`"),

@@ -58,6 +58,7 @@ impl Ballot {
                 agrees: Vec::new(),
             });
         }
+
         new
     }
 
@@ -76,6 +77,7 @@ impl Ballot {
         vote.agrees
             .extend(there.iter().copied().filter(|other| agrees(*other)));
         vote.agrees.sort_unstable();
+
         vote.agrees.dedup();
         for other in self
             .votes
@@ -208,6 +210,7 @@ mod tests {
             let ballot = ballot(&results);
             prop_assert_eq!(ballot.lead(), most);
             prop_assert_eq!(ballot.missing(size), (size as usize).saturating_sub(most));
+
             match ballot.winner(size) {
                 None => prop_assert!(most < size as usize),
                 Some((winner, agreeing)) => {

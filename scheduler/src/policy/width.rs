@@ -219,6 +219,7 @@ impl Question<'_> {
             predicted_s,
             ..
         } = *way;
+
         let until_s = self.now_s + wait_s.max(SOONEST_S);
         Holdout {
             hosts,
@@ -239,6 +240,7 @@ impl Soonest {
         {
             return Some(Choice::Start(if self.lock { held.hosts } else { hosts }));
         }
+
         let ways = self.ways(asked, waits);
         let best = self.best(asked, &ways)?;
         Some(if now == Some(best.hosts) {
@@ -256,6 +258,7 @@ impl Soonest {
             Correction::Paper => Some(PAPER),
             Correction::Learned => Some(asked.bias.line()),
         };
+
         let now = asked.now();
         let first = now.map_or(asked.least.max(1), |hosts| hosts + 1);
         let later = if first > asked.most {
@@ -266,6 +269,7 @@ impl Soonest {
         let later = (first..)
             .zip(later)
             .filter_map(|(hosts, wait)| Some(asked.way(hosts, wait?, line)));
+
         now.map(|hosts| asked.way(hosts, 0.0, None))
             .into_iter()
             .chain(later)
@@ -284,6 +288,7 @@ impl Soonest {
                 best
             }
         })?;
+
         let at_once = ways.first().filter(|way| asked.now() == Some(way.hosts));
         Some(
             at_once

@@ -13,6 +13,7 @@ pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
     if grid.last() == 0 {
         return time_optimal(grid);
     }
+
     let zeta = zeta.clamp(0.0, LARGEST);
     let mut search = Search {
         grid,
@@ -31,6 +32,7 @@ pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
         sum: 0,
     };
     let mut points = Vec::new();
+
     while (state.done as usize) < grid.last() {
         let next = search
             .known
@@ -39,6 +41,7 @@ pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
         state = search.after(state, next);
         points.push(next as usize);
     }
+
     Sequence::new(grid, cost, points)
 }
 
@@ -101,12 +104,14 @@ impl Search<'_> {
         let n = self.grid.last();
         let at = state.done as usize;
         let spent = self.spent(state);
+
         if at == n {
             return 0.0;
         }
         if let Some(found) = self.known.get(&state) {
             return found.cost;
         }
+
         let mut chances: Vec<(f64, f64, u32)> = (at + 1..=n)
             .map(|next| {
                 let stage = self.grid.stage(self.zeta, at, next, spent);
@@ -114,6 +119,7 @@ impl Search<'_> {
                 (stage + self.bound(self.after(state, next)), stage, next)
             })
             .collect();
+
         // The most promising first; of equals the longest.
         chances.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.cmp(&a.2)));
         let mut best = Found {
@@ -129,6 +135,7 @@ impl Search<'_> {
                 best = Found { cost, next };
             }
         }
+
         self.known.insert(state, best);
         best.cost
     }

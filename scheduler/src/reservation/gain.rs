@@ -91,6 +91,7 @@ impl<'a, L: RunTimes> Window<'a, L> {
         for step in (0..opens.len()).rev() {
             useful[step] += useful[step + 1];
         }
+
         Self {
             law,
             length,
@@ -112,6 +113,7 @@ impl<'a, L: RunTimes> Window<'a, L> {
         {
             return 0.0;
         }
+
         let step = ((failed / self.most * f64::from(STEPS)) as usize).min(self.open.len() - 1);
         let end = self.most * (step + 1) as f64 / f64::from(STEPS);
         let useful = self.law.partial_mean(failed, end) * self.open[step] + self.useful[step + 1];

@@ -43,15 +43,18 @@ impl Grid {
         let mut after = vec![0.0; n + 1];
         let mut sum = 0.0;
         let mut time = 0.0;
+
         for (i, part) in parts.iter().enumerate() {
             sum += part;
             time += part * (low + i as f64 * step);
             upto[i] = sum;
             time_upto[i] = time;
         }
+
         for i in (0..n).rev() {
             after[i] = after[i + 1] + parts[i + 1];
         }
+
         Self {
             low,
             step,

@@ -178,6 +178,7 @@ impl Law {
         if matches!(family, Family::BoundedPareto { .. }) && low <= 0.0 {
             return Err(BadLaw::ParetoAtZero);
         }
+
         for (name, value, positive) in family.parameters() {
             if !value.is_finite() || (positive && value <= 0.0) {
                 return Err(BadLaw::Parameter {
@@ -187,12 +188,14 @@ impl Law {
                 });
             }
         }
+
         let below = family.uncut(low, low, high);
         let upto = family.uncut(high, low, high);
         let within = upto - below;
         if within.is_nan() || within < LEAST_MASS {
             return Err(BadLaw::Empty { low, high });
         }
+
         Ok(Self {
             family,
             low,
@@ -304,5 +307,6 @@ fn halved(
     if depth == 0 || off.abs() <= 1e-13 * (b - a).max(whole.abs()) {
         return one + two + off / 15.0;
     }
+
     halved(of, (a, middle), left, one, depth - 1) + halved(of, (middle, b), right, two, depth - 1)
 }

@@ -67,6 +67,7 @@ impl Learned {
         let count = runs.len() as f64;
         let mut beyond = BEYOND;
         let start = (shortest - (longest - shortest) / count).max(0.0);
+
         if light(runs) {
             if known >= 1.0 {
                 beyond = beyond.min(1.0 + count.sqrt().recip());
@@ -75,9 +76,11 @@ impl Learned {
             points.iter_mut().for_each(|point| point.1 *= part);
             known *= part;
         }
+
         if known < 1.0 {
             points.push((beyond * longest, 1.0));
         }
+
         points.splice(0..0, [(0.0, 0.0), (start, 0.0)]);
         Some(Self { points, even: true })
     }
@@ -98,6 +101,7 @@ impl RunTimes for Learned {
         let Some(before) = upto.checked_sub(1).and_then(|at| self.points.get(at)) else {
             return 0.0;
         };
+
         match self.points.get(upto) {
             Some(next) if self.even => {
                 before.1 + (next.1 - before.1) * (time - before.0).max(0.0) / (next.0 - before.0)
@@ -123,6 +127,7 @@ impl RunTimes for Learned {
             }
             before = (time, upto);
         }
+
         sum
     }
 }
@@ -135,11 +140,13 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
         .copied()
         .filter(|run| run.time.is_finite() && run.time >= 0.0)
         .collect();
+
     // Of equal times the done ones first: who was cut off then might have gone on.
     sorted.sort_by(|a, b| a.time.total_cmp(&b.time).then(b.done.cmp(&a.done)));
     let longest = sorted.last().filter(|run| run.time > 0.0)?.time;
     let mut points = Vec::<(f64, f64)>::new();
     let mut alive = 1.0;
+
     let mut at = 0;
     while let Some(Run { time, .. }) = sorted.get(at).copied() {
         let alike = sorted[at..]
@@ -154,9 +161,11 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
         }
         at += all;
     }
+
     if points.last().is_none_or(|point| point.0 < longest) {
         points.push((longest, 1.0 - alive));
     }
+
     Some(points)
 }
 

@@ -70,6 +70,7 @@ impl FromStr for Law {
                 });
             }
         };
+
         Law::new(family, numbers[0], numbers[1])
     }
 }

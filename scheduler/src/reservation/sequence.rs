@@ -79,13 +79,16 @@ pub fn time_optimal(grid: &Grid) -> Sequence {
     let (costs, nexts) = costs(grid);
     let mut points = Vec::new();
     let mut at = 0;
+
     while at < grid.last() {
         at = nexts[at];
         points.push(at);
     }
+
     if points.is_empty() {
         points.push(0);
     }
+
     let cost = if grid.last() == 0 {
         grid.time(0)
     } else {
@@ -99,6 +102,7 @@ pub(super) fn costs(grid: &Grid) -> (Vec<f64>, Vec<usize>) {
     let n = grid.last();
     let mut costs = vec![0.0; n + 1];
     let mut nexts = vec![n; n + 1];
+
     for i in (0..n).rev() {
         let after = grid.after(i);
         let mut least = f64::INFINITY;
@@ -111,5 +115,6 @@ pub(super) fn costs(grid: &Grid) -> (Vec<f64>, Vec<usize>) {
         }
         costs[i] = least;
     }
+
     (costs, nexts)
 }

@@ -35,6 +35,7 @@ impl Grid {
             started: Vec::new(),
         };
         hosts.iter().for_each(|host| grid.joins(*host));
+
         grid
     }
 
@@ -120,6 +121,7 @@ impl Grid {
                 break;
             }
         }
+
         self.started
             .iter()
             .filter(|(host, attempt)| *host == BAD && attempt.task.job == job)
@@ -243,6 +245,7 @@ fn a_program_that_is_broken_everywhere_benches_no_host() {
         }
         assert_eq!(grid.state(job), JobState::Failed);
     }
+
     for host in [GOOD, BAD, HostId(3)] {
         assert_eq!(grid.host_state(host), HostState::Ready);
     }
@@ -253,10 +256,12 @@ fn tasks_that_fail_now_and_then_everywhere_bar_no_host() {
     let mut grid = Grid::new(&[GOOD, BAD]);
     let job = grid.submit(1, 2_000, 0);
     let mut seed = 7u64;
+
     while let Some((host, ..)) = grid.live.first().cloned() {
         seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
+
         let fails = (seed >> 33).is_multiple_of(5);
         grid.ends(
             host,
@@ -268,6 +273,7 @@ fn tasks_that_fail_now_and_then_everywhere_bar_no_host() {
             10,
         );
     }
+
     assert_eq!(grid.state(job), JobState::Failed);
     let on = |host| grid.started.iter().filter(|(on, _)| *on == host).count();
     assert!(
@@ -295,6 +301,7 @@ fn after_several_jobs_a_host_gets_one_task_at_a_time_with_growing_pauses_until_o
     let mut grid = benched();
     grid.submit(4, 50, 5);
     assert_eq!(grid.on(BAD), None, "it gets nothing");
+
     // It was benched while the third job was under way, some seconds ago.
     for (early, pause) in [(20, 60), (1, 120), (1, 240)] {
         grid.pass(1_000 * (pause - early));
@@ -307,12 +314,14 @@ fn after_several_jobs_a_host_gets_one_task_at_a_time_with_growing_pauses_until_o
         );
         grid.pass(1_000 * early);
         grid.joins_again();
+
         grid.send(Event::Tick);
         assert!(grid.on(BAD).is_some(), "one task after {pause} s");
         if pause < 240 {
             grid.ends(BAD, Outcome::Exited(127), 0);
         }
     }
+
     grid.ends(BAD, Outcome::Succeeded, 10);
     assert_ne!(grid.host_state(BAD), HostState::Benched);
 }
@@ -338,6 +347,7 @@ fn a_host_without_room_gives_its_task_to_another_and_is_tried_again_later() {
         (grid.state(job), grid.host_state(BAD)),
         (JobState::Running, HostState::Benched)
     );
+
     let reason = grid
         .scheduler
         .host(BAD)
@@ -349,6 +359,7 @@ fn a_host_without_room_gives_its_task_to_another_and_is_tried_again_later() {
     grid.ends(GOOD, Outcome::Succeeded, 10);
     assert_eq!(grid.state(job), JobState::Finished);
     grid.submit(2, 2, 0);
+
     assert_eq!(grid.on(BAD), None);
     grid.pass(15_000);
     grid.send(Event::Tick);

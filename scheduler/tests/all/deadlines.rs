@@ -70,12 +70,15 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
     for (id, speed) in (1..).zip(speeds) {
         world.host(id).speed(*speed).joins();
     }
+
     let mut story = Story::default();
     let mut running = BTreeMap::new();
     let mut at = world.now;
+
     for (number, (later, slack, tasks)) in (1_u32..).zip(bags).take(only) {
         at = at + s(*later);
         until(&mut world, &mut story, &mut running, bags, speeds, at);
+
         let estimates = tasks.iter().map(|(estimate, _)| s(*estimate)).collect();
         let tasks = IdSet::from_range(1, tasks.len() as u32);
         let rules = Rules {
@@ -101,6 +104,7 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         };
         let deadline = Time(earliest.0.saturating_add_signed(*slack * 1_000_000));
         bag.terms.deadline = Some(deadline);
+
         story.deadlines.insert(JobId(number), deadline);
         let effects = world.send(Event::JobSubmitted {
             job: JobId(number),
@@ -114,6 +118,7 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         }
         note(&world, &mut story, &mut running, bags, speeds, &effects);
     }
+
     until(
         &mut world,
         &mut story,
@@ -122,6 +127,7 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         speeds,
         Time(u64::MAX),
     );
+
     story
 }
 
@@ -144,10 +150,12 @@ fn until(
     {
         running.remove(&attempt);
         world.now = done;
+
         let ran = Span::from_secs_f64(takes_s(bags, attempt) / speeds[host.0 as usize - 1]);
         let effects = world.ends(host, attempt, Outcome::Succeeded, ran);
         note(world, story, running, bags, speeds, &effects);
     }
+
     if at.0 < u64::MAX {
         world.now = at;
     }
@@ -229,6 +237,7 @@ proptest! {
         for (job, offer) in &all.offers {
             prop_assert_eq!(all.finished[job], offer.finish, "{}", job);
         }
+
         for only in 1..bags.len() {
             let fewer = play(&speeds, policy, &bags, only);
             for (job, finished) in &fewer.finished {
@@ -262,6 +271,7 @@ proptest! {
         for (id, speed) in (1..).zip(&speeds) {
             world.host(id).speed(*speed).joins();
         }
+
         for (at, (_, deadline, tasks)) in bags.iter().enumerate() {
             let estimates: Vec<u64> = tasks.iter().map(|(estimate, _)| *estimate).collect();
             let deadline = deadline.unsigned_abs();
@@ -269,19 +279,23 @@ proptest! {
             if offered(&effects).is_some() {
                 continue;
             }
+
             let Refused::TooLate { earliest, fits } = refused(&effects) else { panic!("{effects:?}") };
             prop_assert!(earliest > world.now + s(deadline));
             prop_assert!(world.scheduler.job_state(job).is_none());
+
             let later = earliest.since(world.now);
             let mut bag = world.job(1).policy("CALENDAR").estimates(&estimates).bag();
             let sooner = Some(world.now + Span(later.0 - 1));
             bag.terms.deadline = sooner;
             prop_assert!(world.scheduler.offer(&bag, world.now).is_err(), "earlier than the earliest");
+
             if at % 2 == 0 {
                 bag.terms.deadline = Some(earliest);
                 let offer = world.scheduler.offer(&bag, world.now);
                 prop_assert_eq!(offer.map(|offer| offer.map(|offer| offer.finish)), Ok(Some(earliest)));
             }
+
             let part: Vec<u64> = fits.iter().map(|index| estimates[index as usize - 1]).collect();
             prop_assert!(part.len() < estimates.len());
             if !part.is_empty() {
@@ -312,6 +326,7 @@ fn a_bag_that_cannot_be_done_in_time_is_told_when_and_what_could() {
     let mut world = world();
     world.host(1).joins();
     world.host(2).joins();
+
     let (_, first) = world
         .job(1)
         .policy("CALENDAR")
@@ -319,12 +334,14 @@ fn a_bag_that_cannot_be_done_in_time_is_told_when_and_what_could() {
         .deadline(60)
         .asks();
     assert_eq!(offered(&first).expect("it fits").finish, world.now + s(60));
+
     let (job, second) = world
         .job(1)
         .policy("CALENDAR")
         .estimates(&[30, 40, 10])
         .deadline(80)
         .asks();
+
     let earliest = world.now + s(100);
     assert_eq!(
         refused(&second),
@@ -333,6 +350,7 @@ fn a_bag_that_cannot_be_done_in_time_is_told_when_and_what_could() {
             fits: IdSet::from_iter([1, 3])
         }
     );
+
     assert_eq!(world.scheduler.job_state(job), None);
     let (_, again) = world
         .job(1)
@@ -354,8 +372,10 @@ fn without_hosts_estimates_or_a_calendar_nothing_is_promised() {
         .asks();
     assert_eq!(refused(&effects), Refused::NoHost);
     world.host(1).joins();
+
     let (_, effects) = world.job(2).policy("CALENDAR").deadline(100).asks();
     assert_eq!(refused(&effects), Refused::NoEstimate);
+
     let (_, effects) = world
         .job(2)
         .policy("FCFS")
@@ -363,6 +383,7 @@ fn without_hosts_estimates_or_a_calendar_nothing_is_promised() {
         .deadline(100)
         .asks();
     assert_eq!(refused(&effects), Refused::NoPromises("FCFS".into()));
+
     let mut bag = world.job(3).policy("CALENDAR").bag();
     bag.terms.estimates = vec![s(1)];
     assert_eq!(
@@ -376,12 +397,14 @@ fn without_hosts_estimates_or_a_calendar_nothing_is_promised() {
 fn asking_changes_nothing() {
     let mut world = world();
     world.host(1).joins();
+
     let bag = world
         .job(1)
         .policy("CALENDAR-HARD")
         .estimates(&[10])
         .deadline(50)
         .bag();
+
     let before = format!("{:?}", world.scheduler);
     let offer = world
         .scheduler
@@ -397,12 +420,14 @@ fn what_was_promised_goes_before_all_else_whatever_its_priority() {
     let mut world = world();
     let host = world.host(1).joins();
     world.job(5).policy("FCFS").priority(9).submit();
+
     let promised = world
         .job(1)
         .policy("CALENDAR")
         .estimates(&[10, 10])
         .deadline(200)
         .submit();
+
     world.job(5).policy("FCFS").priority(9).submit();
     for index in [1, 2] {
         let attempt = world.attempt_on(host);
@@ -425,8 +450,10 @@ fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
         .estimates(&[10])
         .deadline(10)
         .submit();
+
     let attempt = world.attempt_on(host);
     world.now = world.now + s(30);
+
     let (by, effects) = world
         .job(1)
         .policy("CALENDAR-HARD")
@@ -445,6 +472,7 @@ fn a_policed_task_is_its_owners_to_know_and_fails_unless_it_has_retries() {
             "did what takes 30.0s on a host of speed 1, which is beyond its estimate of 10.0s; killed to make room for job {by}"
         )
     );
+
     assert_eq!(settled(&effects), [(1, Settled::Failed(attempt, why))]);
     assert_eq!(world.attempt_on(host).task.job, by);
     assert!(world.job_state(long).settled());
@@ -465,6 +493,7 @@ fn an_admin_says_who_may_be_killed_whatever_the_policies_of_jobs_say() {
             ..Settings::default()
         });
         world.host(1).joins();
+
         let policy = format!("CALENDAR-HARD:policing={own}");
         world
             .job(1)
@@ -472,6 +501,7 @@ fn an_admin_says_who_may_be_killed_whatever_the_policies_of_jobs_say() {
             .estimates(&[10])
             .deadline(500)
             .submit();
+
         world.now = world.now + s(30);
         let (_, effects) = world
             .job(1)
@@ -499,8 +529,10 @@ fn nobody_is_killed_who_does_not_run_or_only_runs_as_long_as_was_estimated() {
             .estimates(&[53])
             .deadline(500)
             .submit();
+
         world.moves(host, phase);
         world.now = world.now + ran;
+
         let (_, effects) = world
             .job(1)
             .policy("CALENDAR-HARD")
@@ -523,6 +555,7 @@ fn a_killed_task_with_retries_is_tried_again_behind_the_bag_it_made_room_for() {
             .estimates(&[10, 10])
             .deadline(deadline)
             .submit();
+
         world.now = world.now + s(30);
         let (bag, effects) = world
             .job(1)
@@ -539,6 +572,7 @@ fn a_killed_task_with_retries_is_tried_again_behind_the_bag_it_made_room_for() {
             bag,
             "its slot is not the killed one's again"
         );
+
         // It takes longer than it has run: as long again, as far as is known.
         let keeping = world.scheduler.keeping(long, world.now);
         assert_eq!(
@@ -569,6 +603,7 @@ fn what_was_killed_says_how_good_its_users_estimates_are() {
             .estimates(&[10])
             .deadline(500)
             .submit();
+
         world.now = world.now + s(30);
         let (bag, _) = world
             .job(1)
@@ -582,6 +617,7 @@ fn what_was_killed_says_how_good_its_users_estimates_are() {
             tasks: None,
         });
     }
+
     let of = Estimator {
         user: "low".into(),
         program: String::new(),
@@ -612,6 +648,7 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
                 })
                 .joins();
         }
+
         let ask = |world: &mut World, tasks: usize, size: u32| {
             let mut bag = world
                 .job(tasks as u32)
@@ -637,6 +674,7 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
             (10.0, 20.0),
             "six attempts on three hosts"
         );
+
         let effects = world.send(Event::JobSubmitted {
             job: JobId(1),
             bag: Box::new(three),
@@ -670,6 +708,7 @@ fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first
         for host in &hosts {
             world.moves(*host, Phase::Running);
         }
+
         world.pass(s(20));
         let (bag, effects) = world
             .job(1)
@@ -685,6 +724,7 @@ fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first
                 .count(),
             2
         );
+
         let ordinary = world.job(1).policy("FCFS").submit();
         assert_eq!(
             world
@@ -694,6 +734,7 @@ fn what_nobody_has_requested_makes_room_for_what_was_promised_and_for_that_first
             Some(1),
             "nothing is left for it"
         );
+
         let why = world
             .scheduler
             .explain(disclosed)
@@ -719,9 +760,11 @@ fn what_runs_is_as_old_after_a_restart_as_before() {
         .estimates(&[100])
         .deadline(1_000)
         .submit();
+
     let attempt = world.attempt_on(host);
     world.now = world.now + s(60);
     world.restart();
+
     let held = Held {
         attempt,
         phase: Phase::Running,
@@ -729,6 +772,7 @@ fn what_runs_is_as_old_after_a_restart_as_before() {
         frozen_for: Span::ZERO,
         progress: None,
     };
+
     world.send(Event::HostJoined {
         host,
         slots: 1,
@@ -736,6 +780,7 @@ fn what_runs_is_as_old_after_a_restart_as_before() {
         status: common::host::OwnerState::Away.into(),
         held: vec![held],
     });
+
     let bag = world
         .job(1)
         .policy("CALENDAR")
@@ -760,18 +805,21 @@ fn a_promised_job_should_start_where_the_calendar_has_it() {
         .estimates(&[100])
         .deadline(1_000)
         .submit();
+
     let second = world
         .job(1)
         .policy("CALENDAR")
         .estimates(&[40])
         .deadline(1_000)
         .submit();
+
     let third = world
         .job(1)
         .policy("CALENDAR")
         .estimates(&[7])
         .deadline(1_000)
         .submit();
+
     world.moves(host, Phase::Running);
     let starts = world.scheduler.predict_starts(&[second, third], world.now);
     let at = |job| starts[&job].start.since(world.now);
@@ -789,9 +837,11 @@ fn nobody_waits_for_what_should_be_over_where_another_host_does_it_in_time() {
             .estimates(&[10])
             .deadline(1_000)
             .submit();
+
         world.moves(fast, Phase::Running);
         let slow = world.host(2).speed(0.5).joins();
         world.now = world.now + s(6);
+
         // Half a minute on the slow host, seven seconds and a half on the fast one, where another
         // one runs that is overdue: that should run on for as long as it has run.
         let (bag, _) = world
@@ -800,12 +850,14 @@ fn nobody_waits_for_what_should_be_over_where_another_host_does_it_in_time() {
             .estimates(&[15])
             .deadline(deadline)
             .asks();
+
         let mut waited_s = 0;
         while world.books(slow).is_empty() && waited_s < 100 {
             world.pass(s(1));
             world.beats(slow);
             waited_s += 1;
         }
+
         assert_eq!(waited_s, waits_s, "deadline {deadline}");
         assert_eq!(world.attempt_on(slow).task.job, bag);
     }
@@ -825,8 +877,10 @@ fn nobody_is_killed_for_a_bag_that_is_let_in_anyway_or_refused_all_the_same() {
             .deadline(1_000)
             .user("moody")
             .submit();
+
         let running = world.attempt_on(host);
         world.now = world.now + s(20);
+
         let (_, effects) = world
             .job(1)
             .policy(POLICY)
@@ -854,24 +908,29 @@ fn tasks_that_are_tried_again_do_not_delay_what_was_accepted_since() {
         .estimates(&[10, 10])
         .deadline(100)
         .submit();
+
     let attempt = world.attempt_on(host);
     world.fails(host, attempt);
+
     let second = world
         .job(1)
         .policy("CALENDAR")
         .estimates(&[10])
         .deadline(30)
         .submit();
+
     world.send(Event::JobRetried {
         job: first,
         tasks: IdSet::from_range(1, 2),
     });
+
     let third = world
         .job(1)
         .policy("CALENDAR")
         .estimates(&[10])
         .deadline(300)
         .submit();
+
     let mut order = Vec::new();
     for _ in 0..4 {
         let attempt = world.attempt_on(host);
@@ -879,6 +938,7 @@ fn tasks_that_are_tried_again_do_not_delay_what_was_accepted_since() {
         world.now = world.now + s(10);
         world.succeeds(host, attempt);
     }
+
     assert_eq!(order, [first, second, first, third]);
 }
 
@@ -887,16 +947,20 @@ fn a_promise_outlives_a_restart_of_the_master() {
     let mut world = world();
     let host = world.host(1).joins();
     world.job(4).policy("FCFS").priority(5).submit();
+
     let promised = world
         .job(1)
         .policy("CALENDAR")
         .estimates(&[10, 10])
         .deadline(900)
         .submit();
+
     world.restart();
     world.host(1).joins();
+
     let attempt = world.attempt_on(host);
     assert_eq!(attempt.task.job, promised);
+
     let (_, effects) = world
         .job(1)
         .policy("CALENDAR")
@@ -923,6 +987,7 @@ fn taught(world: &mut World, user: &str, ratios: &[f64]) -> HostId {
             world.ends(host, attempt, Outcome::Succeeded, ran);
         }
     }
+
     host
 }
 
@@ -955,6 +1020,7 @@ fn estimating_too_low_gains_nothing_once_it_is_known() {
 fn without_an_estimate_what_the_users_tasks_took_before_is_taken() {
     let mut world = world();
     taught(&mut world, "anna", &[0.5]);
+
     let bag = world
         .job(10)
         .policy("PROMISE:inflated=no")
@@ -967,6 +1033,7 @@ fn without_an_estimate_what_the_users_tasks_took_before_is_taken() {
         .expect("it is known")
         .expect("it has a deadline");
     assert_eq!(offer.finish, world.now + s(50));
+
     let other = world
         .job(10)
         .policy("PROMISE:inflated=no")
@@ -977,6 +1044,7 @@ fn without_an_estimate_what_the_users_tasks_took_before_is_taken() {
         world.scheduler.offer(&other, world.now),
         Err(Refused::NoEstimate)
     );
+
     let quality: Vec<_> = world
         .scheduler
         .estimates()
@@ -990,6 +1058,7 @@ fn without_an_estimate_what_the_users_tasks_took_before_is_taken() {
 fn the_first_bag_of_an_unknown_user_is_taken_on_probation_and_only_that() {
     let mut world = world();
     world.host(1).joins();
+
     let estimates = [10, 10, 10, 1_000];
     let ask = |world: &mut World| {
         world
@@ -1002,8 +1071,10 @@ fn the_first_bag_of_an_unknown_user_is_taken_on_probation_and_only_that() {
     };
     let (_, first) = ask(&mut world);
     assert!(offered(&first).expect("on probation").probation);
+
     let (_, second) = ask(&mut world);
     assert!(matches!(refused(&second), Refused::TooLate { .. }));
+
     let paper = world
         .job(1)
         .policy("CALENDAR")
@@ -1022,6 +1093,7 @@ fn the_first_bag_of_an_unknown_user_is_taken_on_probation_and_only_that() {
 fn owners_lengthen_what_is_expected() {
     let mut world = world();
     world.host(1).joins();
+
     let finish = |world: &mut World, policy: &str| {
         let bag = world
             .job(1)
@@ -1035,10 +1107,12 @@ fn owners_lengthen_what_is_expected() {
             .expect("time enough")
             .expect("it has a deadline");
         assert!((0.0..=1.0).contains(&offer.probability));
+
         offer.finish.since(world.now).secs()
     };
     let plain_s = finish(&mut world, "PROMISE:inflated=no");
     let inflated_s = finish(&mut world, "PROMISE");
+
     assert_eq!(plain_s, 400.0);
     assert!(inflated_s > 410.0 && inflated_s < 600.0, "{inflated_s}");
 }
@@ -1047,6 +1121,7 @@ fn owners_lengthen_what_is_expected() {
 fn the_probability_of_a_promise_grows_with_its_slack() {
     let mut world = world();
     world.host(1).joins();
+
     let probability = |world: &mut World, deadline| {
         let bag = world
             .job(1)

@@ -48,6 +48,7 @@ fn busy_hosts_and_jobs_ahead_are_named() {
     w.job(5).priority(1).submit();
     w.host(1).joins();
     w.host(2).joins();
+
     let job = w.job(2).submit();
     let reasons = reasons(&w, job);
     assert_eq!(
@@ -57,6 +58,7 @@ fn busy_hosts_and_jobs_ahead_are_named() {
             "every slot is taken: 2 hosts busy"
         ]
     );
+
     assert_eq!(
         passed_over(&w, job),
         [
@@ -78,6 +80,7 @@ fn suspended_hosts_are_named_with_their_owners_reasons() {
     w.host(3)
         .owner(OwnerState::Present(YieldReason::OnBattery))
         .joins();
+
     let job = w.job(1).submit();
     assert_eq!(
         reasons(&w, job),
@@ -92,6 +95,7 @@ fn mixed_fleets_are_counted_by_state() {
     for host in 1..=5 {
         w.host(host).joins();
     }
+
     w.send(Event::HostDrained { host: HostId(1) });
     w.send(Event::OwnerChanged {
         host: HostId(2),
@@ -99,9 +103,11 @@ fn mixed_fleets_are_counted_by_state() {
     });
     w.send(Event::HostDisconnected { host: HostId(3) });
     w.send(Event::HostLeft { host: HostId(4) });
+
     let job = w.job(2).submit();
     let expected = "no slot is free; hosts: 1 busy, 1 draining, 1 not connected, 1 shut down, 1 suspended (1 busy)";
     assert_eq!(reasons(&w, job), [expected]);
+
     let expected = [
         "draining: gets no new work",
         "suspended: busy",
@@ -136,11 +142,13 @@ fn a_suspended_task_is_explained_by_its_host_and_its_owner_and_by_no_quorum() {
     let mut w = World::new();
     let host = w.host(1).joins();
     let job = w.job(1).submit();
+
     w.moves(host, Phase::Running);
     w.owner_comes(host);
     w.pass(s(100));
     w.send(Event::Tick);
     assert_eq!(reasons(&w, job), Vec::<String>::new());
+
     let [row] = &held_up(&w, job)[..] else {
         panic!("one reason: {:?}", held_up(&w, job))
     };
@@ -156,11 +164,13 @@ fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
     let first = w.host(1).joins();
     let second = w.host(2).joins();
     let job = w.job(2).submit();
+
     [first, second]
         .into_iter()
         .for_each(|host| drop(w.moves(host, Phase::Running)));
     w.pass(s(2));
     w.ends(first, w.attempt_on(first), Outcome::Succeeded, s(2));
+
     let passed = passed_over(&w, job);
     assert!(
         passed[0].ends_with("none is overdue; the first one would be copied in 4.0s at the latest"),
@@ -169,6 +179,7 @@ fn an_overdue_task_and_the_host_that_would_copy_it_are_explained() {
     w.send(Event::HostDrained { host: first });
     w.pass(s(60));
     w.send(Event::Tick);
+
     let [row] = &held_up(&w, job)[..] else {
         panic!("one reason: {:?}", held_up(&w, job))
     };
@@ -184,18 +195,21 @@ fn of_a_fleet_that_is_paused_nothing_is_predicted() {
     let mut w = World::new();
     let host = w.host(1).joins();
     let running = w.job(1).estimate(s(10)).submit();
+
     w.moves(host, Phase::Running);
     let waiting = w.job(1).estimate(s(10)).submit();
     assert!(
         w.scheduler.predict_finish(running, w.now).is_some()
             && w.scheduler.predict_start(waiting, w.now).is_some()
     );
+
     let paused = YieldReason::PausedByOwner;
     w.send(Event::OwnerChanged {
         host,
         owner: OwnerState::Present(paused),
     });
     w.moves(host, Phase::Suspended(paused));
+
     let foretold = |w: &World| {
         let finishes = [running, waiting].map(|job| w.scheduler.predict_finish(job, w.now));
         (finishes, w.scheduler.predict_start(waiting, w.now))
@@ -214,11 +228,13 @@ fn the_predicted_finish_of_a_stuck_job_moves_as_far_as_it_is_beyond_everything_s
     let first = w.host(1).joins();
     let second = w.host(2).joins();
     let job = w.job(2).policy("FCFS").submit();
+
     [first, second]
         .into_iter()
         .for_each(|host| drop(w.moves(host, Phase::Running)));
     w.pass(s(2));
     w.ends(first, w.attempt_on(first), Outcome::Succeeded, s(2));
+
     for _ in 0..3 {
         w.pass(s(30));
         let finish = w
@@ -251,11 +267,13 @@ fn the_finish_is_predicted_from_the_estimate_and_then_from_what_was_seen() {
         tasks: None,
     });
     w.host(1).speed(2.0).slots(2).joins();
+
     let job = w.job(6).estimate(s(60)).submit();
     // Two rounds of 30 s wait, and two tasks of 30 s run.
     assert_near(w.scheduler.predict_finish(job, w.now), w.now, 90.0);
     w.pass(s(60));
     w.succeeds(HostId(1), w.books(HostId(1))[0]);
+
     // Far from the estimate: tasks take 60 s here after all; of two that run one is due now, the
     // other has just begun, and three wait.
     assert_near(w.scheduler.predict_finish(job, w.now), w.now, 2.0 * 60.0);
@@ -300,6 +318,7 @@ fn hosts_that_do_not_offer_what_a_job_needs_are_passed_over_with_the_reason() {
     offers(&mut w, 2, Confinement::Landlock, false);
     w.host(1).joins();
     w.host(2).joins();
+
     let needs = |confinement, network| Needs {
         confinement,
         network,
@@ -312,6 +331,7 @@ fn hosts_that_do_not_offer_what_a_job_needs_are_passed_over_with_the_reason() {
         reasons(&w, job)[0]
             .starts_with("no host that is known will do; of the first one: it confines at most")
     );
+
     let passed = passed_over(&w, job);
     assert_eq!(
         passed[0],
@@ -321,11 +341,13 @@ fn hosts_that_do_not_offer_what_a_job_needs_are_passed_over_with_the_reason() {
         passed[1],
         "passed over: it confines at most at the level `landlock`, and the job needs `namespace`"
     );
+
     let online = w
         .job(1)
         .needs(needs(Some(Confinement::Landlock), true))
         .submit();
     assert!(passed_over(&w, online)[1].contains("network"));
+
     // One that needs less goes ahead, and one that offers enough is taken as soon as it comes.
     let (_, effects) = {
         w.job(1).submit();
@@ -348,6 +370,7 @@ fn no_policy_ever_starts_an_attempt_where_its_needs_are_not_met() {
         let mut w = World::new();
         offers(&mut w, 1, Confinement::Process, true);
         offers(&mut w, 3, Confinement::Landlock, true);
+
         let hosts = [1, 2, 3].map(|host| w.host(host).slots(2).speed(f64::from(host)).joins());
         let needs = Needs {
             confinement: Some(Confinement::Namespace),
@@ -355,6 +378,7 @@ fn no_policy_ever_starts_an_attempt_where_its_needs_are_not_met() {
         };
         let job = w.job(12).policy(row.name).needs(needs).submit();
         let mut done = 0;
+
         for _ in 0..2_000 {
             for host in [hosts[0], hosts[2]] {
                 assert_eq!(w.books(host), [], "{}", row.name);
@@ -368,6 +392,7 @@ fn no_policy_ever_starts_an_attempt_where_its_needs_are_not_met() {
             }
             w.pass(s(5));
         }
+
         assert_eq!(
             w.job_state(job),
             common::view::JobState::Finished,

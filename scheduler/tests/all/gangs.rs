@@ -30,6 +30,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
         ended: Vec::new(),
         outlived: Vec::new(),
     };
+
     let rules = Rules {
         policy: "AVG".into(),
         ..Rules::default()
@@ -43,6 +44,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
         attempts: 2,
         ..Progress::default()
     };
+
     o.jobs = 1;
     o.formed.insert(JobId(1), 2);
     o.send(Event::JobRestored {
@@ -50,6 +52,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
         bag: Box::new(bag.clone()),
         progress: Box::new(progress),
     });
+
     for index in 0..2 {
         o.held
             .entry(HostId(index + 1))
@@ -57,9 +60,11 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
             .insert(attempt(index, 1), Phase::Running);
         o.joins(index + 1);
     }
+
     o.joins(3);
     assert_eq!(o.places(JobId(1)).len(), 2);
     o.ends(JobId(1), 0, Outcome::Succeeded);
+
     let other = o.submit(exactly(2), "AVG");
     assert!(
         o.places(other).is_empty(),
@@ -67,6 +72,7 @@ fn after_a_restart_ranks_that_go_on_keep_their_hosts_and_who_waited_waits() {
     );
     o.ends(JobId(1), 1, Outcome::Succeeded);
     assert_eq!(o.places(other).len(), 2);
+
     let mut fresh = Office::of(2);
     fresh.send(Event::JobRestored {
         job: JobId(1),
@@ -95,6 +101,7 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
         ended: Vec::new(),
         outlived: Vec::new(),
     };
+
     let rules = Rules {
         policy: "AVG".into(),
         ..Rules::default()
@@ -123,10 +130,12 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
             .or_default()
             .insert(attempt, Phase::Running);
         o.joins(host.0);
+
         o
     };
     let mut o = restored(&progress);
     o.joins(1);
+
     let other = o.bag(1, |_| ());
     assert!(
         o.places(other).is_empty(),
@@ -137,22 +146,27 @@ fn after_a_restart_hosts_of_ranks_that_are_done_are_held_again() {
         (o.settled[&JobId(1)], o.places(other).len()),
         (JobState::Finished, 1)
     );
+
     // A rank that is lost then goes on there, before anything else.
     let mut o = restored(&progress);
     o.joins(1);
+
     let other = o.bag(1, |_| ());
     o.loses(host.0);
     assert_eq!(
         (o.places(JobId(1))[&1].0, o.places(other).len()),
         (HostId(1), 0)
     );
+
     // A host that does not come back is not held for ever, and nothing is held for who has no rank
     // left that runs.
     let mut o = restored(&progress);
     o.loses(1);
     o.joins(1);
+
     let other = o.bag(1, |_| ());
     assert_eq!(o.places(other).len(), 1);
+
     let mut o = restored(&Progress {
         tried: Vec::new(),
         ..progress
@@ -181,6 +195,7 @@ fn disclosed(o: &mut Office, tasks: u32) -> JobId {
         job: JobId(o.jobs),
         bag: Box::new(bag),
     });
+
     JobId(o.jobs)
 }
 
@@ -189,6 +204,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
     let mut o = Office::of(4);
     let explored = disclosed(&mut o, 3);
     assert_eq!(o.places(explored).len(), 3);
+
     let before = o.scheduler.job_attempts(explored);
     let too_wide = o.submit(exactly(5), "AVG");
     assert_eq!(
@@ -201,6 +217,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
         tasks: None,
     });
     o.jobs += 1;
+
     let job = JobId(o.jobs);
     let rules = Rules {
         policy: "AVG".into(),
@@ -215,11 +232,13 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
         job,
         bag: Box::new(bag),
     });
+
     assert_eq!(
         (o.places(job).len(), o.places(explored).len()),
         (3, 1),
         "one host was free"
     );
+
     let gone: Vec<TaskId> = effects
         .iter()
         .filter_map(|effect| match effect {
@@ -234,6 +253,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
         gone.len() == 2 && gone.iter().all(|by| by.job == job),
         "{effects:?}"
     );
+
     let why = o.scheduler.explain(explored).unwrap().tasks;
     assert!(
         why.iter()
@@ -260,8 +280,10 @@ fn what_ranks_freeze_goes_on_when_the_last_of_them_is_done() {
         });
         o.joins(host);
     }
+
     let explored = disclosed(&mut o, 2);
     (1..=2).for_each(|host| drop(o.moves(HostId(host), explored, Phase::Running)));
+
     let job = o.submit(exactly(2), "AVG");
     assert_eq!((o.places(job).len(), o.frozen()), (2, 2));
     o.all_ready(job);
@@ -291,6 +313,7 @@ fn a_host_with_a_rank_gets_nothing_ahead_of_its_slots_and_so_no_rank_goes_back_w
     };
     o.joins_with(1, 2);
     o.joins(2);
+
     let job = o.submit(exactly(2), "AVG");
     let short = o.bag(1_000, |_| ());
     for _ in 0..20 {
@@ -300,6 +323,7 @@ fn a_host_with_a_rank_gets_nothing_ahead_of_its_slots_and_so_no_rank_goes_back_w
             .values()
             .next()
             .expect("one has the slot that is left");
+
         // The office itself demands that no host holds more than its slots.
         o.send(Event::AttemptEnded {
             host,
@@ -308,6 +332,7 @@ fn a_host_with_a_rank_gets_nothing_ahead_of_its_slots_and_so_no_rank_goes_back_w
             ran: Span::from_millis(1),
         });
     }
+
     let ranks = o.places(job);
     o.pass(s(60));
     assert_eq!(o.places(job), ranks, "they wait until all are ready");
@@ -317,5 +342,6 @@ fn a_host_with_a_rank_gets_nothing_ahead_of_its_slots_and_so_no_rank_goes_back_w
     });
     o.all_ready(job);
     o.all_succeed(job);
+
     assert_eq!(o.settled[&job], JobState::Finished);
 }

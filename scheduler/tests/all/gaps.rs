@@ -48,6 +48,7 @@ fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough(
     let mut world = World::new();
     let host = world.host(1).joins();
     lend(&mut world, host, 600, 36_000);
+
     for policy in [
         "deskgrid",
         "FCFS",
@@ -63,6 +64,7 @@ fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough(
             .estimate(s(1_000))
             .asks();
         assert_eq!(starts(&effects), [], "{policy}");
+
         let why = world
             .scheduler
             .explain(job)
@@ -74,6 +76,7 @@ fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough(
             why.contains("lend it for 10m00s") && why.contains("16m40s"),
             "{policy}: {why}"
         );
+
         // Another job that is short enough starts there meanwhile.
         let short = world
             .job(1)
@@ -82,14 +85,17 @@ fn what_should_not_be_done_before_a_loan_ends_waits_for_one_that_is_long_enough(
             .estimate(s(500))
             .submit();
         assert_eq!(world.attempt_on(host).task.job, short, "{policy}");
+
         let attempt = world.attempt_on(host);
         assert_eq!(
             starts(&world.ends(host, attempt, Outcome::Succeeded, s(500))),
             [],
             "{policy}"
         );
+
         let effects = lend(&mut world, host, 36_000, 36_000);
         assert_eq!(starts(&effects).len(), 1, "{policy}");
+
         let attempt = world.attempt_on(host);
         assert_eq!(attempt.task.job, job);
         world.ends(host, attempt, Outcome::Succeeded, s(1_000));
@@ -103,6 +109,7 @@ fn a_loan_keeps_nothing_out_that_keeps_its_state_is_too_long_for_each_or_of_whic
     let mut world = World::new();
     let host = world.host(1).joins();
     lend(&mut world, host, 600, 36_000);
+
     let drafts: [fn(&mut World) -> JobId; 3] = [
         |world| {
             world
@@ -121,6 +128,7 @@ fn a_loan_keeps_nothing_out_that_keeps_its_state_is_too_long_for_each_or_of_whic
         assert_eq!(attempt.task.job, job);
         world.ends(host, attempt, Outcome::Succeeded, s(1));
     }
+
     // A loan that is over says nothing any more.
     world.now = world.now + s(700);
     world.job(1).policy("FCFS").estimate(s(1_000)).submit();
@@ -132,6 +140,7 @@ fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() 
     let mut world = World::new();
     let host = known(&mut world, 100, 1_000);
     lend(&mut world, host, 200, 36_000);
+
     let (job, effects) = world.job(2).policy("FCFS").asks();
     let StartReason::Gap(Gap {
         left,
@@ -141,6 +150,7 @@ fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() 
     else {
         panic!("{effects:?}")
     };
+
     assert_eq!((left, kept_for), (s(200), None));
     assert!(
         done.is_some_and(|done| (60..90).contains(&done)),
@@ -151,11 +161,13 @@ fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() 
         Some(s(196)),
         "it ends just before the loan"
     );
+
     let first = world.attempt_on(host);
 
     // It takes longer, and is not tried again in a loan that is hardly longer; the other task is.
     world.now = world.now + s(196);
     lend(&mut world, host, 250, 36_000);
+
     let effects = world.ends(host, first, Outcome::TimedOut(s(196)), s(196));
     assert_eq!(
         (settled(&effects), starts(&effects)[0].1.task.index),
@@ -171,12 +183,14 @@ fn a_loan_that_may_be_long_enough_is_tried_and_who_is_not_done_has_not_failed() 
 fn of_what_waits_a_gap_has_who_makes_the_most_of_it() {
     let mut world = World::new();
     let host = known(&mut world, 60, 1_000);
+
     // Runs of somebody else are all of about the same length.
     let other = |world: &mut World, tasks| world.job(tasks).policy("FCFS").user("b").submit();
     other(&mut world, 6);
     for run in 146..=151 {
         world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(run));
     }
+
     // They nearly fill the one, and cannot be done in the other.
     for (left, user) in [(152, "b"), (100, "")] {
         lend(&mut world, host, 1, 36_000);
@@ -202,8 +216,10 @@ fn a_host_that_was_recorded_to_stay_idle_for_so_long_gets_the_task_that_makes_th
             host,
             windows: windows(long_s),
         });
+
         let (_, effects) = world.job(2).policy(policy).asks();
         let first = limit(&effects).expect("it has a limit");
+
         // What is killed at its limit takes long; the other one may be short.
         let effects = world.ends(
             host,
@@ -217,8 +233,10 @@ fn a_host_that_was_recorded_to_stay_idle_for_so_long_gets_the_task_that_makes_th
             "windows of {long_s} s"
         );
     }
+
     let mut world = World::new();
     known_of(&mut world, 600, 6_000);
+
     let (_, effects) = world.job(2).policy("WINDOWS:limits=learned").asks();
     assert_eq!(limit(&effects), None, "nothing is known of its owner");
 }
@@ -228,6 +246,7 @@ fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on
     let mut world = World::new();
     let host = world.host(1).joins();
     lend(&mut world, host, 600, 36_000);
+
     let offered = |effects: &[Effect]| match &effects[1] {
         Effect::Promised { offer, .. } => offer.finish,
         other => panic!("{other:?}"),
@@ -242,6 +261,7 @@ fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on
         (offered(&effects), starts(&effects)),
         (world.now + s(600 + 36_000 + 1_000), vec![])
     );
+
     let (_, effects) = world
         .job(1)
         .policy("CALENDAR")
@@ -253,6 +273,7 @@ fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on
         (world.now + s(500), 1),
         "it fits"
     );
+
     let (_, effects) = world
         .job(1)
         .policy("CALENDAR")
@@ -269,6 +290,7 @@ fn a_promise_counts_on_a_host_until_its_loan_ends_and_again_from_the_next_one_on
         ),
         "{effects:?}"
     );
+
     // The next loan has come.
     world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(500));
     assert_eq!(starts(&lend(&mut world, host, 36_000, 36_000)).len(), 1);
@@ -289,9 +311,11 @@ fn taught(hosts: u32) -> (Office, JobId) {
             ran,
         });
     }
+
     for (host, _) in o.places(teacher).into_values() {
         o.moves(host, teacher, Phase::Running);
     }
+
     o.now = o.now + s(500);
     o.beats_but(&[]);
     (o, teacher)
@@ -339,6 +363,7 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
                 offers,
             });
         });
+
         let bag = o.bag(2, |rules| rules.policy = "FCFS".into());
         let (host, attempt) = o.places(bag)[&1];
         assert_eq!(
@@ -348,6 +373,7 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
         );
         o.moves(host, bag, Phase::Running);
         o.pass(s(20));
+
         let still = o
             .scheduler
             .together(job, o.now)
@@ -355,8 +381,10 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
             .offer
             .expect("it waits");
         assert_eq!(still.free, 1, "it counts as free for them");
+
         let effects = end_all(&mut o, teacher);
         assert_eq!(o.places(job).len(), 3, "as soon as the others are free");
+
         let made_room = |effect: &Effect| match effect {
             Effect::Freeze {
                 attempt: frozen,
@@ -375,6 +403,7 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
             1,
             "{effects:?}"
         );
+
         let why = o.scheduler.explain(bag).expect("it is there");
         assert!(
             why.tasks
@@ -382,6 +411,7 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
                 .any(|(why, _)| why.contains("made room for task")),
             "{why:?}"
         );
+
         assert!(
             !effects.iter().any(
                 |effect| matches!(effect, Effect::TaskSettled { task, .. } if task.job == bag)
@@ -394,6 +424,7 @@ fn a_host_that_is_kept_for_ranks_is_used_until_they_start_and_they_start_no_late
 fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_start() {
     let (mut o, teacher) = taught(2);
     o.joins_with(3, 2);
+
     let job = o.submit(exactly(3), "AVG");
     let bag = o.bag(3, |rules| rules.policy = "FCFS".into());
     let attempt = o
@@ -408,12 +439,14 @@ fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_
         outcome: Outcome::Succeeded,
         ran: s(5_000),
     });
+
     assert!(
         o.places(bag).len() == 2
             && o.places(bag)
                 .into_values()
                 .all(|(host, _)| host == HostId(3))
     );
+
     for _ in 0..2 {
         assert!(o.places(job).is_empty(), "one of three hosts is busy");
         let (host, attempt) = *o.places(teacher).values().next().expect("it runs");
@@ -424,6 +457,7 @@ fn a_host_counts_once_for_ranks_though_several_of_its_slots_are_used_until_they_
             ran: s(600),
         });
     }
+
     assert_eq!(
         (o.places(job).len(), o.places(bag).len()),
         (3, 1),
@@ -458,6 +492,7 @@ fn nothing_is_in_a_gap_while_something_waits_that_was_promised() {
         "the slot is its own at once"
     );
     assert!(o.places(bag).is_empty());
+
     promised = o.promised(1, 100_000);
     o.send(Event::Tick);
     assert!(

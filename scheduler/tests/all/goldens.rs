@@ -64,6 +64,7 @@ impl Story {
                 }
                 other => format!("{other:?}"),
             };
+
             let at = self.world.now.0 / 1_000_000;
             writeln!(self.text, "{at:5} {line}").expect("text takes text");
         }
@@ -79,6 +80,7 @@ impl Story {
     fn second(&mut self) {
         let effects = self.world.pass(s(1));
         self.tell(&effects);
+
         let second = self.world.now.0 / 1_000_000;
         for (host, _) in HOSTS {
             let host = HostId(host);
@@ -90,9 +92,11 @@ impl Story {
                 self.tell(&effects);
             }
         }
+
         for (host, left_s) in self.left_s.values_mut() {
             *left_s -= if self.frozen == Some(*host) { 0.0 } else { 1.0 };
         }
+
         let done = |(_, (host, left_s)): &(&AttemptId, &(HostId, f64))| {
             *left_s <= 0.0 && self.silent != Some(*host)
         };
@@ -109,6 +113,7 @@ impl Story {
             } else {
                 Outcome::Succeeded
             };
+
             if self.left_s.contains_key(&attempt) {
                 self.send(Event::AttemptEnded {
                     host,
@@ -140,6 +145,7 @@ fn story(policy: &Policy) -> String {
         story.tell(&effects);
         story.second();
     }
+
     let job = story.world.job(9).policy(policy.name).retries(1).submit();
     let effects = story
         .world
@@ -153,6 +159,7 @@ fn story(policy: &Policy) -> String {
     for host in [HostId(3), HostId(5)] {
         story.world.moves(host, Phase::Running);
     }
+
     let effects = story.world.owner_comes(HostId(3));
     story.tell(&effects);
     story.frozen = Some(HostId(3));
@@ -160,6 +167,7 @@ fn story(policy: &Policy) -> String {
     story.silent = Some(HostId(2));
     story.until(400);
     story.frozen = None;
+
     let effects = story.world.owner_goes(HostId(3));
     story.tell(&effects);
     story.until(1_500);

@@ -56,21 +56,25 @@ fn who_makes_room_is_frozen_and_goes_on_when_there_is_a_slot_again() {
         (begun(&effects), stopped(&effects), ended(&effects)),
         (vec![3], vec![], vec![])
     );
+
     assert_eq!(
         (world.task_state(job, 1), world.host_state(host)),
         (TaskState::Suspended, HostState::Busy)
     );
+
     let why = world.scheduler.explain(job).expect("it is there").tasks;
     assert!(
         why.iter()
             .any(|(why, tasks)| why.contains("made room for task 1.3") && tasks.contains(1)),
         "{why:?}"
     );
+
     let still = world.scheduler.task_attempts(first.task)[0].ran;
     assert_eq!(still, s(20));
 
     world.pass(s(100));
     world.moves(host, Phase::Running);
+
     let third = world
         .books(host)
         .into_iter()
@@ -95,10 +99,12 @@ fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
         .max_losses(0)
         .disclosed()
         .submit();
+
     let host = world.host(1).holds_frozen(1).joins();
     world.moves(host, Phase::Running);
     request(&mut world, job, [3]);
     world.moves(host, Phase::Held);
+
     let third = world
         .books(host)
         .into_iter()
@@ -111,6 +117,7 @@ fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
             Phase::Held
         }
     };
+
     let list = world
         .held(host)
         .into_iter()
@@ -127,6 +134,7 @@ fn what_stands_still_is_not_charged_for_the_loss_of_its_host() {
         status: common::host::OwnerState::Away.into(),
         held: vec![],
     });
+
     assert_eq!(
         (world.task_state(job, 1), world.task_state(job, 3)),
         (TaskState::Disclosed, TaskState::Failed)
@@ -138,8 +146,10 @@ fn what_stands_still_goes_on_where_nothing_new_starts() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
+
     request(&mut world, job, [3]);
     world.send(Event::HostDrained { host });
+
     let third = world
         .books(host)
         .into_iter()
@@ -151,6 +161,7 @@ fn what_stands_still_goes_on_where_nothing_new_starts() {
         (vec![first], vec![]),
         "what runs there ends in peace"
     );
+
     let effects = world.ends(host, first, Outcome::Succeeded, s(100));
     assert!(begun(&effects).is_empty() && world.books(host).is_empty());
 }
@@ -167,6 +178,7 @@ fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
         job,
         tasks: Some(IdSet::from_range(3, 3)),
     });
+
     assert_eq!(in_slots(&world, host), [1], "the slot is free again");
     // Two slots: one frozen, one that cannot be.
     let host = world
@@ -176,9 +188,11 @@ fn where_the_host_can_hold_no_more_the_next_one_begins_anew() {
         .joins();
     assert_eq!(world.books(host).len(), 2);
     world.moves(host, Phase::Running);
+
     // The fourth, which is expected after the third, runs in the other one.
     let effects = request(&mut world, job, [2]);
     assert_eq!(held(&effects).0.len(), 1, "{effects:?}");
+
     let effects = request(&mut world, other, [1]);
     assert_eq!(
         (held(&effects).0.len(), stopped(&effects).len()),
@@ -192,9 +206,11 @@ fn a_frozen_task_that_is_requested_goes_on_before_whatever_waits() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
+
     request(&mut world, job, [3]);
     request(&mut world, job, [2]);
     request(&mut world, job, [1]);
+
     let third = world
         .books(host)
         .into_iter()
@@ -202,6 +218,7 @@ fn a_frozen_task_that_is_requested_goes_on_before_whatever_waits() {
         .expect("it runs");
     let effects = world.ends(host, third, Outcome::Succeeded, s(10));
     assert_eq!((held(&effects).1, begun(&effects)), (vec![first], vec![]));
+
     let effects = world.ends(host, first, Outcome::Succeeded, s(30));
     assert_eq!(begun(&effects), [2]);
 }
@@ -211,6 +228,7 @@ fn what_is_frozen_ends_with_its_job_and_leaves_with_its_host() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
+
     request(&mut world, job, [3]);
     assert_eq!(
         stopped(&world.send(Event::UnrequestedCancelled { job })),
@@ -233,21 +251,25 @@ fn an_idle_host_does_what_stands_still_on_another() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let needed = world.job(1).policy("FCFS").submit();
+
     assert_eq!(world.task_state(job, 1), TaskState::Suspended);
     let (other, effects) = world.host(2).slots(4).joins_with();
     assert_eq!(begun(&effects), [2, 3, 4], "nobody waits for it");
+
     let effects = request(&mut world, job, [1]);
     assert_eq!(
         (begun(&effects), starts(&effects)[0].0),
         (vec![1], other),
         "{effects:?}"
     );
+
     let attempt = world
         .books(host)
         .into_iter()
         .find(|attempt| attempt.task.job == needed)
         .expect("it runs");
     assert_eq!(held(&world.succeeds(host, attempt)).1.len(), 1);
+
     let copy = world
         .books(other)
         .into_iter()
@@ -267,11 +289,13 @@ fn what_has_ended_makes_no_room_and_its_result_counts() {
     let job = world.job(2).policy("FCFSxFCFS").disclosed().submit();
     let host = world.host(1).joins();
     world.moves(host, Phase::Ended);
+
     let first = world.attempt_on(host);
     assert!(
         stopped(&request(&mut world, job, [2])).is_empty(),
         "its slot is free in a moment"
     );
+
     let effects = world.ends(host, first, Outcome::Succeeded, s(5));
     assert_eq!(
         (world.task_state(job, 1), begun(&effects)),
@@ -298,6 +322,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
         ended: vec![(attempt, host)],
         outlived: Vec::new(),
     };
+
     let restored = || {
         let rules = common::job::Rules {
             policy: "FCFSxFCFS".into(),
@@ -312,6 +337,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
             attempts: 1,
             ..Default::default()
         };
+
         Event::JobRestored {
             job: JobId(1),
             bag: Box::new(bag),
@@ -322,6 +348,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
         let mut scheduler = Scheduler::new(Settings::default(), common::Incarnation(1));
         let mut effects = Vec::new();
         scheduler.step(now, restored(), &mut effects);
+
         let held = vec![common::attempt::Held {
             attempt,
             phase,
@@ -329,6 +356,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
             frozen_for: common::Span::ZERO,
             progress: None,
         }];
+
         let status = common::host::OwnerState::Away.into();
         let joined = Event::HostJoined {
             host,
@@ -338,10 +366,12 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
             held,
         };
         scheduler.step(now, joined, &mut effects);
+
         (scheduler, effects)
     };
     let (_, effects) = joins(Phase::Running);
     assert_eq!(crate::world::abandoned(&effects), [attempt]);
+
     let (mut scheduler, mut effects) = joins(Phase::Ended);
     assert!(crate::world::abandoned(&effects).is_empty(), "{effects:?}");
     scheduler.step(
@@ -354,6 +384,7 @@ fn a_result_of_what_made_room_counts_after_a_restart_as_well_and_it_does_not_go_
         },
         &mut effects,
     );
+
     assert_eq!(
         scheduler.task_state(attempt.task),
         Some(TaskState::Finished)
@@ -365,8 +396,10 @@ fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
+
     request(&mut world, job, [3]);
     world.send(Event::HostDisconnected { host });
+
     // Neither the order to freeze nor the new task has arrived.
     let (_, effects) = world.host(1).holding(first, Phase::Running).joins_with();
     assert_eq!(
@@ -377,6 +410,7 @@ fn a_host_that_missed_an_order_is_told_again_when_it_is_back() {
     let mut world = self::world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
+
     request(&mut world, job, [3]);
     let third = world
         .books(host)
@@ -401,6 +435,7 @@ fn a_master_that_comes_back_finds_out_what_stands_still() {
     let mut world = world();
     let (job, host) = busy(&mut world);
     let first = world.attempt_on(host);
+
     request(&mut world, job, [3]);
     let third = world
         .books(host)
@@ -408,6 +443,7 @@ fn a_master_that_comes_back_finds_out_what_stands_still() {
         .find(|attempt| attempt.task.index == 3)
         .expect("it runs");
     world.restart();
+
     let joining = world
         .host(1)
         .holds_frozen(1)
@@ -418,6 +454,7 @@ fn a_master_that_comes_back_finds_out_what_stands_still() {
         (held(&effects), in_slots(&world, host)),
         ((vec![], vec![]), vec![3])
     );
+
     let effects = world.ends(host, third, Outcome::Succeeded, s(10));
     assert_eq!(held(&effects).1, [first]);
     assert_eq!(in_slots(&world, host), [1]);
@@ -430,14 +467,17 @@ fn nothing_disclosed_is_started_for_whom_there_is_no_room_and_what_is_needed_is(
         user: "anna".into(),
         full: true,
     });
+
     let job = world
         .job(3)
         .policy("FCFSxNEED")
         .user("anna")
         .disclosed()
         .submit();
+
     let (host, effects) = world.host(1).joins_with();
     assert!(begun(&effects).is_empty());
+
     let why = world.scheduler.explain(job).expect("it is there").tasks;
     assert!(
         why.iter()
@@ -445,15 +485,18 @@ fn nothing_disclosed_is_started_for_whom_there_is_no_room_and_what_is_needed_is(
         "{why:?}"
     );
     assert_eq!(begun(&request(&mut world, job, [2])), [2]);
+
     let others = world
         .job(1)
         .policy("FCFSxNEED")
         .user("berta")
         .disclosed()
         .submit();
+
     let attempt = world.attempt_on(host);
     let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
     assert_eq!(starts(&effects)[0].1.task.job, others);
+
     let attempt = world.attempt_on(host);
     assert!(begun(&world.ends(host, attempt, Outcome::Succeeded, s(1))).is_empty());
     assert_eq!(
@@ -475,6 +518,7 @@ fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
     world.ends(host, first, Outcome::Succeeded, s(5));
     assert_eq!(world.task_state(job, 1), TaskState::Finished);
     request(&mut world, job, [1]);
+
     let effects = world.send(Event::ResultsGone {
         job,
         tasks: vec![(1, 1), (2, 7)],
@@ -487,6 +531,7 @@ fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
         effects.contains(&reopened),
         "what was not finished stays as it is: {effects:?}"
     );
+
     let started = starts(&effects);
     assert_eq!(
         (started[0].1.task.index, started[0].1.number),
@@ -501,6 +546,7 @@ fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
             })
             .is_empty()
     );
+
     assert_eq!(world.task_state(job, 1), TaskState::Running);
 }
 
@@ -508,25 +554,31 @@ fn a_task_whose_result_is_gone_runs_again_for_whom_waits() {
 fn how_often_users_drop_the_rest_outlives_the_scheduler() {
     let mut world = world();
     often_drops_the_rest(&mut world, "anna");
+
     let experience = world.scheduler.experience();
     assert_eq!(experience.drops.get("anna"), Some(&(6, 6)));
+
     let mut world = self::world();
     world.send(Event::Learned(Box::new(experience.clone())));
     assert_eq!(world.scheduler.experience().drops, experience.drops);
+
     let fickle = world
         .job(2)
         .policy("FCFSxNEED:later=100")
         .user("anna")
         .disclosed()
         .submit();
+
     let steady = world
         .job(2)
         .policy("FCFSxNEED:later=100")
         .user("berta")
         .disclosed()
         .submit();
+
     let (host, effects) = world.host(1).joins_with();
     assert_eq!(starts(&effects)[0].1.task.job, steady);
+
     let attempt = world.attempt_on(host);
     let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
     assert_eq!(
@@ -534,6 +586,7 @@ fn how_often_users_drop_the_rest_outlives_the_scheduler() {
         steady,
         "her second goes before the other's first"
     );
+
     let attempt = world.attempt_on(host);
     let effects = world.ends(host, attempt, Outcome::Succeeded, s(1));
     assert_eq!(starts(&effects)[0].1.task.job, fickle);

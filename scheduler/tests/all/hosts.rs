@@ -22,6 +22,7 @@ fn a_silent_host_is_suspect_then_lost_and_its_work_goes_elsewhere() {
     let job = w.job(1).policy("FCFS").submit();
     let silent = w.host(1).joins();
     let attempt = w.attempt_on(silent);
+
     w.pass(s(149));
     assert_eq!(w.host_state(silent), HostState::Busy);
     w.pass(s(1));
@@ -29,6 +30,7 @@ fn a_silent_host_is_suspect_then_lost_and_its_work_goes_elsewhere() {
     assert_eq!(w.books(silent), [attempt], "a suspect keeps its attempts");
     w.pass(s(749));
     assert_eq!(w.host_state(silent), HostState::Suspect);
+
     let effects = w.pass(s(1));
     assert_eq!(
         ended(&effects),
@@ -38,6 +40,7 @@ fn a_silent_host_is_suspect_then_lost_and_its_work_goes_elsewhere() {
     assert_eq!(w.task_state(job, 1), TaskState::Waiting);
     assert_eq!(w.scheduler.host(silent).unwrap().lost, 1);
     w.host(2).joins();
+
     assert_eq!(w.task_state(job, 1), TaskState::Running);
 }
 
@@ -45,11 +48,13 @@ fn a_silent_host_is_suspect_then_lost_and_its_work_goes_elsewhere() {
 fn heartbeats_renew_the_lease() {
     let mut w = World::new();
     w.job(1).submit();
+
     let host = w.host(1).joins();
     for _ in 0..50 {
         w.pass(s(140));
         w.beats(host);
     }
+
     assert_eq!(w.host_state(host), HostState::Busy);
     w.pass(s(150));
     assert_eq!(
@@ -60,6 +65,7 @@ fn heartbeats_renew_the_lease() {
     w.beats(host);
     assert_eq!(w.host_state(host), HostState::Busy);
     w.pass(s(150));
+
     assert_eq!(w.host_state(host), HostState::Suspect, "and again");
 }
 
@@ -93,10 +99,12 @@ fn a_disconnected_host_keeps_its_attempts_but_gets_no_more() {
     let host = w.host(1).slots(2).joins();
     let job = w.job(1).submit();
     let attempt = w.attempt_on(host);
+
     w.send(Event::HostDisconnected { host });
     let second = w.job(1).submit();
     assert_eq!(w.books(host), [attempt]);
     assert_eq!(w.task_state(second, 1), TaskState::Waiting);
+
     let (_, effects) = w
         .host(1)
         .slots(2)
@@ -119,6 +127,7 @@ fn a_host_that_is_about_to_leave_gets_nothing_back_of_what_it_gave_back() {
     let job = w.job(1).submit();
     let host = w.host(1).joins();
     let attempt = w.attempt_on(host);
+
     w.moves(host, Phase::Running);
     w.send(Event::HostClosing { host });
     assert_eq!(w.host_state(host), HostState::Draining);
@@ -131,6 +140,7 @@ fn a_host_that_is_about_to_leave_gets_nothing_back_of_what_it_gave_back() {
         (vec![], TaskState::Waiting)
     );
     w.send(Event::HostLeft { host });
+
     assert_eq!(w.scheduler.host(host).unwrap().lost, 0);
     w.host(1).joins();
     assert_eq!(w.task_state(job, 1), TaskState::Running, "it is back");
@@ -145,10 +155,12 @@ fn suspended_is_not_lost() {
     w.owner_comes(host);
     assert_eq!(w.host_state(host), HostState::Suspended);
     assert_eq!(w.task_state(job, 1), TaskState::Suspended);
+
     for _ in 0..100 {
         w.pass(s(120));
         w.beats(host);
     }
+
     assert_eq!(
         w.task_state(job, 1),
         TaskState::Suspended,
@@ -171,6 +183,7 @@ fn a_suspended_host_gets_no_new_work_and_says_why() {
         owner: Some(YieldReason::OnBattery),
     };
     assert_eq!(effects, [changed]);
+
     let job = w.job(1).submit();
     assert_eq!(w.task_state(job, 1), TaskState::Waiting);
     assert_eq!(
@@ -211,11 +224,13 @@ fn a_host_that_comes_back_from_the_lost_goes_on_with_what_it_holds() {
     let job = w.job(1).max_losses(1).submit();
     let host = w.host(1).joins();
     let attempt = w.attempt_on(host);
+
     for _ in 0..3 {
         w.moves(host, Phase::Running);
         w.send(Event::HostDisconnected { host });
         w.pass(s(2_000));
         assert_eq!(w.task_state(job, 1), TaskState::Waiting);
+
         let (_, effects) = w.host(1).holding(attempt, Phase::Running).joins_with();
         assert_eq!(
             starts(&effects),
@@ -228,6 +243,7 @@ fn a_host_that_comes_back_from_the_lost_goes_on_with_what_it_holds() {
             "and that was not lost after all, so nothing is charged"
         );
     }
+
     assert_eq!(verdict(&w.succeeds(host, attempt)), Verdict::Taken);
 }
 
@@ -266,12 +282,15 @@ fn a_finished_attempt_of_a_lost_host_is_waited_for_even_beyond_the_copies() {
     let job = w.job(1).submit();
     let first = w.host(1).joins();
     let attempt = w.attempt_on(first);
+
     w.moves(first, Phase::Running);
     w.pass(s(2_000));
+
     let second = w.host(2).joins();
     w.moves(second, Phase::Running);
     w.owner_comes(second);
     w.host(3).joins();
+
     let (_, effects) = w.host(1).holding(attempt, Phase::Ended).joins_with();
     assert_eq!(abandoned(&effects), []);
     assert_eq!(w.books(first), []);
@@ -285,6 +304,7 @@ fn a_host_that_leaves_in_order_charges_nobody() {
     let job = w.job(2).max_losses(0).submit();
     let host = w.host(1).slots(2).joins();
     w.moves(host, Phase::Running);
+
     let effects = w.send(Event::HostLeft { host });
     assert_eq!(ended(&effects).len(), 2);
     assert!(
@@ -299,6 +319,7 @@ fn a_host_that_leaves_in_order_charges_nobody() {
         "nothing is heard from it until it joins again"
     );
     w.host(1).joins();
+
     assert_eq!(w.scheduler.job_counts(job).unwrap().running, 1);
 }
 
@@ -324,14 +345,17 @@ fn after_a_restart_hosts_have_a_full_lease_to_come_back() {
     let job = w.job(2).submit();
     let host = w.host(1).slots(2).joins();
     let held = w.books(host);
+
     w.now = w.now + s(3_600);
     w.restart();
     assert_eq!(w.host_state(host), HostState::Suspect);
+
     let reason = w.scheduler.host(host).unwrap().reason;
     assert_eq!(
         reason.as_deref(),
         Some("not reconnected since the master restarted")
     );
+
     let other = w.host(2).joins();
     assert_eq!(
         w.books(other),
@@ -342,6 +366,7 @@ fn after_a_restart_hosts_have_a_full_lease_to_come_back() {
     assert_eq!(w.books(host), held);
     w.pass(s(1));
     assert_eq!(w.host_state(host), HostState::Lost);
+
     assert_eq!(w.scheduler.job_counts(job).unwrap().suspended, 0);
 }
 
@@ -357,6 +382,7 @@ fn events_from_hosts_that_nobody_knows_change_nothing() {
         }),
         []
     );
+
     assert_eq!(w.send(Event::HostDisconnected { host }), []);
     assert_eq!(w.send(Event::HostLeft { host }), []);
     assert_eq!(
@@ -366,6 +392,7 @@ fn events_from_hosts_that_nobody_knows_change_nothing() {
         }),
         []
     );
+
     assert_eq!(w.scheduler.host(host), None);
 }
 
@@ -388,6 +415,7 @@ fn time_that_runs_backwards_is_ignored() {
 fn the_end_of_time_is_survived() {
     let mut w = World::new();
     w.job(40).submit();
+
     let host = w.host(1).joins();
     w.ends(
         host,
@@ -395,6 +423,7 @@ fn the_end_of_time_is_survived() {
         common::attempt::Outcome::Succeeded,
         common::Span(1),
     );
+
     let mut effects = Vec::new();
     w.scheduler
         .step(common::Time(u64::MAX), Event::Tick, &mut effects);
@@ -409,16 +438,21 @@ fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen
     let mut w = World::new();
     let host = w.host(1).slots(3).joins();
     let job = w.job(2).submit();
+
     w.moves(host, Phase::Running);
     assert_eq!(w.books(host).len(), 2);
+
     let frozen = w.books(host)[1];
     let (idle, effects) = w.host(2).slots(2).joins_with();
     assert_eq!(starts(&effects), []);
+
     let owner = OwnerState::Sharing(YieldReason::Busy, 1);
     w.send(Event::OwnerChanged { host, owner });
+
     let mut held = w.held(host);
     held[1].phase = Phase::Suspended(YieldReason::Busy);
     held[1].frozen_for = s(5);
+
     let effects = w.send(Event::AttemptsMoved { host, held });
     let copied: Vec<_> = starts(&effects)
         .iter()
@@ -429,14 +463,17 @@ fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen
         (w.host_state(host), w.task_state(job, 1)),
         (HostState::Busy, TaskState::Running)
     );
+
     let shown = w.scheduler.host(host).unwrap();
     assert_eq!((shown.slots, shown.usable_slots), (3, 1));
     assert_eq!(shown.reason.unwrap(), "busy: tasks may use 1 of 3 slots");
+
     let live = w.scheduler.task_attempts(frozen.task);
     assert_eq!(live[0].suspended_since, Some(w.now - s(5)));
     for attempt in w.books(host) {
         w.succeeds(host, attempt);
     }
+
     w.job(9).submit();
     assert_eq!((w.books(host).len(), w.books(idle).len()), (1, 2));
     w.send(Event::OwnerChanged {
@@ -454,8 +491,10 @@ fn a_host_whose_owner_shares_gets_as_many_tasks_as_it_may_run_and_what_is_frozen
 fn suspended_time_is_counted_over_all_suspensions() {
     let mut w = World::new();
     w.job(1).policy("FCFS").submit();
+
     let host = w.host(1).joins();
     w.moves(host, Phase::Running);
+
     let task = w.attempt_on(host).task;
     for _ in 0..2 {
         w.owner_comes(host);
@@ -463,6 +502,7 @@ fn suspended_time_is_counted_over_all_suspensions() {
         w.owner_goes(host);
         w.pass(s(20));
     }
+
     let live = w.scheduler.task_attempts(task);
     assert_eq!((live[0].suspended, live[0].suspended_since), (s(60), None));
 }

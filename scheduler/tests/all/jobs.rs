@@ -31,6 +31,7 @@ fn a_bag_is_worked_off_and_settles_once() {
     assert_eq!(w.job_state(job), JobState::Running);
     w.work_off();
     assert_eq!(w.job_state(job), JobState::Finished);
+
     let settlements = w
         .history
         .iter()
@@ -77,6 +78,7 @@ fn cancelling_stops_what_runs_and_settles_the_job() {
         ended(&effects),
         [(running, EndReason::Cancelled(CancelReason::Asked))]
     );
+
     let tasks = IdSet::from_range(1, 3);
     let why = CancelReason::Asked;
     assert!(effects.contains(&Effect::TasksCancelled { job, tasks, why }));
@@ -94,6 +96,7 @@ fn some_tasks_can_be_cancelled_while_others_go_on() {
         tasks: Some(IdSet::from_iter([2, 4, 9])),
     });
     assert!(job_settled(&effects).is_none());
+
     let started: Vec<u32> = starts(&effects)
         .iter()
         .map(|(_, attempt, _)| attempt.task.index)
@@ -131,9 +134,11 @@ fn more_failed_tasks_than_allowed_cancel_the_rest() {
     };
     w.fails(host, first);
     assert_eq!(w.job_state(job), JobState::Running);
+
     let effects = w.fails(host, second);
     let rest = IdSet::from_range(3, 5);
     let why = CancelReason::TooManyFailures(1);
+
     assert!(
         effects.contains(&Effect::TasksCancelled {
             job,
@@ -142,6 +147,7 @@ fn more_failed_tasks_than_allowed_cancel_the_rest() {
         }),
         "{effects:?}"
     );
+
     assert_eq!(job_settled(&effects), Some(JobState::Failed));
     assert_eq!(stopped(&effects).len(), 1, "the third task was running");
 }
@@ -154,6 +160,7 @@ fn a_retried_job_is_open_again_and_counts_its_attempts_on() {
     w.fails(host, w.attempt_on(host));
     w.succeeds(host, w.attempt_on(host));
     assert_eq!(w.job_state(job), JobState::Failed);
+
     let effects = w.send(Event::JobRetried {
         job,
         tasks: IdSet::from_range(1, 2),
@@ -162,9 +169,11 @@ fn a_retried_job_is_open_again_and_counts_its_attempts_on() {
         job,
         tasks: IdSet::from_range(1, 1)
     }));
+
     let again = w.attempt_on(host);
     assert_eq!((again.task.index, again.number), (1, 2));
     assert_eq!(starts(&effects)[0].2, StartReason::Retry(1));
+
     let effects = w.succeeds(host, again);
     assert_eq!(job_settled(&effects), Some(JobState::Finished));
 }
@@ -177,6 +186,7 @@ fn a_retry_renews_the_retries() {
     for _ in 0..2 {
         w.fails(host, w.attempt_on(host));
     }
+
     assert_eq!(w.job_state(job), JobState::Failed);
     w.send(Event::JobRetried {
         job,
@@ -184,6 +194,7 @@ fn a_retry_renews_the_retries() {
     });
     w.fails(host, w.attempt_on(host));
     assert_eq!(w.task_state(job, 1), TaskState::Running);
+
     let effects = w.fails(host, w.attempt_on(host));
     assert!(matches!(
         settled(&effects)[..],
@@ -196,12 +207,14 @@ fn cancelled_tasks_can_be_retried_tried_or_not() {
     let mut w = World::new();
     let job = w.job(3).submit();
     let host = w.host(1).joins();
+
     w.send(Event::JobCancelled { job, tasks: None });
     let effects = w.send(Event::JobRetried {
         job,
         tasks: IdSet::from_range(1, 3),
     });
     assert_eq!(starts(&effects)[0].2, StartReason::Requeued(1));
+
     let effects = w.succeeds(host, w.attempt_on(host));
     assert_eq!(starts(&effects)[0].2, StartReason::First);
     w.work_off();
@@ -259,22 +272,27 @@ fn a_job_comes_back_from_the_store_as_it_was() {
     w.succeeds(host, w.books(host)[0]);
     w.fails(host, w.books(host)[0]);
     w.fails(host, w.books(host)[0]);
+
     let held = w.books(host);
     w.restart();
     assert_eq!(w.books(host), held, "live attempts stay with their host");
     assert_eq!(w.task_state(job, 1), TaskState::Finished);
+
     let mut draft = w.host(1).slots(2);
     for attempt in &held {
         draft = draft.holding(*attempt, common::attempt::Phase::Running);
     }
+
     let (_, effects) = draft.joins_with();
     assert_eq!(ended(&effects), []);
+
     let effects = w.succeeds(host, held[0]);
     assert_eq!(
         verdict(&effects),
         Verdict::Taken,
         "an attempt of an earlier incarnation still counts"
     );
+
     let next = starts(&effects)[0].1;
     assert_eq!(next.incarnation, Incarnation(2));
     w.work_off();
@@ -309,6 +327,7 @@ fn restored(lost: bool) -> (World, AttemptId) {
         attempts: 1,
         ..Default::default()
     });
+
     let bag = Bag::new(IdSet::from_range(1, 1), Rules::default());
     w.scheduler.step(
         w.now,
@@ -319,6 +338,7 @@ fn restored(lost: bool) -> (World, AttemptId) {
         },
         &mut Vec::new(),
     );
+
     assert_eq!(w.task_state(JobId(1), 1), TaskState::Waiting);
     (w, attempt)
 }
@@ -330,6 +350,7 @@ fn a_result_of_an_attempt_that_was_lost_or_told_to_end_before_a_restart_still_co
         let outcome = Outcome::Succeeded;
         let ran = Span::from_secs(1);
         let mut effects = Vec::new();
+
         w.scheduler.step(
             w.now,
             Event::AttemptEnded {
@@ -340,6 +361,7 @@ fn a_result_of_an_attempt_that_was_lost_or_told_to_end_before_a_restart_still_co
             },
             &mut effects,
         );
+
         assert_eq!(verdict(&effects), Verdict::Taken);
         assert_eq!(w.task_state(JobId(1), 1), TaskState::Finished);
     }
@@ -362,6 +384,7 @@ fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told
             frozen_for: Span::ZERO,
             progress: None,
         }];
+
         let host = HostId(1);
         let status = OwnerState::Away.into();
         let joined = Event::HostJoined {
@@ -371,8 +394,10 @@ fn a_host_goes_on_with_what_was_lost_before_a_restart_and_not_with_what_was_told
             status,
             held,
         };
+
         let mut effects = Vec::new();
         w.scheduler.step(w.now, joined, &mut effects);
+
         let abandoned = effects.iter().any(
             |effect| matches!(effect, Effect::Abandon { attempts, .. } if attempts == &[attempt]),
         );
@@ -417,6 +442,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
         tried: vec![tried.clone(), tried],
         ..Default::default()
     };
+
     let bag = Bag::new(
         IdSet::from_range(1, 3),
         Rules {
@@ -424,6 +450,7 @@ fn a_store_that_contradicts_itself_does_not_stop_the_scheduler() {
             ..Rules::default()
         },
     );
+
     let mut effects = Vec::new();
     let event = Event::JobRestored {
         job: JobId(1),

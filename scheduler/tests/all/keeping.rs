@@ -24,6 +24,7 @@ fn a_promise_stands_as_its_attempts_and_hosts_do() {
         .estimates(&[10, 20])
         .deadline(40)
         .submit();
+
     let told = Keeping {
         made: start,
         deadline: start + s(40),
@@ -60,6 +61,7 @@ fn a_promise_stands_as_its_attempts_and_hosts_do() {
         },
         "no host takes work"
     );
+
     world.send(Event::HostUndrained { host });
     assert_eq!(kept(&world, job).expected, Some(start + s(55)));
 }

@@ -72,6 +72,7 @@ fn pri_history_takes_hosts_first_that_stayed_for_a_whole_task() {
         });
         w.host(host).speed(speed.factor()).joins();
     }
+
     w.job(1).policy("PRI-HISTORY").estimate(s(100)).submit();
     assert_eq!(
         busy(&w),
@@ -100,6 +101,7 @@ fn excl_pred_leaves_out_hosts_that_would_be_done_after_the_predicted_end_until_t
     let mut w = world(&[1.0, 2.0]);
     let job = w.job(2).policy("EXCL-PRED").estimate(s(100)).submit();
     assert_eq!(busy(&w), [2]);
+
     let why = &w.scheduler.explain(job).unwrap().hosts[0].1;
     assert!(why.contains("would take 1m40s there"), "{why}");
     w.pass(s(66));
@@ -151,6 +153,7 @@ fn excl_pred_to_copies_a_task_that_is_not_done_by_the_predicted_end() {
     w.job(1).policy("EXCL-PRED-TO").estimate(s(100)).submit();
     w.pass(s(99));
     assert_eq!(busy(&w), [1]);
+
     let effects = w.pass(s(1));
     let why = StartReason::Duplicate(1, CopyReason::TimedOut);
     assert_eq!(
@@ -192,6 +195,7 @@ fn names_take_the_parameters_of_their_row_and_no_others() {
         };
         scheduler::policy::Placement::PriCrWait(wait)
     });
+
     assert!(matches!(parse("EXCL"), Err(BadPolicy::Unknown(_))));
     assert!(matches!(
         parse("FCFS:wait=60"),
@@ -201,6 +205,7 @@ fn names_take_the_parameters_of_their_row_and_no_others() {
         parse("PRI-CR-WAIT:wait=60:wait=90"),
         Err(BadPolicy::Twice { parameter: "wait" })
     ));
+
     for wrong in [
         "PRI-CR-WAIT:wait",
         "PRI-CR-WAIT:wait=-1",

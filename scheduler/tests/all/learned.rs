@@ -65,6 +65,7 @@ fn a_task_is_killed_at_its_limit_and_succeeds_with_the_next() {
     let first = limit(&effects).expect("it has a limit");
     assert_eq!(first, told[0]);
     assert!(s(10) < first && first < s(60), "{first}");
+
     assert_eq!(
         offered(&effects).finish,
         world.now + first,
@@ -84,6 +85,7 @@ fn a_task_is_killed_at_its_limit_and_succeeds_with_the_next() {
         "it has not failed, though the job has no retries"
     );
     assert_eq!(starts(&effects)[0].2, StartReason::NextLimit(1));
+
     let second = limit(&effects).expect("the next one");
     assert!(
         second >= s(90) && told.contains(&second),
@@ -102,6 +104,7 @@ fn second_attempts_that_should_be_needed_are_reserved_and_the_probability_says_w
  {
     let mut world = World::new();
     known(&mut world);
+
     let bag = |world: &mut World, tasks, deadline| {
         world.job(tasks).policy(LEARNED).deadline(deadline).bag()
     };
@@ -144,6 +147,7 @@ fn limits_need_five_runs_and_a_promise() {
         ),
         "{effects:?}"
     );
+
     let (job, effects) = world
         .job(7)
         .policy(LEARNED)
@@ -151,6 +155,7 @@ fn limits_need_five_runs_and_a_promise() {
         .deadline(1_000)
         .asks();
     assert_eq!(limit(&effects), None);
+
     let none = LearnedLimits {
         runs: 0,
         killed: 0,
@@ -162,6 +167,7 @@ fn limits_need_five_runs_and_a_promise() {
         let effects = world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(10));
         assert_eq!(limit(&effects), None);
     }
+
     let effects = world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(10));
     assert!(limit(&effects).is_some(), "five are known");
     assert_eq!(world.task_state(job, 5), TaskState::Finished);
@@ -172,6 +178,7 @@ fn limits_need_five_runs_and_a_promise() {
 
     let mut world = World::new();
     known(&mut world);
+
     let (job, effects) = world.job(1).policy(LEARNED).asks();
     assert_eq!(limit(&effects), None, "no time is reserved for it");
     assert_eq!(world.scheduler.learned_limits(job), None);
@@ -188,6 +195,7 @@ fn nobody_is_policed_who_is_within_a_limit() {
         .estimate(s(2))
         .deadline(1_000)
         .submit();
+
     world.now = world.now + s(9);
     world
         .job(1)
@@ -195,6 +203,7 @@ fn nobody_is_policed_who_is_within_a_limit() {
         .estimate(s(2))
         .deadline(1_000)
         .submit();
+
     assert_eq!(world.attempt_on(host).task.job, job);
 }
 
@@ -219,6 +228,7 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
         attempts: 1,
         ..Progress::default()
     });
+
     let mut effects = Vec::new();
     world.scheduler.step(
         world.now,
@@ -229,6 +239,7 @@ fn a_limit_that_was_reached_before_a_restart_is_not_tried_again() {
         },
         &mut effects,
     );
+
     assert_eq!(limit(&effects), Some(told[1]));
 }
 
@@ -255,11 +266,13 @@ fn a_window_has_the_task_that_should_make_the_most_of_it() {
             host,
             windows: windows(long_s),
         });
+
         let policy = format!("{LEARNED}:windows={windows_matter}");
         let (_, effects) = world.job(2).policy(&policy).deadline(100_000).asks();
         let first = limit(&effects).expect("it has a limit");
         let attempt = world.attempt_on(host);
         assert_eq!(attempt.task.index, 1);
+
         // What is killed at its limit takes long; the other one may be short.
         let effects = world.ends(host, attempt, Outcome::TimedOut(first), first);
         assert_eq!(
@@ -267,6 +280,7 @@ fn a_window_has_the_task_that_should_make_the_most_of_it() {
             next,
             "windows of {long_s} s, {windows_matter}"
         );
+
         let over = limit(&effects).expect("it has a limit");
         assert!(
             next == 1 || over == first,

@@ -58,6 +58,7 @@ fn every_known_prediction_comes_out() {
             case["benefactors"].as_u64().expect("a count"),
             "{case}"
         );
+
         for (name, found) in [
             ("A", found.median_s),
             ("B", found.mean_s),
@@ -68,6 +69,7 @@ fn every_known_prediction_comes_out() {
                 (known, found) => assert_eq!(known, found, "{name}: {case}"),
             }
         }
+
         // With some hosts free already, as many more are needed.
         let partly = Machine::new(5, units(case, &law)).wait(need + 5);
         near(
@@ -96,6 +98,7 @@ fn every_known_decision_comes_out() {
             .best(&asked, &ways)
             .expect("it can start at once");
         assert_eq!(f64::from(best.hosts), number(&case["n_star"]), "{case}");
+
         near(job.run_s(free), number(&case["R_free"]), case);
         near(best.wait_s, number(&case["Q_star"]), case);
         near(best.total_s(), number(&case["total"]), case);
@@ -155,6 +158,7 @@ fn long_work_holds_out_and_short_work_does_not() {
     let long = malleable(100_000.0, 12.0, 0.0);
     let plain = Width::Soonest(Soonest::PLAIN);
     assert_eq!(decide(plain, &question(&short, 4, &bias)), Choice::Start(4));
+
     let first = held(decide(plain, &question(&long, 4, &bias)));
     assert_eq!((first.hosts, first.since_s), (12, 1_000.0));
     assert_eq!(first.until_s, 1_000.0 + first.expected_s);
@@ -166,6 +170,7 @@ fn long_work_holds_out_and_short_work_does_not() {
         decide(plain, &question(&long, 64, &bias)),
         Choice::Start(12)
     );
+
     // Who holds out starts when that many are free, and on more if it is not locked in.
     let mut later = question(&long, 10, &bias);
     later.held = Some(Holdout { hosts: 9, ..first });
@@ -201,10 +206,12 @@ fn whoever_waits_behind_or_fears_risk_shortens_the_wait() {
         held(decide(risk(saved - 0.01), &question(&job, 4, &bias))).hosts,
         plain.hosts
     );
+
     assert_eq!(
         decide(risk(saved + 0.01), &question(&job, 4, &bias)),
         Choice::Start(4)
     );
+
     let priced = Width::Soonest(Soonest {
         price: 1.0,
         ..Soonest::PLAIN
@@ -213,6 +220,7 @@ fn whoever_waits_behind_or_fears_risk_shortens_the_wait() {
         held(decide(priced, &question(&job, 4, &bias))).hosts,
         plain.hosts
     );
+
     let crowded = Question {
         behind: 50,
         ..question(&job, 4, &bias)
@@ -230,6 +238,7 @@ fn patience_lasts_for_a_part_of_what_it_may_save() {
         (first.hosts, first.until_s),
         (12, 1_000.0 + 0.2 * (300.0 - 100.0))
     );
+
     let still = Question {
         held: Some(first),
         now_s: 1_039.0,
@@ -263,6 +272,7 @@ fn nobody_starts_on_fewer_hosts_than_the_least() {
             ..question(&job, 4, &bias)
         };
         assert!(held(decide(width, &asked)).hosts >= 6, "{width:?}");
+
         let never = Question {
             least: 21,
             most: 30,
@@ -293,6 +303,7 @@ fn parameters_of_the_rows_are_read_and_bad_ones_refused() {
         scheduler::policy::parse("HEUR:k=0.5").expect("a row").width,
         Width::Patient { k: 0.5 }
     );
+
     for wrong in [
         "AVG:k=1",
         "PRED:lock=maybe",
@@ -320,13 +331,16 @@ fn lifetimes_are_learned_by_program_and_from_all_where_little_is_known() {
         .median_s
     };
     assert_eq!(median(&lives.pooled()), median(&UniformLog::PATIENT));
+
     for number in 0..200 {
         lives.observe("short", Run::done(50.0 + f64::from(number % 20)));
         lives.observe("long", Run::done(5_000.0 + f64::from(number % 20)));
     }
+
     let pooled = lives.pooled();
     let of = |program| median(&lives.law(&pooled, program, &[])).expect("it ends");
     assert!((of("short") - 60.0).abs() < 5.0 && (of("long") - 5_010.0).abs() < 100.0);
+
     // Nobody knows it: half are short, half are long.
     let other = lives.law(&pooled, "other", &[]);
     assert!(
@@ -334,6 +348,7 @@ fn lifetimes_are_learned_by_program_and_from_all_where_little_is_known() {
         "{}",
         other.ended(0.0, 100.0)
     );
+
     // Who is older than the short ones is a long one.
     assert!(other.ended(200.0, 1_000.0) < 0.1 && other.ended(200.0, 6_000.0) > 0.9);
     // What still runs counts among those that take longer.
@@ -364,6 +379,7 @@ fn hosts_that_leave_and_come_back_are_reckoned_with() {
                 .mean_s
                 .expect("it may")
     );
+
     // Where hosts leave again, it takes longer to have two together, or for ever.
     let leaving = Machine::new(1, vec![away(600.0), away(600.0)]).leaving(&law);
     assert!(
@@ -372,6 +388,7 @@ fn hosts_that_leave_and_come_back_are_reckoned_with() {
             .mean_s
             .is_none_or(|s| s > coming.wait(2).mean_s.expect("finite"))
     );
+
     assert_eq!(leaving.wait(3).mean_s, None);
     assert_eq!(coming.wait(4).used_s, None);
 }
@@ -399,6 +416,7 @@ fn quantiles_are_those_of_the_waits_that_come() {
                 .map(|((ln_ratio, hosts), (age_s, _))| (age_s * ln_ratio.exp() - age_s, hosts))
                 .collect();
             left.sort_by(|a, b| a.0.total_cmp(&b.0));
+
             let mut free = 0;
             left.into_iter()
                 .find(|(_, hosts)| {
@@ -410,6 +428,7 @@ fn quantiles_are_those_of_the_waits_that_come() {
         })
         .collect();
     waits.sort_by(f64::total_cmp);
+
     for part in [0.1, 0.5, 0.9] {
         let found = machine.quantile_s(9, part).expect("it comes");
         let below = waits.partition_point(|wait| *wait <= found) as f64 / waits.len() as f64;
@@ -444,6 +463,7 @@ proptest! {
         let law = UniformLog::between(ends.0, ends.1).expect("a law");
         let units: Vec<Unit<'_>> = jobs.iter().map(|(age_s, hosts)| Unit { hosts: *hosts, age_s: *age_s, law: &law }).collect();
         let machine = Machine::new(free, units.clone());
+
         let all = machine.waits_s(1, machine.hosts() + 2);
         for (hosts, found) in (1..).zip(&all) {
             let one = machine.wait(hosts);
@@ -457,6 +477,7 @@ proptest! {
             prop_assert!(freed(mean_s * (1.0 + 1e-6) + 1e-6) >= need - 1e-9, "{hosts}: {mean_s}");
             prop_assert!(freed(mean_s * (1.0 - 1e-6) - 1e-6) <= need + 1e-9, "{hosts}: {mean_s}");
         }
+
         prop_assert_eq!(all[all.len() - 1], None);
     }
 
@@ -473,6 +494,7 @@ proptest! {
         let machine = Machine::new(free, units);
         let all = machine.quantiles_s(PARTS);
         prop_assert_eq!(all.len() as u32, machine.hosts() - free);
+
         for (hosts, found) in (free + 1..).zip(all) {
             for (part, found) in PARTS.into_iter().zip(found) {
                 let (Some(found), Some(one)) = (found, machine.quantile_s(hosts, part)) else { panic!("{hosts} never come") };
@@ -491,14 +513,17 @@ proptest! {
         for (time, done) in runs {
             lives.observe("p", Run { time, done });
         }
+
         let law = lives.law(&lives.pooled(), "p", &running);
         prop_assert_eq!(law.ended(age, 0.0), 0.0);
+
         let mut last = 0.0;
         for step in 0..60 {
             let ended = law.ended(age, 1.5_f64.powi(step) - 1.0);
             prop_assert!((last - 1e-12..=1.0).contains(&ended), "step {step}: {ended} after {last}");
             last = ended;
         }
+
         let longest_s = law.longest_s(age);
         prop_assert!(law.ended(age, longest_s * 1.000_001 + 1e-6) > 1.0 - 1e-9, "{age} for {longest_s}");
     }

@@ -196,6 +196,7 @@ impl Model {
         let attempts = BTreeMap::new();
         let offers = BTreeMap::new();
         let lent = BTreeSet::new();
+
         Self {
             settings,
             incarnation,
@@ -225,6 +226,7 @@ impl Model {
         {
             job.long |= ran.secs() >= 10.0;
         }
+
         let mut listed: &[Held] = self.listed(event);
         let mut verdicts = Vec::new();
         for (at, effect) in effects.iter().enumerate() {
@@ -241,6 +243,7 @@ impl Model {
             if !settles && (!losing || preempted(effect).is_some()) {
                 self.adopt(std::mem::take(&mut listed), event, effects, scheduler);
             }
+
             if let Effect::Acknowledge {
                 host,
                 attempt,
@@ -258,8 +261,10 @@ impl Model {
                 assert_eq!((host, attempt), (by, of), "acknowledges what was delivered");
                 verdicts.push(*verdict);
             }
+
             self.apply(event, effect, effects.get(at + 1));
         }
+
         self.adopt(listed, event, effects, scheduler);
         self.expect_verdict(event, &verdict, &verdicts);
         self.compare(scheduler);
@@ -276,6 +281,7 @@ impl Model {
         else {
             return Vec::new();
         };
+
         let known = self
             .attempts
             .get(attempt)
@@ -283,6 +289,7 @@ impl Model {
         if known.is_some_and(|known| known.live) {
             return vec![Verdict::Taken];
         }
+
         let Some(job) = self.jobs.get(&attempt.task.job) else {
             return vec![Verdict::Unknown];
         };
@@ -294,6 +301,7 @@ impl Model {
                 Verdict::Unknown
             }];
         }
+
         let highest = job.highest.get(&attempt.task.index).copied().unwrap_or(0);
         match known {
             _ if highest >= SURELY_REMEMBERED => {
@@ -315,6 +323,7 @@ impl Model {
         else {
             return;
         };
+
         assert_eq!(
             verdicts.len(),
             1,
@@ -349,6 +358,7 @@ impl Model {
                         ..known
                     },
                 );
+
                 for (_, host, _) in progress.tried.iter().flat_map(|tried| &tried.live) {
                     self.hosts
                         .entry(*host)
@@ -382,6 +392,7 @@ impl Model {
                 host.joined = true;
                 host.connected = true;
                 host.left = false;
+
                 host.closing = false;
                 host.silent_since = self.now;
                 host.parted = None;
@@ -437,6 +448,7 @@ impl Model {
             Event::Tick => self.look_for_silence(),
             _ => {}
         }
+
         for held in self.listed(event) {
             let Some(attempt) = self.attempts.get_mut(&held.attempt) else {
                 continue;
@@ -509,6 +521,7 @@ impl Model {
             if known.live || !(made_room || books.contains(&held.attempt)) {
                 continue;
             }
+
             assert_eq!(
                 known.host, id,
                 "one host's books: {} is taken back by the host that had it",
@@ -519,18 +532,21 @@ impl Model {
                 "{} is over",
                 held.attempt
             );
+
             let TaskId { job, index } = held.attempt.task;
             let live = self.live_of(held.attempt.task);
             assert!(
                 live.len() < self.settings.max_copies as usize,
                 "{index} has {live:?} already"
             );
+
             let job = self.jobs.get_mut(&job).expect("the job is there");
             assert!(
                 job.open(index),
                 "{} is taken back though its task is settled",
                 held.attempt
             );
+
             let attempt = self.attempts.get_mut(&held.attempt).expect("known");
             (attempt.live, attempt.phase, attempt.frozen) =
                 (true, held.phase, held.phase == Phase::Held);
@@ -544,6 +560,7 @@ impl Model {
         if !self.jobs.contains_key(&task.job) {
             return Vec::new();
         }
+
         let first = AttemptId {
             task,
             number: 0,
@@ -553,6 +570,7 @@ impl Model {
             .attempts
             .range(first..)
             .take_while(|(id, _)| id.task == task);
+
         own.filter(|(_, attempt)| attempt.live)
             .map(|(id, _)| *id)
             .collect()
@@ -736,6 +754,7 @@ impl Model {
             None,
             "{attempt} is given to {host}, which does not do"
         );
+
         assert!(
             to.takes_work(),
             "{attempt} is given to {host}, which takes no work"
@@ -744,6 +763,7 @@ impl Model {
             job.open(index),
             "{attempt} is started, but its task is settled"
         );
+
         let longest = job.rules.timeout.unwrap_or(Span(u64::MAX));
         // A learned limit may be beyond every time that there is.
         let limited = learns_limits(&job.rules.policy) || matches!(why, StartReason::Gap(_));
@@ -753,6 +773,7 @@ impl Model {
             "{attempt} may run for {limit:?}"
         );
         assert_eq!(attempt.incarnation, self.incarnation);
+
         let highest = job.highest.insert(index, attempt.number).unwrap_or(0);
         assert_eq!(attempt.number, highest + 1, "fresh numbers: {attempt}");
         match why {
@@ -775,6 +796,7 @@ impl Model {
                 job.duplicates += 1;
             }
         }
+
         let most = if job.measured {
             to.usable() + self.settings.max_prefetch as usize
         } else {
@@ -785,6 +807,7 @@ impl Model {
             "slots: {attempt} is given to {host}, which holds {held}"
         );
         job.started += 1;
+
         let given = ModelAttempt {
             host,
             live: true,
@@ -803,15 +826,18 @@ impl Model {
             self.is_live(host, attempt),
             "live effects: {attempt} is ended, but not live on {host}"
         );
+
         let known = self.attempts.get_mut(&attempt).expect("live");
         known.live = false;
         known.returned = matches!(why, EndReason::Returned | EndReason::Preempted { .. });
+
         let job = self
             .jobs
             .get_mut(&attempt.task.job)
             .expect("the job is there");
         let executing = known.phase.executing() && !known.frozen;
         let index = attempt.task.index;
+
         match why {
             EndReason::Delivered(Outcome::Succeeded) => {}
             EndReason::Delivered(Outcome::Stopped)
@@ -834,6 +860,7 @@ impl Model {
             EndReason::Delivered(_) => *job.failures.entry(index).or_default() += 1,
             _ => {}
         }
+
         if matches!(why, EndReason::Delivered(_)) {
             job.measured = true;
         }
@@ -846,6 +873,7 @@ impl Model {
             job.open(task.index),
             "one visible result: {task} is settled twice"
         );
+
         match settled {
             Settled::Finished(attempt) => {
                 let Event::AttemptEnded {
@@ -857,6 +885,7 @@ impl Model {
                 else {
                     panic!("nothing came")
                 };
+
                 assert!(attempt == of && outcome.success() && attempt.task == task);
                 assert_eq!(
                     self.attempts[attempt].host, *host,
@@ -885,6 +914,7 @@ impl Model {
                 job.pardoned = false;
             }
         }
+
         assert!(live.is_empty(), "{task} is settled while {live:?} live");
     }
 
@@ -897,6 +927,7 @@ impl Model {
             assert!(closed, "{index} is reopened, but was not settled");
             job.failures.remove(&index);
             job.losses.remove(&index);
+
             for (_, old) in self
                 .attempts
                 .iter_mut()
@@ -905,6 +936,7 @@ impl Model {
                 old.bygone = true;
             }
         }
+
         job.settled = false;
         job.pardoned = true;
     }
@@ -919,6 +951,7 @@ impl Model {
             );
             there
         });
+
         let jobs = &self.jobs;
         let to_restore = &self.to_restore;
         let there = |job: JobId| jobs.contains_key(&job) || to_restore.contains_key(&job);
@@ -930,6 +963,7 @@ impl Model {
         for (id, job) in &self.jobs {
             self.compare_job(*id, job, scheduler);
         }
+
         for (id, host) in &self.hosts {
             let status = scheduler.host(*id).expect("every host is shown");
             assert_eq!(status.attempts, self.live_on(*id), "one host's books: {id}");
@@ -960,6 +994,7 @@ impl Model {
             scheduler.job_attempts(id),
             Some((job.started, job.duplicates))
         );
+
         let over = job
             .rules
             .max_fails
@@ -968,6 +1003,7 @@ impl Model {
             !over || job.pardoned || job.all_closed(),
             "job {id} goes on after too many failures"
         );
+
         let shown: Vec<AttemptId> = scheduler
             .live_attempts(id)
             .map(|live| live.attempt)
@@ -984,6 +1020,7 @@ impl Model {
             "job {id}"
         );
         assert_eq!(shown.len(), live.len());
+
         let mut states: BTreeMap<TaskState, BTreeSet<u32>> = BTreeMap::new();
         for index in &job.all {
             let state = self.task_state(id, job, *index);
@@ -994,6 +1031,7 @@ impl Model {
             );
             states.entry(state).or_default().insert(*index);
         }
+
         let in_state = |state| states.get(&state).cloned().unwrap_or_default();
         for state in TaskState::ALL {
             let shown: BTreeSet<u32> = scheduler
@@ -1007,6 +1045,7 @@ impl Model {
                 "no task lost: {state} tasks of job {id}"
             );
         }
+
         let counts = scheduler.job_counts(id).expect("the job is there");
         let n = |state| in_state(state).len() as u64;
         let waiting = n(TaskState::Waiting);
@@ -1017,18 +1056,21 @@ impl Model {
             (waiting, running, suspended),
             "sums"
         );
+
         assert_eq!(counts.disclosed, n(TaskState::Disclosed), "sums");
         assert_eq!(
             counts.total,
             waiting + counts.disclosed + running + suspended + counts.settled(),
             "sums"
         );
+
         let offers = |host| self.offers.get(host).copied().unwrap_or_default();
         let does = |host| job.rules.needs.missing(offers(host)).is_none();
         let stays = |id| !self.lent.contains(&id);
         let free = |id, host: &ModelHost| {
             host.takes_work() && stays(id) && self.in_slots(id) < host.usable()
         };
+
         let idle = self
             .hosts
             .iter()
@@ -1074,6 +1116,7 @@ impl Model {
                 "{id}.{index} is settled while {live:?} live"
             );
         }
+
         match () {
             () if job.finished.contains(&index) => TaskState::Finished,
             () if job.failed.contains(&index) => TaskState::Failed,
@@ -1128,6 +1171,7 @@ impl Model {
                     outlived: Vec::new(),
                 }
             };
+
             let progress = Progress {
                 finished: set(&job.finished),
                 failed: set(&job.failed),
@@ -1138,6 +1182,7 @@ impl Model {
                 requested: set(&job.all.difference(&job.unrequested).copied().collect()),
                 ..Progress::default()
             };
+
             Event::JobRestored {
                 job: *id,
                 bag: Box::new(Bag {
@@ -1159,6 +1204,7 @@ impl Model {
         self.now = Time(0);
         self.hosts.clear();
         self.to_restore = std::mem::take(&mut self.jobs);
+
         for attempt in self.attempts.values_mut() {
             attempt.phase = if attempt.phase.executing() {
                 Phase::Running

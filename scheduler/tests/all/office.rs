@@ -149,6 +149,7 @@ impl Office {
                 "all {ranks} ranks of job {job} start in one step, not {begun}"
             );
         }
+
         let mut places = BTreeSet::new();
         let mut live = BTreeSet::new();
         for (host, held) in &self.held {
@@ -211,6 +212,7 @@ impl Office {
             ..Rules::default()
         };
         change(&mut rules);
+
         let bag = Bag {
             ranks: Some(ranks),
             ..Bag::new(Ranks::tasks(ranks.least), rules)
@@ -219,6 +221,7 @@ impl Office {
             job: JobId(self.jobs),
             bag: Box::new(bag),
         });
+
         JobId(self.jobs)
     }
 
@@ -250,6 +253,7 @@ impl Office {
             job: JobId(self.jobs),
             bag: Box::new(bag),
         });
+
         JobId(self.jobs)
     }
 

@@ -26,6 +26,7 @@ fn pri_cr_takes_the_fastest_ready_host() {
         w.host(host).speed(speed).joins();
         w.pass(s(1));
     }
+
     w.job(3).policy("PRI-CR").submit();
     let order: Vec<u32> = starts(&w.history[4].2)
         .iter()
@@ -44,8 +45,10 @@ fn a_suspended_task_is_copied_to_a_host_that_would_idle() {
     let job = w.job(1).submit();
     let first = w.host(1).joins();
     w.moves(first, Phase::Running);
+
     let second = w.host(2).joins();
     assert_eq!(w.books(second), [], "nothing is stuck yet");
+
     let effects = w.owner_comes(first);
     let why = StartReason::Duplicate(1, CopyReason::Suspended(YieldReason::InUse));
     assert_eq!(starts(&effects), [(second, w.attempt_on(second), why)]);
@@ -57,6 +60,7 @@ fn a_suspended_task_is_copied_to_a_host_that_would_idle() {
         [],
         "one copy runs: nothing is stuck any more"
     );
+
     w.moves(second, Phase::Running);
     w.owner_comes(second);
     assert_eq!(w.books(HostId(3)), [], "and two live attempts are enough");
@@ -97,6 +101,7 @@ fn an_unexecuted_attempt_is_given_back_and_not_copied() {
     let first = w.host(1).joins();
     let second = w.host(2).joins();
     let attempt = w.attempt_on(first);
+
     w.send(Event::OwnerChanged {
         host: first,
         owner: common::host::OwnerState::Present(YieldReason::Busy),
@@ -127,6 +132,7 @@ fn fcfs_and_pri_cr_copy_nothing() {
 fn short_tasks_are_prefetched_once_they_are_known_to_be_short() {
     let mut w = World::new();
     w.job(10_000).submit();
+
     let host = w.host(1).slots(2).joins();
     assert_eq!(w.books(host).len(), 2, "nothing is known yet");
     w.ends(
@@ -135,6 +141,7 @@ fn short_tasks_are_prefetched_once_they_are_known_to_be_short() {
         Outcome::Succeeded,
         Span::from_millis(10),
     );
+
     let held = w.books(host).len();
     assert!(
         (2 + 2 * 9..=2 + 2 * 10).contains(&held),
@@ -169,6 +176,7 @@ fn long_tasks_are_never_prefetched() {
 fn one_long_task_among_short_ones_ends_the_prefetch() {
     let mut w = World::new();
     w.job(1_000).submit();
+
     let host = w.host(1).joins();
     w.ends(
         host,
@@ -176,11 +184,13 @@ fn one_long_task_among_short_ones_ends_the_prefetch() {
         Outcome::Succeeded,
         Span::from_millis(1),
     );
+
     assert!(w.books(host).len() > 10);
     w.ends(host, w.books(host)[0], Outcome::Succeeded, s(10));
     while w.books(host).len() > 1 {
         w.ends(host, w.books(host)[0], Outcome::Succeeded, s(10));
     }
+
     w.ends(host, w.books(host)[0], Outcome::Succeeded, s(10));
     assert_eq!(w.books(host).len(), 1);
 }
@@ -189,6 +199,7 @@ fn one_long_task_among_short_ones_ends_the_prefetch() {
 fn no_host_prefetches_what_another_has_a_free_slot_for() {
     let mut w = World::new();
     w.job(8).submit();
+
     let first = w.host(1).slots(1).joins();
     let second = w.host(2).slots(1).joins();
     w.ends(
@@ -197,6 +208,7 @@ fn no_host_prefetches_what_another_has_a_free_slot_for() {
         Outcome::Succeeded,
         Span::from_millis(1),
     );
+
     assert_eq!(w.books(second).len(), 1);
     let held = w.books(first).len();
     assert!(
@@ -216,6 +228,7 @@ fn a_returned_backlog_goes_where_there_is_room() {
         Outcome::Succeeded,
         Span::from_millis(1),
     );
+
     let backlog = w.books(first);
     assert!(backlog.len() > 10);
     w.owner_comes(first);
@@ -225,6 +238,7 @@ fn a_returned_backlog_goes_where_there_is_room() {
     });
     w.host(2).slots(5).joins();
     assert_eq!(w.books(HostId(2)).len(), 5);
+
     w.work_off();
     assert_eq!(w.scheduler.job_counts(job).unwrap().finished, 50);
 }
@@ -251,9 +265,11 @@ fn a_backlog_behind_a_long_task_is_taken_back() {
     assert_eq!(w.books(second), []);
     w.pass(Span::from_millis(1_999));
     assert_eq!(w.books(first).len(), 49);
+
     let effects = w.pass(Span::from_millis(1));
     assert_eq!(stopped(&effects).len(), 48);
     assert_eq!((w.books(first).len(), w.books(second).len()), (1, 3));
+
     let next: Vec<u32> = starts(&effects)
         .iter()
         .map(|(_, attempt, _)| attempt.task.index)
@@ -300,8 +316,10 @@ fn what_was_taken_back_does_not_go_on_but_its_result_counts() {
     let running = w.books(host)[0];
     let waiting = w.books(host)[1];
     let done = w.books(host)[2];
+
     w.pass(s(2));
     assert_eq!(w.books(host), [running]);
+
     let held = |attempt, phase| Held {
         attempt,
         phase,
@@ -332,6 +350,7 @@ fn a_task_with_one_attempt_that_can_go_on_is_not_copied() {
             w.owner_comes(host);
         }
     }
+
     let third = w.host(3).joins();
     assert_eq!(w.books(third), []);
     w.owner_comes(HostId(2));
@@ -360,6 +379,7 @@ fn lookahead_lets_a_slow_host_idle_only_for_hosts_of_its_own_job() {
     let fast = w.host(1).speed(8.0).joins();
     w.job(1).estimate(s(36_000)).submit();
     assert_eq!(w.books(fast).len(), 1);
+
     let slow = w.host(2).speed(0.5).joins();
     w.job(1).estimate(s(600)).submit();
     assert_eq!(
@@ -377,6 +397,7 @@ fn lookahead_lets_a_slow_host_idle_only_for_hosts_of_its_own_job() {
         (1, 0),
         "two on the fast host take 150 s, one here 1,200 s"
     );
+
     let why = &w.scheduler.explain(job).unwrap().hosts[1].1;
     assert!(
         why.starts_with("ready: a busy host should be done sooner"),

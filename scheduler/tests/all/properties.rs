@@ -73,6 +73,7 @@ impl Fleet {
         let workers = (1..=u32::from(HOSTS))
             .map(|host| (HostId(host), Worker::default()))
             .collect();
+
         Self {
             world: World::with(settings),
             workers,
@@ -159,9 +160,11 @@ impl Fleet {
         let worker = self.worker(host);
         worker.connected = true;
         worker.slots = slots;
+
         let owner = self.owner(host);
         let held = self.list(host);
         let speed = Speed::new(0.5 + f64::from(host.0)).expect("positive");
+
         self.send(Event::HostOffers {
             host,
             offers: Offers {
@@ -169,6 +172,7 @@ impl Fleet {
                 ..Offers::default()
             },
         });
+
         self.send(Event::HostJoined {
             host,
             slots,
@@ -187,6 +191,7 @@ impl Fleet {
             Owner::Sharing(usable) => slots.min(usable as usize),
             Owner::Present => 0,
         };
+
         for (at, phase) in worker
             .held
             .values_mut()
@@ -204,6 +209,7 @@ impl Fleet {
                 _ => {}
             }
         }
+
         if self.worker(host).connected {
             let held = self.list(host);
             self.send(Event::AttemptsMoved { host, held });
@@ -304,8 +310,10 @@ impl Fleet {
                     self.worker(host).held.clear();
                     return self.join(host, 2);
                 }
+
                 let mut held = self.list(host);
                 held.retain(|held| (held.attempt.task.index + u32::from(b)) % 3 != 0);
+
                 let phase = if b % 4 == 1 {
                     Phase::Ended
                 } else {
@@ -319,6 +327,7 @@ impl Fleet {
                     progress: Some(f32::NAN),
                 };
                 held.extend(self.any_attempt(a).map(listed));
+
                 let owner = self.owner(host);
                 self.send(Event::HostHeard {
                     host,
@@ -352,6 +361,7 @@ impl Fleet {
                     outcome: outcome(b),
                     ran: Span::ZERO,
                 });
+
                 self.send(Event::AttemptsReturned {
                     host,
                     attempts: vec![attempt, attempt],
@@ -394,6 +404,7 @@ impl Fleet {
                 .to_owned(),
             ..Rules::default()
         };
+
         let tasks = IdSet::from_range(1, u32::from(b % 13));
         let bag = Bag {
             disclosed: (b / 13).is_multiple_of(2),
@@ -410,11 +421,13 @@ impl Fleet {
             return;
         };
         self.worker(host).held.insert(attempt, Phase::Ended);
+
         let ran = if b.is_multiple_of(2) {
             Span::from_millis(20)
         } else {
             s(1)
         };
+
         self.send(Event::AttemptEnded {
             host,
             attempt,
@@ -481,9 +494,11 @@ impl Fleet {
             self.send(Event::HostUndrained { host });
             self.join(host, 2);
         }
+
         for job in self.world.model.jobs.keys().copied().collect::<Vec<_>>() {
             self.send(Event::TasksRequested { job, tasks: None });
         }
+
         for _ in 0..2_000 {
             if self
                 .world
@@ -494,6 +509,7 @@ impl Fleet {
             {
                 return;
             }
+
             let mut idle = true;
             for host in (1..=u32::from(HOSTS)).map(HostId) {
                 let Some(attempt) = self.pick(host, 0) else {
@@ -507,6 +523,7 @@ impl Fleet {
                     ran: s(1),
                 });
             }
+
             // Some policies wait for a while; meanwhile the hosts must be heard of.
             if idle {
                 let effects = self.world.pass(s(60));
@@ -521,6 +538,7 @@ impl Fleet {
                 }
             }
         }
+
         let unsettled: Vec<JobId> = self
             .world
             .model
@@ -546,6 +564,7 @@ fn replay(fleet: &Fleet) {
     let incarnation = fleet.world.model.incarnation;
     let mut same = Scheduler::new(fleet.world.model.settings.clone(), incarnation);
     let mut decoded = Scheduler::new(fleet.world.model.settings.clone(), incarnation);
+
     for (now, event, expected) in &fleet.world.history {
         let bytes = postcard::to_allocvec(&(now, event)).expect("events can be written");
         let (now, read) = postcard::from_bytes(&bytes).expect("and read");
@@ -555,6 +574,7 @@ fn replay(fleet: &Fleet) {
         effects.clear();
         decoded.step(now, read, &mut effects);
         assert_eq!(effects, *expected, "replay of the written {event:?}");
+
         let bytes = postcard::to_allocvec(expected).expect("effects can be written");
         assert_eq!(
             postcard::from_bytes::<Vec<Effect>>(&bytes).expect("and read"),

@@ -82,6 +82,7 @@ impl Court {
             job: JOB,
             bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
         });
+
         court
     }
 
@@ -111,6 +112,7 @@ impl Court {
                         "{attempt} goes to {host}, whose owner has {other} already"
                     );
                 }
+
                 assert!(
                     !self.counts.contains_key(&attempt.task.index),
                     "{attempt} is started of a finished task"
@@ -151,12 +153,14 @@ impl Court {
             self.counts.insert(task.index, attempt).is_none(),
             "one visible result"
         );
+
         let (host, says) = self.said[&attempt];
         let alike = self
             .said
             .iter()
             .filter(|(other, (_, said))| other.task == task && *said == says);
         let parties: BTreeSet<HostId> = alike.map(|(_, (host, _))| self.parties[host]).collect();
+
         match self.beliefs[&attempt] {
             Judgement::Alone(valid) => {
                 assert!(self.rules.quorum.adaptive && valid >= TRUSTED_FROM);
@@ -270,6 +274,7 @@ impl Court {
 fn two_owners_hosts_get_each_task_at_once_and_the_third_none() {
     let mut court = Court::new(1, 2, false);
     court.hosts(3);
+
     let starts: Vec<_> = court
         .starts
         .iter()
@@ -282,6 +287,7 @@ fn two_owners_hosts_get_each_task_at_once_and_the_third_none() {
             (2, StartReason::Duplicate(1, CopyReason::Quorum(2)))
         ]
     );
+
     court.delivers(1, TRUTH);
     assert_eq!(
         court.scheduler.task_state(TaskId::new(JOB, 1)),
@@ -298,6 +304,7 @@ fn hosts_of_one_owner_never_confirm_each_other() {
     court.host(2, 1, 0);
     court.delivers(1, 7);
     assert!(court.live.is_empty(), "the other host is the same owner's");
+
     let why = court.scheduler.explain(JOB).expect("the job is there");
     assert!(
         why.tasks
@@ -306,6 +313,7 @@ fn hosts_of_one_owner_never_confirm_each_other() {
         "{:?}",
         why.tasks
     );
+
     court.host(3, 3, 0);
     assert!(matches!(
         court.starts.last(),
@@ -315,6 +323,7 @@ fn hosts_of_one_owner_never_confirm_each_other() {
     court.host(4, 4, 0);
     court.delivers(4, TRUTH);
     assert_eq!((court.state(), court.wrong()), (JobState::Finished, 0));
+
     assert_eq!((court.valid[&HostId(1)], court.valid[&HostId(4)]), (0, 1));
 }
 
@@ -339,6 +348,7 @@ fn a_host_that_has_agreed_ten_times_is_believed_alone_most_of_the_time() {
     court.hosts(4);
     court.run(|_, _| TRUTH);
     assert_eq!(court.state(), JobState::Finished);
+
     let alone = court
         .beliefs
         .values()
@@ -357,6 +367,7 @@ fn a_host_that_has_agreed_ten_times_is_believed_alone_most_of_the_time() {
 fn who_is_caught_is_believed_no_more_and_what_was_believed_is_looked_at_again() {
     let mut court = Court::new(300, 2, true);
     court.hosts(5);
+
     // Honest for long enough to be trusted, then not any more.
     let mut liar = 0;
     court.run(|host, task| {
@@ -366,6 +377,7 @@ fn who_is_caught_is_believed_no_more_and_what_was_believed_is_looked_at_again() 
         };
         if lies { 1_000 + task.index } else { TRUTH }
     });
+
     assert_eq!(court.state(), JobState::Finished);
     let caught = court
         .beliefs
@@ -397,6 +409,7 @@ fn without_a_quorum_nothing_is_compared() {
 fn a_lost_replica_is_replaced_and_a_late_result_still_votes() {
     let mut court = Court::new(1, 2, false);
     court.hosts(2);
+
     let lost = court.on(2).expect("a replica");
     court.delivers(1, TRUTH);
     court.send(Event::HostLeft { host: HostId(2) });
@@ -410,6 +423,7 @@ fn a_lost_replica_is_replaced_and_a_late_result_still_votes() {
         outcome: Outcome::Succeeded,
         ran: s(9),
     });
+
     assert_eq!((court.state(), court.counts.len()), (JobState::Finished, 1));
 }
 
@@ -456,9 +470,11 @@ fn results_from_before_a_restart_are_compared_anew() {
         attempts: 4,
         ..Progress::default()
     };
+
     let mut scheduler = Scheduler::new(Settings::default(), Incarnation(2));
     let mut effects = Vec::new();
     let bag = Bag::new(IdSet::from_range(1, 4), rules);
+
     scheduler.step(
         Time(1),
         Event::JobRestored {
@@ -468,6 +484,7 @@ fn results_from_before_a_restart_are_compared_anew() {
         },
         &mut effects,
     );
+
     assert_eq!(
         effects,
         [Effect::Compare {
@@ -475,6 +492,7 @@ fn results_from_before_a_restart_are_compared_anew() {
             with: vec![of(2, 1)]
         }]
     );
+
     effects.clear();
     let agrees = vec![1];
     scheduler.step(
@@ -485,16 +503,19 @@ fn results_from_before_a_restart_are_compared_anew() {
         },
         &mut effects,
     );
+
     assert!(effects.contains(&Effect::TaskSettled {
         task: of(2, 1).task,
         settled: Settled::Finished(of(2, 1))
     }));
+
     // What was believed alone before the restart is doubted as well.
     effects.clear();
     for (id, agrees) in [(2, Vec::new()), (3, vec![2])] {
         let host = HostId(id);
         let status = OwnerState::Away.into();
         let speed = Speed::REFERENCE;
+
         scheduler.step(
             Time(3),
             Event::HostJoined {
@@ -506,6 +527,7 @@ fn results_from_before_a_restart_are_compared_anew() {
             },
             &mut effects,
         );
+
         let live = scheduler.task_attempts(TaskId::new(JOB, 3));
         let attempt = live
             .iter()
@@ -513,6 +535,7 @@ fn results_from_before_a_restart_are_compared_anew() {
             .expect("a replica")
             .attempt;
         let outcome = Outcome::Succeeded;
+
         scheduler.step(
             Time(4),
             Event::AttemptEnded {
@@ -523,6 +546,7 @@ fn results_from_before_a_restart_are_compared_anew() {
             },
             &mut effects,
         );
+
         assert_eq!(
             scheduler.task_state(attempt.task),
             Some(TaskState::Running),
@@ -534,6 +558,7 @@ fn results_from_before_a_restart_are_compared_anew() {
             &mut effects,
         );
     }
+
     assert!(
         effects.contains(&Effect::TasksReopened {
             job: JOB,
@@ -620,9 +645,11 @@ proptest! {
         for (id, (owner, valid)) in (1..).zip(owners.into_iter().zip(trusted)) {
             court.host(id, owner, valid);
         }
+
         acts.into_iter().for_each(|act| court.act(act));
         court.prompt = true;
         court.answer_all();
+
         // Enough strangers for any task, even if every result so far was another.
         (20..40).for_each(|id| court.host(id, id, 0));
         court.run(|_, _| TRUTH);

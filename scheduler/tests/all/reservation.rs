@@ -43,11 +43,13 @@ fn law(name: &str) -> Law {
         "exp" => ("exponential", vec![]),
         other => (other, vec![]),
     };
+
     let parameters = words.map(|word| word.split_once('=').expect("name=value").1);
     let all: Vec<&str> = std::iter::once(support)
         .chain(given)
         .chain(parameters)
         .collect();
+
     format!("{family}:{}", all.join(","))
         .parse()
         .unwrap_or_else(|why| panic!("{name}: {why}"))
@@ -105,6 +107,7 @@ fn given_sequences_cost_what_theorem_1_says() {
             case,
         );
     }
+
     let exact = &vectors()["exact_small_case"];
     let grid = Grid::new(0.0, 1.0, vec![0.0, 0.25, 0.25, 0.25, 0.25]);
     for case in list(exact, "values") {
@@ -135,6 +138,7 @@ fn table_1_comes_out_to_its_printed_digits() {
         ["10.8", "13.4", "15.4", "17.1", "18.7", "20.0"]
     );
     assert!((plain.cost - 11.937_460_987).abs() < 1e-9, "{}", plain.cost);
+
     let adaptive = |zeta| printed(&adaptive_time_optimal(&Grid::of(&law, 46), zeta).limits, 2);
     assert_eq!(adaptive(0.1), ["10.86", "13.91", "18.69", "20.00"]);
     assert_eq!(adaptive(0.5), ["13.04", "20.00"]);
@@ -172,6 +176,7 @@ fn gaps_have_their_known_gain() {
         };
         let found = gain(gap, &candidate);
         assert!((found - number(&case["G"])).abs() < 1e-8, "{found}: {case}");
+
         let sure = |time: f64| if time <= gap.length { 1.0 } else { 0.0 };
         let open = gain_while(&sure, gap.length, gap.processors, &candidate);
         assert!(
@@ -194,6 +199,7 @@ fn a_gap_goes_to_who_makes_the_most_of_it() {
         length: 4.0,
         processors: 10.0,
     };
+
     // Who cannot be done has no gain; who is wider has more; who is too wide has none; of equals
     // the first.
     assert_eq!(fill(gap, &[one(&long, 10.0)]), None);
@@ -209,6 +215,7 @@ fn a_gap_goes_to_who_makes_the_most_of_it() {
         .map(|found| found.0),
         Some(1)
     );
+
     // Who failed at 3 already has less chance to be done by 4.
     let failed = Candidate {
         failed: 3.0,
@@ -230,6 +237,7 @@ fn in_small_steps(gap: Gap, candidate: &Candidate<'_, Law>) -> f64 {
     if *processors > gap.processors || most <= *failed || left <= 0.0 {
         return 0.0;
     }
+
     let at = |step: u32| failed + (most - failed) * f64::from(step) / 5_000.0;
     let part = |step| (at(step) + at(step + 1)) / 2.0 * (law.cdf(at(step + 1)) - law.cdf(at(step)));
     processors / gap.processors * (0..5_000).map(part).sum::<f64>() / gap.length / left
@@ -259,6 +267,7 @@ proptest! {
         for (candidate, slowly) in candidates.iter().zip(&gains) {
             prop_assert!((gain(gap, candidate) - slowly).abs() < 1e-3, "{} and {slowly}", gain(gap, candidate));
         }
+
         let most = gains.iter().copied().fold(0.0, f64::max);
         match fill(gap, &candidates) {
             Some((at, _)) => prop_assert!(gains[at] > most - 2e-3, "{} of {gains:?}", gains[at]),
@@ -280,6 +289,7 @@ proptest! {
         let candidate = Candidate { law: &law, failed, processors: 1.0 };
         let use_of = |end: f64| gain(Gap { length: end, processors: 1.0 }, &candidate) * end;
         let useful: f64 = ends.iter().map(|(end, weight)| weight * use_of(f64::from(*end))).sum();
+
         let length: f64 = ends.iter().map(|(end, weight)| weight * f64::from(*end)).sum();
         let found = gain_while(&open, 16.0, 1.0, &candidate);
         prop_assert!((found - useful / length).abs() < 1e-9, "{found} and {}", useful / length);
@@ -300,6 +310,7 @@ fn by_definition(grid: &Grid, zeta: f64, points: &[usize]) -> f64 {
         }
         panic!("no limit suffices for {time}")
     };
+
     grid.parts()
         .iter()
         .enumerate()
@@ -334,15 +345,18 @@ proptest! {
         let grid = Grid::new(low, step, parts.collect());
         let found = optimal(&grid, zeta);
         prop_assert_eq!(found.points.last(), Some(&grid.last()));
+
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
         let own = by_definition(&grid, zeta, &found.points);
         prop_assert!(close(found.cost, own), "{} and by definition {own}", found.cost);
+
         let mut least = f64::INFINITY;
         for points in every_sequence(grid.last()) {
             let cost = grid.cost(zeta, &points);
             prop_assert!(close(cost, by_definition(&grid, zeta, &points)), "{points:?}: {cost}");
             least = least.min(cost);
         }
+
         prop_assert!(close(found.cost, least), "{} and by trying all {least}", found.cost);
     }
 
@@ -366,18 +380,22 @@ proptest! {
             6 => format!("gamma:{from},{to},{a},{b}"),
             _ => format!("uniform:{from},{to}"),
         };
+
         let Ok(law) = text.parse::<Law>() else { return Ok(()) };
         prop_assert_eq!(law.to_string().parse::<Law>(), Ok(law));
+
         let mut last = 0.0;
         for step in 0..=40 {
             let part = law.cdf(from + wide * f64::from(step) / 40.0);
             prop_assert!((last..=1.0).contains(&part), "{text} at step {step}: {part} after {last}");
             last = part;
         }
+
         prop_assert_eq!((law.cdf(from), law.cdf(to)), (0.0, 1.0));
         for share in [0.1, 0.5, 0.9] {
             prop_assert!((law.cdf(law.quantile(share)) - share).abs() < 1e-6, "{text}: {share}");
         }
+
         let mean: f64 = (0..200).map(|i| law.quantile((f64::from(i) + 0.5) / 200.0)).sum::<f64>() / 200.0;
         prop_assert!((law.mean() / mean - 1.0).abs() < 1e-2, "{text}: {} and {mean}", law.mean());
     }
@@ -504,6 +522,7 @@ fn windows_end_when_they_used_to_end() {
         "{until_five} and {until_nine}"
     );
     assert!(windows.factor(8 + 24) > 3.0 * windows.factor(2 + 24));
+
     let mut last = 1.0;
     for hours in 0..40 {
         let open = outlook.open(f64::from(hours) * HOUR_S);
@@ -537,9 +556,11 @@ fn a_window_is_filled_with_what_it_used_to_last_for() {
         )
         .map(|(at, _)| at)
     };
+
     // In the evening there is time for the long one, towards the morning only for the short one.
     assert_eq!(chosen(-5.5, 0.5), Some(1));
     assert_eq!(chosen(6.0, 12.0), Some(0));
+
     // Who needs more than there is has no gain at all.
     let wide = [Candidate {
         processors: 2.0,

@@ -39,10 +39,12 @@ fn a_task_that_is_killed_at_a_learned_limit_goes_on_with_the_next_and_has_not_fa
     let mut w = World::new();
     let job = w.job(7).policy("TOPTIMAL").submit();
     let host = w.host(1).speed(2.0).joins();
+
     // Five runs of about 100 s of work teach a limit; half of that here.
     for run in [48, 49, 50, 51, 52] {
         w.ends(host, w.attempt_on(host), Outcome::Succeeded, s(run));
     }
+
     let limit = |w: &World| {
         let started = w
             .history
@@ -55,9 +57,11 @@ fn a_task_that_is_killed_at_a_learned_limit_goes_on_with_the_next_and_has_not_fa
         });
         limits.into_iter().next().expect("something was started")
     };
+
     // The sixth was started when five were known.
     let first = limit(&w).expect("five runs are enough");
     assert!((52..70).contains(&(first.0 / 1_000_000)), "{first}");
+
     let sixth = w.attempt_on(host);
     let effects = w.ends(host, sixth, Outcome::TimedOut(first), first);
     assert_eq!(
@@ -67,6 +71,7 @@ fn a_task_that_is_killed_at_a_learned_limit_goes_on_with_the_next_and_has_not_fa
     );
     assert_eq!(starts(&effects)[0].1.task, sixth.task);
     assert_eq!(starts(&effects)[0].2, StartReason::NextLimit(1));
+
     let second = limit(&w).expect("the next one of the sequence");
     assert!(second > first, "{second} after {first}");
     w.ends(host, w.attempt_on(host), Outcome::Succeeded, s(65));
@@ -98,6 +103,7 @@ fn only_executing_attempts_are_charged_for_a_lost_host() {
             "{phase:?} costs nothing"
         );
     }
+
     w.moves(HostId(1), Phase::Running);
     let (_, effects) = w.host(1).joins_with();
     assert_eq!(settled(&effects), [(1, Settled::LostTooOften(1))]);
@@ -124,6 +130,7 @@ fn what_is_given_back_costs_nothing_and_goes_first() {
     let job = w.job(3).max_losses(0).submit();
     let host = w.host(1).joins();
     let attempt = w.attempt_on(host);
+
     w.send(Event::HostDrained { host });
     let effects = w.send(Event::AttemptsReturned {
         host,
@@ -131,6 +138,7 @@ fn what_is_given_back_costs_nothing_and_goes_first() {
     });
     assert_eq!(ended(&effects), [(attempt, EndReason::Returned)]);
     assert_eq!(w.task_state(job, 1), TaskState::Waiting);
+
     let (_, effects) = w.host(2).joins_with();
     let [(_, next, why)] = &starts(&effects)[..] else {
         panic!()
@@ -151,11 +159,13 @@ fn with_a_copy(w: &mut World) -> (AttemptId, AttemptId) {
 fn the_first_success_wins_and_the_others_are_stopped() {
     let mut w = World::new();
     w.job(1).submit();
+
     let (original, copy) = with_a_copy(&mut w);
     let effects = w.succeeds(HostId(2), copy);
     assert_eq!(stopped(&effects), [(HostId(1), original)]);
     assert!(ended(&effects).contains(&(original, EndReason::Outrun(2))));
     assert_eq!(settled(&effects), [(1, Settled::Finished(copy))]);
+
     let late = w.ends(HostId(1), original, Outcome::Stopped, s(1));
     assert_eq!(
         late,
@@ -199,11 +209,14 @@ fn a_late_result_of_a_lost_attempt_counts_while_the_task_is_open() {
     let job = w.job(1).submit();
     let lost = w.host(1).joins();
     let attempt = w.attempt_on(lost);
+
     w.send(Event::HostDisconnected { host: lost });
     w.pass(s(1_000));
+
     let second = w.host(2).joins();
     let rerun = w.attempt_on(second);
     assert_eq!(rerun.number, 2);
+
     let effects = w.succeeds(lost, attempt);
     assert_eq!(verdict(&effects), Verdict::Taken);
     assert_eq!(stopped(&effects), [(second, rerun)]);
@@ -254,6 +267,7 @@ fn results_of_attempts_that_the_host_never_had_are_not_taken() {
         Verdict::Unknown,
         "another host's"
     );
+
     let made_up = AttemptId {
         number: 9,
         ..attempt
@@ -285,6 +299,7 @@ fn a_worker_that_stops_an_attempt_unasked_costs_no_retry() {
 fn the_timeout_of_the_job_is_the_limit_of_every_attempt() {
     let mut w = World::new();
     w.job(1).timeout(s(90)).submit();
+
     let (_, effects) = w.host(1).joins_with();
     let limits: Vec<_> = effects
         .iter()

@@ -46,10 +46,13 @@ fn a_user_who_comes_behind_a_long_bag_has_the_next_free_slot() {
         for host in 1..=2 {
             w.host(host).joins();
         }
+
         w.job(500).policy(policy).user("ann").submit();
         rounds(&mut w, 2, 20);
+
         let late = w.job(3).policy(policy).user("ben").submit();
         w.pass(s(1));
+
         let attempt = w.attempt_on(HostId(1));
         let began = starts(&w.succeeds(HostId(1), attempt));
         assert_eq!(
@@ -69,10 +72,12 @@ fn equal_users_have_equally_many_slots_in_the_long_run() {
     for host in 1..=6 {
         w.host(host).joins();
     }
+
     let jobs: Vec<JobId> = ["ann", "ben", "cleo"]
         .into_iter()
         .map(|user| w.job(200).user(user).submit())
         .collect();
+
     // Long enough for what the first one had at the beginning to be forgotten.
     rounds(&mut w, 6, 40);
     let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
@@ -82,6 +87,7 @@ fn equal_users_have_equally_many_slots_in_the_long_run() {
             .into_iter()
             .for_each(|(job, count)| *had.entry(job).or_default() += count);
     }
+
     for job in jobs {
         assert!(
             (40..=60).contains(&had[&job]),
@@ -100,9 +106,11 @@ fn who_weighs_more_has_more() {
     for host in 1..=8 {
         w.host(host).joins();
     }
+
     let ann = w.job(600).user("ann").submit();
     let ben = w.job(600).user("ben").submit();
     rounds(&mut w, 8, 40);
+
     let mut had: BTreeMap<JobId, usize> = BTreeMap::new();
     for _ in 0..20 {
         rounds(&mut w, 8, 1);
@@ -110,6 +118,7 @@ fn who_weighs_more_has_more() {
             .into_iter()
             .for_each(|(job, count)| *had.entry(job).or_default() += count);
     }
+
     let ratio = had[&ann] as f64 / had[&ben] as f64;
     assert!((2.6..=3.4).contains(&ratio), "{had:?}");
 }
@@ -120,6 +129,7 @@ fn priorities_order_the_jobs_of_one_user_and_of_nobody_else() {
     w.host(1).joins();
     w.job(300).user("ann").submit();
     rounds(&mut w, 1, 10);
+
     let urgent = w.job(10).user("ann").priority(i32::MAX).submit();
     let other = w.job(1).user("ben").submit();
     let attempt = w.attempt_on(HostId(1));
@@ -129,6 +139,7 @@ fn priorities_order_the_jobs_of_one_user_and_of_nobody_else() {
         other,
         "ben had nothing so far"
     );
+
     let attempt = w.attempt_on(HostId(1));
     w.succeeds(HostId(1), attempt);
     assert_eq!(
@@ -142,8 +153,10 @@ fn priorities_order_the_jobs_of_one_user_and_of_nobody_else() {
 fn a_bound_holds_and_is_told() {
     let mut w = sharing(|sharing| sharing.most_running_each = Some(2));
     w.host(1).slots(5).joins();
+
     let ann = w.job(10).user("ann").submit();
     assert_eq!(running(&w)[&ann], 2);
+
     let told = w.scheduler.explain(ann).expect("a job");
     assert!(
         told.tasks[0]
@@ -151,6 +164,7 @@ fn a_bound_holds_and_is_told() {
             .contains("the admin lets you run 2 at a time"),
         "{told:?}"
     );
+
     let ben = w.job(10).user("ben").submit();
     assert_eq!(running(&w)[&ben], 2);
     rounds(&mut w, 1, 4);

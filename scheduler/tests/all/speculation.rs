@@ -62,6 +62,7 @@ fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
     let mut world = world();
     let first = world.job(3).policy("FCFSxFCFS").disclosed().submit();
     let second = world.job(2).policy("FCFSxFCFS").disclosed().submit();
+
     assert_eq!(world.task_state(first, 1), TaskState::Disclosed);
     assert_eq!(
         world
@@ -71,14 +72,17 @@ fn requested_tasks_go_first_then_disclosed_ones_in_their_order() {
             .disclosed,
         3
     );
+
     request(&mut world, second, [2]);
     request(&mut world, first, [3]);
     assert_eq!(world.task_state(first, 3), TaskState::Waiting);
+
     let (host, effects) = world.host(1).joins_with();
     let mut order = begun(&effects);
     for _ in 0..4 {
         order.extend(done(&mut world, host));
     }
+
     let first = first.0;
     let second = second.0;
     assert_eq!(
@@ -92,9 +96,11 @@ fn a_request_takes_the_place_of_the_disclosed_task_that_loses_least() {
     let mut world = world();
     let job = world.job(4).policy("FCFSxFCFS").disclosed().submit();
     let old = world.host(1).joins();
+
     world.pass(s(50));
     let young = world.host(2).joins();
     world.pass(s(5));
+
     let effects = request(&mut world, job, [4]);
     let by = TaskId::new(job, 4);
     let why = EndReason::Preempted { by, kept: false };
@@ -107,10 +113,12 @@ fn a_request_takes_the_place_of_the_disclosed_task_that_loses_least() {
         ),
         (2, 1, why)
     );
+
     assert_eq!(stopped(&effects), [(young, victim)]);
     assert_eq!(starts(&effects)[0].0, young);
     assert_eq!(world.attempt_on(old).task.index, 1);
     assert_eq!(world.task_state(job, 2), TaskState::Disclosed);
+
     // Another request moves what runs from the disclosed to the requested ones: then nobody has to
     // make room for it.
     assert!(request(&mut world, job, [1]).is_empty());
@@ -150,8 +158,10 @@ fn the_shortest_requested_task_goes_first_and_takes_the_place_of_a_longer_one_th
         .estimates(&[100])
         .keeps_state()
         .submit();
+
     let host = world.host(1).joins();
     world.pass(s(95));
+
     let (short, effects) = world
         .job(0)
         .policy("SRPTxFCFS")
@@ -170,6 +180,7 @@ fn the_shortest_requested_task_goes_first_and_takes_the_place_of_a_longer_one_th
             kept: true
         }
     );
+
     assert_eq!(done(&mut world, host), [(long.0, 1)]);
     assert_eq!(done(&mut world, host), [(short.0, 1)]);
 }
@@ -179,10 +190,13 @@ fn what_is_not_requested_is_dropped_at_once_running_or_not() {
     let mut world = world();
     let job = world.job(5).policy("FCFSxFCFS").disclosed().submit();
     request(&mut world, job, [1]);
+
     let hosts = [world.host(1).joins(), world.host(2).joins()];
     assert_eq!(world.attempt_on(hosts[1]).task.index, 2);
+
     let effects = world.send(Event::UnrequestedCancelled { job });
     assert_eq!(stopped(&effects).len(), 1);
+
     let dropped = effects.iter().find_map(|effect| match effect {
         Effect::TasksCancelled {
             tasks,
@@ -213,6 +227,7 @@ fn interactive_keeps_disclosed_tasks_back_and_batch_takes_them_as_requested() {
         [(batch.0, 2)],
         "it was disclosed before the request"
     );
+
     assert_eq!(done(&mut world, host), [(held.0, 2)]);
     assert_eq!(done(&mut world, host), []);
     assert_eq!(world.task_state(held, 1), TaskState::Disclosed);
@@ -227,6 +242,7 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
         .user("anna")
         .disclosed()
         .submit();
+
     let second = world
         .job(3)
         .policy("FCFSxNEED")
@@ -236,11 +252,13 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
     for job in [first, second] {
         request(&mut world, job, [1]);
     }
+
     let (host, effects) = world.host(1).joins_with();
     let mut order = begun(&effects);
     for _ in 0..5 {
         order.extend(done(&mut world, host));
     }
+
     let a = first.0;
     let b = second.0;
     assert_eq!(order, [(a, 1), (b, 1), (a, 2), (b, 2), (a, 3), (b, 3)]);
@@ -250,18 +268,21 @@ fn by_need_the_next_task_of_each_user_goes_before_later_ones() {
 fn by_need_who_often_drops_the_rest_goes_after_who_does_not() {
     let mut world = world();
     often_drops_the_rest(&mut world, "anna");
+
     let fickle = world
         .job(2)
         .policy("FCFSxNEED:later=100")
         .user("anna")
         .disclosed()
         .submit();
+
     let steady = world
         .job(2)
         .policy("FCFSxNEED:later=100")
         .user("berta")
         .disclosed()
         .submit();
+
     let (host, effects) = world.host(1).joins_with();
     assert_eq!(begun(&effects), [(steady.0, 1)]);
     assert_eq!(
@@ -285,24 +306,29 @@ fn by_need_who_brings_tasks_one_by_one_gets_no_more_than_who_brings_them_togethe
                 .submit()
         })
         .collect();
+
     let together = world
         .job(6)
         .policy("FCFSxNEED")
         .user("gus")
         .disclosed()
         .submit();
+
     let (host, effects) = world.host(1).joins_with();
     let mut order = begun(&effects);
     order.extend((0..11).flat_map(|_| done(&mut world, host)));
+
     let expected: Vec<(u32, u32)> = (0..6)
         .flat_map(|place| [(alone[place].0, 1), (together.0, place as u32 + 1)])
         .collect();
+
     // Of equals the one that came first: fay's jobs did.
     assert_eq!(
         order[..2],
         expected[..2],
         "the first task of each user goes before the second one of anybody"
     );
+
     let gus = |first: usize| {
         order[..first]
             .iter()
@@ -333,6 +359,7 @@ fn who_drops_whole_jobs_drops_the_rest_of_them_too() {
             world.send(Event::JobCancelled { job, tasks: None });
         }
     }
+
     let decisions = world.scheduler.experience().drops;
     assert!(
         decisions["dan"] == decisions["eve"] && decisions["dan"].0 == 6,
@@ -345,6 +372,7 @@ fn what_is_tried_again_of_a_dropped_rest_can_be_dropped_again() {
     let mut world = world();
     let job = world.job(4).policy("FCFSxNEED").disclosed().submit();
     let host = world.host(1).joins();
+
     request(&mut world, job, [1]);
     world.send(Event::UnrequestedCancelled { job });
     world.send(Event::JobRetried {
@@ -353,6 +381,7 @@ fn what_is_tried_again_of_a_dropped_rest_can_be_dropped_again() {
     });
     assert_eq!(world.task_state(job, 3), TaskState::Disclosed);
     world.ends(host, world.attempt_on(host), Outcome::Succeeded, s(1));
+
     let effects = world.send(Event::UnrequestedCancelled { job });
     assert_eq!(stopped(&effects).len(), 1, "the one that ran");
     assert_eq!(world.job_state(job), JobState::Cancelled);
@@ -376,8 +405,10 @@ fn a_preempted_attempt_is_not_taken_back() {
     let job = world.job(2).policy("FCFSxFCFS").disclosed().submit();
     let host = world.host(1).joins();
     let victim = world.attempt_on(host);
+
     world.moves(host, Phase::Running);
     request(&mut world, job, [2]);
+
     let mut held = world.held(host);
     held.push(common::attempt::Held {
         attempt: victim,
@@ -386,6 +417,7 @@ fn a_preempted_attempt_is_not_taken_back() {
         frozen_for: Span::ZERO,
         progress: None,
     });
+
     world.heard(host, held);
     assert_eq!(world.books(host).len(), 1);
     assert_eq!(world.attempt_on(host).task.index, 2);
@@ -395,6 +427,7 @@ fn a_preempted_attempt_is_not_taken_back() {
 fn orderings_go_with_any_placement() {
     let mut world = world();
     world.host(1).speed(1.0).joins();
+
     let fast = world.host(2).speed(3.0).joins();
     let job = world
         .job(1)
@@ -405,6 +438,7 @@ fn orderings_go_with_any_placement() {
         world.books(fast).first().map(|attempt| attempt.task.job),
         Some(job)
     );
+
     let refused = scheduler::policy::parse("FCFSxFCFS:with=PROMISE").map_err(|why| why.to_string());
     assert!(refused.is_err_and(|why| why.contains("promises nothing")));
 }

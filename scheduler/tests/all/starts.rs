@@ -30,21 +30,25 @@ fn a_waiting_job_should_start_when_what_runs_is_done() {
     let mut w = World::new();
     let host = taught(&mut w);
     let first = w.job(1).submit();
+
     w.moves(host, Phase::Running);
     let second = w.job(1).estimate(s(100)).submit();
     let third = w.job(1).estimate(s(100)).submit();
+
     assert_eq!(start_s(&w, first), None, "it has started");
     let [start, low, high] = start_s(&w, second).expect("it waits");
     assert!(
         low <= start && start <= high && (60.0..140.0).contains(&start),
         "{low} {start} {high}"
     );
+
     let [later, ..] = start_s(&w, third).expect("it waits");
     assert!(
         later > start + 50.0,
         "behind one more task: {later}, not {start}"
     );
     w.pass(s(80));
+
     let [sooner, ..] = start_s(&w, second).expect("it waits still");
     assert!(
         sooner < 0.6 * start,
@@ -59,6 +63,7 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
     for host in 2..=8 {
         w.host(host).joins();
     }
+
     w.job(8).submit();
     let line: Vec<JobId> = (0..300)
         .map(|number| {
@@ -69,6 +74,7 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
         .collect();
     let starts = w.scheduler.predict_starts(&line, w.now);
     let mut last_s = 0.0;
+
     for (place, job) in line.iter().enumerate() {
         let left_s = starts[job].start.since(w.now).secs();
         assert!(
@@ -79,6 +85,7 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
         if place % 15 > 0 {
             continue;
         }
+
         let [alone_s, low_s, high_s] = start_s(&w, *job).expect("it waits");
         assert!(
             (left_s - alone_s).abs() <= 0.1 * alone_s + 5.0,
@@ -88,18 +95,21 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
             low_s <= alone_s && alone_s <= high_s,
             "{place}: {low_s} {alone_s} {high_s}"
         );
+
         let finish_s = w
             .scheduler
             .predict_finish(*job, w.now)
             .expect("hosts work")
             .since(w.now)
             .secs();
+
         // Both are exact to about a task.
         assert!(
             alone_s < finish_s + 100.0,
             "{place}: it starts in {alone_s} s and ends in {finish_s} s"
         );
     }
+
     assert!(
         (2_000.0..20_000.0).contains(&last_s),
         "600 tasks of 105 s on eight hosts: {last_s}"
@@ -110,6 +120,7 @@ fn each_job_of_a_long_line_should_start_and_none_before_who_is_ahead() {
             tasks: None,
         });
     }
+
     w.pass(s(2));
     let [left_s, ..] = start_s(&w, line[299]).expect("it waits");
     assert!(
@@ -137,6 +148,7 @@ fn what_runs_ahead_lasts_as_long_as_it_does_and_not_as_what_waits_behind_it() {
     let host = w.host(1).joins();
     w.job(1).estimate(s(1_000)).submit();
     w.moves(host, Phase::Running);
+
     let short = w.job(2).estimate(s(10)).submit();
     let finish_s = w
         .scheduler
@@ -155,15 +167,18 @@ fn owners_who_are_there_are_expected_to_leave() {
     let mut w = World::new();
     let host = taught(&mut w);
     w.owner_comes(host);
+
     let job = w.job(1).submit();
     let [start, low, high] = start_s(&w, job).expect("the owner will leave");
     assert!(
         0.0 < low && low <= start && start <= high,
         "{low} {start} {high}"
     );
+
     let last = w.job(20).estimate(s(100)).submit();
     let [later, ..] = start_s(&w, last).expect("behind the other as well");
     assert!(later > start, "{later} after {start}");
+
     let finish = w
         .scheduler
         .predict_finish(last, w.now)
@@ -174,6 +189,7 @@ fn owners_who_are_there_are_expected_to_leave() {
         finish > later + 1_500.0,
         "20 tasks of 100 s after {later}: {finish}"
     );
+
     let mut empty = World::new();
     let alone = empty.job(1).submit();
     assert_eq!(start_s(&empty, alone), None, "there is no host");
@@ -186,6 +202,7 @@ fn hosts_are_free_together_when_enough_are_done() {
     for host in 2..=4 {
         w.host(host).joins();
     }
+
     w.job(2).submit();
     let found = |w: &World, hosts| w.scheduler.predict_hosts(hosts, w.now);
     let now = found(&w, 2);
@@ -194,8 +211,10 @@ fn hosts_are_free_together_when_enough_are_done() {
         (2, 4, Some(0.0)),
         "{first:?} and another one are busy"
     );
+
     let three = found(&w, 3);
     assert_eq!(three.wait.benefactors, 2);
+
     let median_s = three.median_s.expect("one of two ends");
     assert!((20.0..200.0).contains(&median_s), "{median_s}");
     assert_eq!(found(&w, 5).wait.used_s, None);

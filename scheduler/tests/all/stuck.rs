@@ -36,6 +36,7 @@ fn an_attempt_that_runs_for_three_times_the_longest_seen_is_copied_to_an_idle_ho
     let mut w = World::new();
     let job = all_running(&mut w, 3);
     let stuck = w.attempt_on(HostId(3));
+
     w.pass(s(2));
     done(&mut w, 1, s(2));
     done(&mut w, 2, s(2));
@@ -44,6 +45,7 @@ fn an_attempt_that_runs_for_three_times_the_longest_seen_is_copied_to_an_idle_ho
         [],
         "not yet three times two seconds"
     );
+
     let effects = w.pass(millis(200));
     let [(host, copy, StartReason::Duplicate(1, CopyReason::Overdue { ran, longest }))] =
         starts(&effects)[..]
@@ -56,6 +58,7 @@ fn an_attempt_that_runs_for_three_times_the_longest_seen_is_copied_to_an_idle_ho
         "{host} {ran}"
     );
     w.moves(host, Phase::Running);
+
     assert_eq!(
         starts(&w.pass(s(100))),
         [],
@@ -85,6 +88,7 @@ fn what_a_host_of_another_speed_took_counts_by_the_work_in_it() {
         .into_iter()
         .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.pass(s(5));
+
     done(&mut w, 1, s(5));
     assert_eq!(
         starts(&w.pass(s(24))),
@@ -104,8 +108,10 @@ fn where_nothing_has_finished_the_estimate_counts() {
     [1, 2]
         .into_iter()
         .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
+
     w.host(3).joins();
     assert_eq!(starts(&w.pass(s(11))), []);
+
     let copies = starts(&w.pass(millis(1_100)));
     assert_eq!(copies.len(), 1);
     assert_eq!(
@@ -124,6 +130,7 @@ fn time_in_which_an_attempt_stands_still_makes_it_no_older() {
     all_running(&mut w, 2);
     w.pass(s(1));
     waiting(&mut w, 2);
+
     // Both hosts are taken while it stands still, so that it is not copied for that.
     w.job(1).submit();
     done(&mut w, 1, s(1));
@@ -145,8 +152,10 @@ fn nothing_is_copied_while_tasks_of_the_job_wait() {
         .into_iter()
         .for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.pass(s(1));
+
     done(&mut w, 1, s(1));
     w.moves(HostId(1), Phase::Running);
+
     let effects = w.pass(s(30));
     assert_eq!(starts(&effects), []);
     done(&mut w, 1, s(31));
@@ -176,10 +185,12 @@ fn a_host_that_is_not_connected_for_ten_seconds_has_its_tasks_copied() {
     let job = w.job(1).submit();
     let gone = w.host(1).joins();
     w.moves(gone, Phase::Running);
+
     let idle = w.host(2).joins();
     w.pass(s(3));
     w.send(Event::HostDisconnected { host: gone });
     assert_eq!(starts(&w.pass(millis(9_900))), []);
+
     let effects = w.pass(millis(100));
     assert_eq!(
         starts(&effects)[0].2,
@@ -193,6 +204,7 @@ fn a_host_that_is_not_connected_for_ten_seconds_has_its_tasks_copied() {
         1,
         "and the first attempt may still win"
     );
+
     w.succeeds(idle, w.attempt_on(idle));
     assert_eq!(w.job_state(job), JobState::Finished);
 }
@@ -233,6 +245,7 @@ fn no_ready_host_is_kept_for_a_faster_one_that_is_not_connected() {
     for (host, speed) in [(1, 2.86), (2, 2.89), (3, 2.86)] {
         w.host(host).speed(speed).joins();
     }
+
     w.job(6).submit();
     (1..=3).for_each(|host| drop(w.moves(HostId(host), Phase::Running)));
     w.pass(s(6));
@@ -240,6 +253,7 @@ fn no_ready_host_is_kept_for_a_faster_one_that_is_not_connected() {
     w.pass(s(14));
     done(&mut w, 1, s(20));
     done(&mut w, 3, s(20));
+
     let taken = |w: &World, host| w.books(HostId(host)).len();
     assert_eq!((taken(&w, 1), taken(&w, 3)), (1, 1), "four tasks wait");
     [1, 3]
@@ -279,17 +293,20 @@ proptest! {
     ) {
         let mut w = World::new();
         let tasks = tasks_ms.len() as u32;
+
         // One task at least shows how long they take, and there are fewer stuck ones than hosts.
         let stuck: Vec<u32> = stuck.into_iter().filter(|index| *index < tasks).take(hosts as usize - 1).collect();
         prop_assume!(!stuck.is_empty() && stuck.len() < tasks_ms.len());
         for host in 1..=hosts {
             w.host(host).joins();
         }
+
         let job = w.job(tasks).submit();
         let longest = millis(*tasks_ms.iter().max().expect("there are tasks"));
         let patience = s(10) + Span(longest.0 * (4 + u64::from(tasks)));
         let deadline = w.now + patience;
         let mut began: BTreeMap<AttemptId, Time> = BTreeMap::new();
+
         while !w.job_state(job).settled() && w.now < deadline {
             for host in (1..=hosts).map(HostId) {
                 let Some(attempt) = w.books(host).first().copied() else { continue };
@@ -304,8 +321,10 @@ proptest! {
                     w.send(Event::AttemptsMoved { host, held });
                 }
             }
+
             w.pass(millis(500));
         }
+
         prop_assert_eq!(w.job_state(job), JobState::Finished);
         let (attempts, duplicates) = w.scheduler.job_attempts(job).expect("the job is there");
         prop_assert!(duplicates <= u64::from(tasks) && attempts <= 2 * u64::from(tasks));

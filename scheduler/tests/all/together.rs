@@ -50,6 +50,7 @@ fn a_width_between_two_takes_what_is_free_and_the_job_has_so_many_tasks() {
         o.places(job).keys().copied().collect::<Vec<_>>(),
         [0, 1, 2, 3]
     );
+
     let other = o.submit(Ranks::new(1, None), "AVG");
     assert_eq!(
         (
@@ -81,6 +82,7 @@ fn a_rank_that_ends_before_it_could_begin_is_not_taken_for_ready() {
         ..Rules::default()
     };
     o.jobs += 1;
+
     let job = JobId(o.jobs);
     let bag = Bag {
         ranks: Some(exactly(2)),
@@ -90,9 +92,11 @@ fn a_rank_that_ends_before_it_could_begin_is_not_taken_for_ready() {
         job,
         bag: Box::new(bag),
     });
+
     let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
     o.moves(hosts[0], job, Phase::Ended);
     assert_eq!(begun(&o.moves(hosts[1], job, Phase::Ready)), []);
+
     let effects = o.ends(job, 0, Outcome::NotStarted("its input is not there".into()));
     assert_eq!(
         (starts(&effects).len(), begun(&effects)),
@@ -117,9 +121,11 @@ fn hosts_are_held_until_the_last_rank_is_done() {
     let mut o = Office::of(2);
     let job = o.submit(exactly(2), "AVG");
     let bag = o.bag(1, |_| ());
+
     o.all_ready(job);
     o.ends(job, 0, Outcome::Succeeded);
     assert!(o.places(bag).is_empty(), "its host is still held");
+
     let why = o.scheduler.explain(bag).unwrap();
     assert!(
         why.hosts
@@ -127,6 +133,7 @@ fn hosts_are_held_until_the_last_rank_is_done() {
             .any(|(_, why)| why.contains("held for jobs of several ranks")),
         "{why:?}"
     );
+
     o.ends(job, 1, Outcome::Succeeded);
     assert_eq!(o.settled[&job], JobState::Finished);
     assert_eq!(o.places(bag).len(), 1);
@@ -137,14 +144,17 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
     let mut o = Office::of(3);
     let job = o.submit(exactly(3), "AVG");
     o.all_ready(job);
+
     let before = o.places(job);
     o.bag(5, |rules| rules.priority = 9);
+
     let lost = before[&1].0;
     o.loses(lost.0);
     assert_eq!(
         o.scheduler.task_state(TaskId::new(job, 1)),
         Some(TaskState::Waiting)
     );
+
     let why = o.scheduler.explain(job).unwrap();
     assert!(
         why.tasks
@@ -152,6 +162,7 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
             .any(|(why, _)| why.contains("has lost its host")),
         "{why:?}"
     );
+
     let effects = o.joins(9);
     let started = starts(&effects);
     assert_eq!(started.len(), 1, "{started:?}");
@@ -164,6 +175,7 @@ fn a_lost_rank_starts_elsewhere_before_anything_else_and_disturbs_no_other() {
             .iter()
             .any(|effect| matches!(effect, Effect::Stop { .. } | Effect::Ended { .. }))
     );
+
     // The others run already: it begins as soon as it is ready.
     assert_eq!(begun(&o.moves(HostId(9), job, Phase::Ready)).len(), 1);
     let after = o.places(job);
@@ -177,11 +189,13 @@ fn ranks_that_are_all_lost_at_one_time_begin_together_again() {
     let mut o = Office::of(4);
     let job = o.submit(exactly(2), "AVG");
     o.all_ready(job);
+
     let lost: Vec<u32> = o.places(job).values().map(|(host, _)| host.0).collect();
     for _ in 0..20 {
         o.pass(s(60));
         o.beats_but(&lost);
     }
+
     let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
     assert!(
         hosts.len() == 2 && hosts.iter().all(|host| !lost.contains(&host.0)),
@@ -200,9 +214,11 @@ fn a_rank_that_failed_starts_again_where_it_was_while_it_has_retries() {
     let mut o = Office::of(3);
     let job = o.submit_with(exactly(2), |rules| rules.retries = 1);
     o.all_ready(job);
+
     let (host, _) = o.places(job)[&0];
     o.ends(job, 0, Outcome::Exited(1));
     assert_eq!(o.places(job)[&0].0, host);
+
     let effects = o.ends(job, 0, Outcome::Exited(1));
     assert_eq!(o.settled[&job], JobState::Failed);
     assert_eq!(
@@ -213,6 +229,7 @@ fn a_rank_that_failed_starts_again_where_it_was_while_it_has_retries() {
         1,
         "the other one goes too"
     );
+
     assert_eq!(o.submit(exactly(3), "AVG"), JobId(2));
     assert_eq!(o.places(JobId(2)).len(), 3, "every host is free again");
 }
@@ -231,6 +248,7 @@ fn a_returned_rank_takes_another_host_or_waits_for_one() {
         attempts: vec![attempt],
     });
     assert_eq!(o.places(job).len(), 1);
+
     o.joins(3);
     assert_eq!(o.places(job)[&0].0, HostId(3));
     assert_eq!(o.all_ready(job), 2, "none of them had begun");
@@ -246,12 +264,14 @@ fn cancelling_any_rank_cancels_the_job_and_frees_its_hosts() {
         tasks: Some(IdSet::from_range(1, 1)),
     });
     assert_eq!(o.settled[&job], JobState::Cancelled);
+
     let waiting = o.submit(exactly(3), "AVG");
     o.send(Event::JobCancelled {
         job: waiting,
         tasks: None,
     });
     assert_eq!(o.settled[&waiting], JobState::Cancelled);
+
     let bag = o.bag(2, |_| ());
     assert_eq!(o.places(bag).len(), 2, "nothing is kept for who is gone");
 }
@@ -266,6 +286,7 @@ fn who_is_next_keeps_what_is_free_and_nobody_behind_takes_it() {
         o.places(job).is_empty() && o.places(behind).is_empty(),
         "the third host is kept"
     );
+
     let (host, attempt) = o.places(first)[&1];
     o.pass(s(5));
     o.send(Event::AttemptEnded {
@@ -274,10 +295,12 @@ fn who_is_next_keeps_what_is_free_and_nobody_behind_takes_it() {
         outcome: Outcome::Succeeded,
         ran: s(5),
     });
+
     assert!(
         o.places(job).is_empty() && o.places(behind).is_empty(),
         "so is the second"
     );
+
     let (host, attempt) = o.places(first)[&2];
     o.send(Event::AttemptEnded {
         host,
@@ -285,6 +308,7 @@ fn who_is_next_keeps_what_is_free_and_nobody_behind_takes_it() {
         outcome: Outcome::Succeeded,
         ran: s(5),
     });
+
     assert_eq!((o.places(job).len(), o.places(behind).len()), (3, 0));
     o.all_succeed(job);
     assert_eq!(o.places(behind).len(), 3);
@@ -313,6 +337,7 @@ fn short_tasks_pass_who_waits_if_they_are_done_in_time() {
             ran: s(1_000),
         });
     }
+
     assert_eq!(o.places(teacher).len(), 2);
     let job = o.submit(exactly(3), "AVG");
     assert!(matches!(
@@ -324,6 +349,7 @@ fn short_tasks_pass_who_waits_if_they_are_done_in_time() {
             .choice,
         Some(Choice::Hold(_))
     ));
+
     let long = o.bag(1, |rules| rules.estimate = Some(s(50_000)));
     let short = o.bag(1, |rules| rules.estimate = Some(s(5)));
     assert_eq!((o.places(long).len(), o.places(short).len()), (0, 1));
@@ -335,6 +361,7 @@ fn a_job_for_more_hosts_than_there_are_holds_up_nobody_and_says_so() {
     let job = o.submit(exactly(3), "AVG");
     let bag = o.bag(3, |_| ());
     assert_eq!((o.places(job).len(), o.places(bag).len()), (0, 2));
+
     let why = o.scheduler.explain(job).unwrap();
     assert!(
         why.tasks
@@ -342,6 +369,7 @@ fn a_job_for_more_hosts_than_there_are_holds_up_nobody_and_says_so() {
             .any(|(why, _)| why.contains("3 hosts at once")),
         "{why:?}"
     );
+
     assert!(
         o.scheduler
             .together(job, o.now)
@@ -369,20 +397,24 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
     let mut o = Office::of(4);
     let first = o.submit(exactly(2), "AVG");
     let second = o.submit(exactly(2), "AVG");
+
     o.all_ready(first);
     o.all_ready(second);
+
     let gone = [o.places(first)[&0].0, o.places(second)[&0].0];
     for host in gone {
         o.send(Event::HostLeft { host });
         o.held.remove(&host);
         o.slots.remove(&host);
     }
+
     let mut ended = Vec::new();
     for _ in 0..40 {
         o.now = o.now + s(60);
         ended.extend(o.send(Event::Tick));
         o.beats_but(&[gone[0].0, gone[1].0]);
     }
+
     let second_up = |effect: &Effect| match effect {
         Effect::Ended {
             why: EndReason::Disbanded,
@@ -396,6 +428,7 @@ fn where_hosts_went_for_good_the_later_job_gives_its_hosts_to_the_earlier_one() 
     assert_eq!((o.places(first).len(), o.places(second).len()), (2, 0));
     o.all_ready(first);
     o.all_succeed(first);
+
     assert_eq!(
         (o.settled[&first], o.places(second).len()),
         (JobState::Finished, 2)
@@ -410,19 +443,23 @@ fn a_rank_that_is_found_again_after_its_job_gave_up_its_hosts_does_not_go_on_alo
     let mut o = Office::of(3);
     let job = o.submit(exactly(3), "AVG");
     o.all_ready(job);
+
     let (host, attempt) = o.places(job)[&0];
     o.loses(host.0);
+
     // There are not so many hosts any more: after a lease's time the job gives up those that it
     // has.
     for _ in 0..30 {
         o.pass(s(60));
         o.beats_but(&[host.0]);
     }
+
     assert!(o.places(job).is_empty(), "{:?}", o.places(job));
     o.held
         .entry(host)
         .or_default()
         .insert(attempt, Phase::Running);
+
     let effects = o.joins(host.0);
     assert!(effects.iter().any(
         |effect| matches!(effect, Effect::Abandon { attempts, .. } if *attempts == [attempt])
@@ -447,29 +484,34 @@ fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
             ran: s(10),
         });
     }
+
     assert_eq!(
         o.places(teacher).len(),
         3,
         "one host is free, the others are for about ten seconds"
     );
+
     // An hour on one host, a quarter of that on four.
     let job = o.submit(known(1, 4, 3_600, 4.0), "PRED");
     let offer = o.scheduler.together(job, o.now).unwrap().offer.unwrap();
     let Some(Choice::Hold(held)) = offer.choice else {
         panic!("{offer:?}")
     };
+
     assert_eq!((held.hosts, o.foretold.len()), (4, 1));
     assert_eq!(
         offer.ways.iter().map(|way| way.hosts).collect::<Vec<_>>(),
         [1, 2, 3, 4]
     );
     assert!(offer.ways[3].total_s() < offer.ways[0].total_s());
+
     let hasty = o.submit(known(1, 4, 3_600, 4.0), "AVG");
     assert!(
         o.places(hasty).is_empty(),
         "who is behind takes nothing of what is kept"
     );
     o.pass(s(8));
+
     for (host, attempt) in o.places(teacher).into_values() {
         o.send(Event::AttemptEnded {
             host,
@@ -478,6 +520,7 @@ fn a_job_holds_out_for_more_hosts_when_that_should_end_it_sooner() {
             ran: s(10),
         });
     }
+
     assert_eq!((o.formed[&job], o.places(job).len()), (4, 4));
 }
 
@@ -492,6 +535,7 @@ fn what_runs_teach_is_what_the_next_one_reckons_with() {
         o.all_succeed(job);
         assert_eq!(o.settled[&job], JobState::Finished);
     }
+
     let rules = Rules {
         policy: "PRICED".into(),
         ..Rules::default()
@@ -502,11 +546,13 @@ fn what_runs_teach_is_what_the_next_one_reckons_with() {
     };
     let offer = o.scheduler.width_offered(&bag, o.now).unwrap();
     let scaling = offer.scaling.expect("four runs teach something");
+
     assert_eq!((offer.runs, offer.choice), (4, Some(Choice::Start(4))));
     for (hosts, seconds) in [(1, 400.0), (2, 200.0), (4, 100.0)] {
         let run_s = scaling.run_s(hosts);
         assert!((run_s / seconds).ln().abs() < 0.1, "{run_s} s on {hosts}");
     }
+
     // What a user says of a job counts more than what earlier ones took.
     let offer = o
         .scheduler
@@ -524,6 +570,7 @@ fn what_runs_teach_is_what_the_next_one_reckons_with() {
             .map(|scaling| (scaling.work_s, scaling.speedup.parallelism())),
         Some((9_000.0, 2.0))
     );
+
     assert_eq!(offer.most, 2);
 }
 
@@ -555,6 +602,7 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
             });
         }
     }
+
     let rules = Rules {
         policy: "AVG:limits=learned".into(),
         max_fails: Some(0),
@@ -570,6 +618,7 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
         "one run for each job"
     );
     o.jobs += 1;
+
     let job = JobId(o.jobs);
     let first = limits(&o.send(Event::JobSubmitted {
         job,
@@ -581,6 +630,7 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
         "{first:?}"
     );
     o.all_ready(job);
+
     let again: Vec<Option<Span>> = (0..2)
         .flat_map(|rank| limits(&o.ends(job, rank, Outcome::TimedOut(limit))))
         .collect();
@@ -591,12 +641,14 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
                 .all(|next| next.is_some_and(|next| next > limit)),
         "{again:?}"
     );
+
     o.all_succeed(job);
     assert_eq!(
         o.settled[&job],
         JobState::Finished,
         "who was killed at a limit has not failed"
     );
+
     let other = o.submit(exactly(1), "AVG:limits=learned");
     assert!(
         o.scheduler
@@ -624,6 +676,7 @@ fn happens(o: &mut Office, (kind, a, b): Op) {
         .into_iter()
         .flat_map(|held| held.keys().copied())
         .collect();
+
     let attempt = held.get(b as usize % held.len().max(1)).copied();
     match (kind, attempt) {
         (0, _) if o.jobs < 12 => {
@@ -706,6 +759,7 @@ proptest! {
         for host in 1..=5 {
             o.send(Event::OwnerChanged { host: HostId(host), owner: OwnerState::Away });
         }
+
         for _ in 0..200 {
             let open: Vec<JobId> = (1..=o.jobs).map(JobId).filter(|job| !o.settled.contains_key(job)).collect();
             if open.is_empty() {
@@ -718,11 +772,13 @@ proptest! {
             o.pass(s(30));
             o.beats_but(&[]);
         }
+
         for job in (1..=o.jobs).map(JobId) {
             let state = o.scheduler.job_state(job);
             let why = o.scheduler.explain(job);
             prop_assert!(o.settled.contains_key(&job), "job {} is {:?}: {:?}", job, state, why);
         }
+
         let idle = o.bag(20, |_| ());
         let slots: u32 = o.slots.values().sum();
         prop_assert_eq!(o.scheduler.live_attempts(idle).count() as u32, slots, "every slot is free again");

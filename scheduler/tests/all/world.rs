@@ -417,6 +417,7 @@ impl HostDraft<'_> {
         let slots = self.slots;
         let owner = self.owner;
         let held = self.held;
+
         (
             host,
             self.world.send(Event::HostJoined {
@@ -495,6 +496,7 @@ pub(crate) fn verdict(effects: &[Effect]) -> Verdict {
         1,
         "one completion, one acknowledgement: {effects:?}"
     );
+
     verdicts[0]
 }
 

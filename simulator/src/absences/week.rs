@@ -51,6 +51,7 @@ impl Owners {
     pub(super) fn course(self, seed: u64, run: u32, host: usize) -> Course {
         let mut stream = Stream::new("absent-owners", seed, run, host);
         let mut present = Vec::new();
+
         // By their hours owners come at about the same time, and never move that.
         let shift_s = stream.between(-1.0, 1.0) * HOUR_S;
         for day in 0..PAST + FUTURE {
@@ -92,11 +93,13 @@ impl Owners {
                 _ => {}
             }
         }
+
         let end_s = f64::from(FIRST_MONDAY + PAST + FUTURE) * DAY_S;
         let begins = std::iter::once(f64::from(FIRST_MONDAY) * DAY_S)
             .chain(present.iter().map(|(_, to)| *to));
         let ends = present.iter().map(|(from, _)| *from).chain([end_s]);
         let away = begins.zip(ends).filter(|(from, to)| from < to).collect();
+
         Course {
             away,
             announced: self == Owners::Hours,
@@ -168,6 +171,7 @@ impl Course {
             .iter()
             .map(|(from, to)| to - from)
             .fold(0.0, f64::max);
+
         self.announced.then(|| Loan {
             left,
             again,
@@ -196,6 +200,7 @@ mod tests {
                 now = course.at(turn);
             }
         }
+
         let course = Owners::Hours.course(1, 0, 0);
         let monday_s = f64::from(FIRST_MONDAY + 7) * DAY_S;
         let loan = course

@@ -46,14 +46,17 @@ impl<'m> Course<'m> {
         if self.power.chance(off) {
             return vec![down(0.0, DAY_ENDS_S)];
         }
+
         let quiet = if self.owner.chance(self.model.active_share) {
             1.0
         } else {
             self.model.quiet_factor
         };
+
         let mut segments = Vec::new();
         let mut now_s = 0.0;
         let mut is_up = self.power.chance(self.model.up_at_start);
+
         while now_s < DAY_ENDS_S {
             let end_s = if is_up {
                 self.failure_s(now_s)
@@ -68,6 +71,7 @@ impl<'m> Course<'m> {
             now_s = end_s;
             is_up = !is_up;
         }
+
         segments
     }
 
@@ -110,6 +114,7 @@ impl<'m> Course<'m> {
                 let length_s = self.owner.lognormal(model.spell.0 * quiet, model.spell.1);
                 later(now_s, length_s, LEAST_UP_S, model.rhythm.owners)
             };
+
             let cpu = if suspended {
                 0.0
             } else {
@@ -157,5 +162,6 @@ fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64))
         at_s = at_s + STEP_S;
         left_s = left_s - STEP_S * rate;
     }
+
     DAY_ENDS_S
 }

@@ -34,6 +34,7 @@ impl Calendar {
                 return Some(start);
             }
         }
+
         None
     }
 
@@ -57,11 +58,13 @@ impl Calendar {
         if to <= from {
             return;
         }
+
         let first = self.cut(from);
         let last = self.cut(to);
         for step in &mut self.steps[first..last] {
             step.1 += by;
         }
+
         for at in [last, first] {
             if at > 0 && self.steps[at - 1].1 == self.steps[at].1 {
                 self.steps.remove(at);
@@ -109,6 +112,7 @@ mod tests {
         assert_eq!(calendar, Calendar::new(0.0, 10));
         calendar.take(1.0, 5.0, 3);
         calendar.forget(3.0);
+
         assert_eq!(
             (
                 calendar.earliest(3.0, 8, 1.0),

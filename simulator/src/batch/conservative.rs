@@ -30,6 +30,7 @@ pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
         .filter(|job| jobs[*job].processors <= processors)
         .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
+
     let mut arrivals = arrivals.into_iter().peekable();
     let mut world = World {
         jobs,
@@ -58,11 +59,13 @@ pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
         if world.now.is_infinite() {
             return world.outcome;
         }
+
         world.calendar.forget(world.now);
         world.end();
         while let Some(job) = arrivals.next_if(|job| jobs[*job].submit <= world.now) {
             world.reserve(job);
         }
+
         world.start();
     }
 }
@@ -80,6 +83,7 @@ impl World<'_> {
             .partition(|(stay, _)| stay.to <= now);
         self.running = still;
         over.sort_by_key(|(stay, _)| stay.job);
+
         let mut again = Vec::new();
         let mut early = false;
         for (stay, until) in over {
@@ -91,6 +95,7 @@ impl World<'_> {
                 again.push(stay.job);
             }
         }
+
         if early {
             self.compress();
         }
@@ -134,6 +139,7 @@ impl World<'_> {
             .into_iter()
             .partition(|reserved| reserved.start <= now);
         self.reserved = later;
+
         for Reservation { job, .. } in due {
             let limit = self.limit(job);
             let processors = self.jobs[job].processors;

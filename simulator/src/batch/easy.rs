@@ -29,6 +29,7 @@ pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
         .filter(|job| jobs[*job].processors <= processors)
         .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
+
     let mut arrivals = arrivals.into_iter().peekable();
     let mut world = World {
         jobs,
@@ -52,10 +53,12 @@ pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
         if world.now.is_infinite() {
             return world.outcome;
         }
+
         world.end();
         while let Some(job) = arrivals.next_if(|job| jobs[*job].submit <= world.now) {
             world.queue.push(job);
         }
+
         world.start();
     }
 }
@@ -69,6 +72,7 @@ impl World<'_> {
             .partition(|running| running.stay.to <= now);
         self.running = still;
         over.sort_by_key(|running| running.stay.job);
+
         for Running { stay, .. } in over {
             self.free += stay.processors;
             self.outcome.left(stay);
@@ -84,18 +88,22 @@ impl World<'_> {
         let fits = |free: u32, job: usize| self.jobs[job].processors <= free;
         let mut free = self.free;
         let mut ahead = 0;
+
         while self.queue.get(ahead).is_some_and(|job| fits(free, *job)) {
             free -= self.jobs[self.queue[ahead]].processors;
             ahead += 1;
         }
+
         for job in self.queue.drain(..ahead).collect::<Vec<_>>() {
             self.run(job);
         }
+
         let Some(head) = self.queue.first().copied() else {
             return;
         };
         let (shadow, mut spare) = self.reservation(head);
         let mut at = 1;
+
         while at < self.queue.len() && self.free > 0 {
             let job = self.queue[at];
             let Job { processors, .. } = self.jobs[job];
@@ -119,9 +127,11 @@ impl World<'_> {
             .map(|running| (running.until, running.stay.processors))
             .collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+
         let wanted = self.jobs[head].processors;
         let mut free = self.free;
         let mut ends = ends.into_iter().peekable();
+
         while let Some((until, processors)) = ends.next() {
             free += processors;
             // All that end together are free together.
@@ -129,6 +139,7 @@ impl World<'_> {
                 return (until, free - wanted);
             }
         }
+
         (f64::INFINITY, 0)
     }
 
@@ -138,6 +149,7 @@ impl World<'_> {
         } = self.jobs[job];
         let limit = self.jobs[job].limit(self.killed[job]);
         self.free -= processors;
+
         let stay = Stay {
             job,
             from: self.now,

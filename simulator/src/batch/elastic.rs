@@ -113,6 +113,7 @@ impl<'a> Elastic<'a> {
                     self.offered = Some(self.free);
                     deciding(&self);
                 }
+
                 self.judge(bias);
                 match self.choose(ruled, bias) {
                     Some(Choice::Start(hosts)) => kept.extend(self.start(hosts)),
@@ -124,6 +125,7 @@ impl<'a> Elastic<'a> {
                 }
             }
         }
+
         kept
     }
 
@@ -172,6 +174,7 @@ impl<'a> Elastic<'a> {
         if next_s.is_infinite() || (self.queue.is_empty() && arrival_s.is_infinite()) {
             return false;
         }
+
         self.now_s = self.now_s.max(next_s);
         let now_s = self.now_s;
         let freed: u32 = self
@@ -180,6 +183,7 @@ impl<'a> Elastic<'a> {
             .filter(|kept| kept.to_s <= now_s)
             .map(|kept| kept.hosts)
             .sum();
+
         self.running.retain(|kept| kept.to_s > now_s);
         self.free += freed;
         while self
@@ -235,6 +239,7 @@ impl<'a> Elastic<'a> {
     fn known_s(&self, least: u32, most: u32) -> Vec<Option<f64>> {
         let mut ends: Vec<&Kept> = self.running.iter().collect();
         ends.sort_by(|a, b| a.to_s.total_cmp(&b.to_s).then(a.job.cmp(&b.job)));
+
         let mut ends = ends.into_iter();
         let mut free = self.free;
         let mut at_s = self.now_s;
@@ -263,6 +268,7 @@ impl<'a> Elastic<'a> {
                 came_s,
             });
         }
+
         self.held = Some(held);
     }
 
@@ -277,6 +283,7 @@ impl<'a> Elastic<'a> {
             hosts,
             offered,
         };
+
         self.free -= hosts;
         self.running.push(kept);
         self.held = None;
@@ -326,6 +333,7 @@ mod tests {
         );
         assert_eq!(taken, [(0.0, 10.0, 8), (1.0, 51.0, 2)]);
         assert_eq!(stays(&jobs, OPTIMAL), [(0.0, 10.0, 8), (10.0, 20.0, 10)]);
+
         // Predictions that are much too long keep it from waiting.
         let law = UniformLog::between(7.0, 14.0).unwrap();
         assert_eq!(
@@ -359,6 +367,7 @@ mod tests {
             arrival(2.0, 1.0, 1.0),
         ];
         assert_eq!(stays(&jobs, OPTIMAL)[2], (20.0, 21.0, 1));
+
         // Unless its waiting is priced: then the head does not wait.
         let priced = Width::Soonest(Soonest {
             price: 10.0,

@@ -102,6 +102,7 @@ impl One {
             .filter(|limit_s| *limit_s > 0.0)
             .unwrap_or(f64::INFINITY);
         let user = record.user.unwrap_or(u64::MAX);
+
         Some(One {
             submit_s: record.submit_s,
             start_s,
@@ -123,9 +124,11 @@ pub fn foretell(log: &Log) -> Foretold {
         .filter_map(|record| One::of(record, processors))
         .collect();
     jobs.sort_by(|a, b| a.submit_s.total_cmp(&b.submit_s));
+
     let mut known = Known::new(&jobs, processors);
     let mut ways = ["deskgrid", "last 10 waits", "all waits"].map(Kept::new);
     let taught = jobs.len() / 2;
+
     for (number, job) in jobs.iter().enumerate() {
         known.until(job.submit_s, &mut ways);
         let raw_s = [
@@ -140,8 +143,10 @@ pub fn foretell(log: &Log) -> Foretold {
                 (number >= taught).then_some(job.start_s - job.submit_s),
             );
         }
+
         known.submitted(number);
     }
+
     let judged = jobs.len() - taught;
     Foretold {
         taught,
@@ -188,9 +193,11 @@ impl Kept {
         let edge = |part: f64| self.margin.quantile_s(raw_s, part);
         let low_s = edge((1.0 - HELD) / 2.0);
         let high_s = edge((1.0 + HELD) / 2.0);
+
         // A log has whole seconds.
         self.held += usize::from((low_s.floor()..=high_s.ceil()).contains(&came_s));
         self.widths_s.push(high_s - low_s);
+
         // Averages are judged as they are.
         let used_s = if self.name == "deskgrid" {
             edge(0.5)
@@ -236,6 +243,7 @@ impl<'a> Known<'a> {
         let queue = VecDeque::new();
         let running = Vec::new();
         let users = BTreeMap::new();
+
         Known {
             jobs,
             processors,
@@ -269,6 +277,7 @@ impl<'a> Known<'a> {
             self.count = self.count + 1.0;
             self.running.push(job);
         }
+
         let (ended, running): (Vec<usize>, Vec<usize>) = self
             .running
             .iter()
@@ -285,6 +294,7 @@ impl<'a> Known<'a> {
                 .observe(&user.to_string(), Run::done(end_s - start_s));
             self.users.remove(&user);
         }
+
         if self.lives.observed() >= self.pooled_at + FRESH {
             self.pooled = self.lives.pooled();
             self.pooled_at = self.lives.observed();
@@ -312,11 +322,13 @@ impl<'a> Known<'a> {
         if need <= free {
             return 0.0;
         }
+
         for job in self.running.iter().chain(&ahead) {
             let user = self.jobs[*job].user;
             let law = || self.lives.law(&self.pooled, &user.to_string(), &[]);
             self.users.entry(user).or_insert_with(law);
         }
+
         let within = |job: &usize| {
             let One { limit_s, user, .. } = self.jobs[*job];
             Some(Within {
@@ -341,6 +353,7 @@ impl<'a> Known<'a> {
                 law,
             })
             .collect();
+
         let queue: Vec<Waiting<'_>> = waiting
             .iter()
             .map(|(job, law)| Waiting {
@@ -395,6 +408,7 @@ mod tests {
             (found.taught, found.judged, found.ways.len()),
             (300, 300, 3)
         );
+
         let [ours, last, all] = &found.ways[..] else {
             panic!("three ways")
         };

@@ -64,6 +64,7 @@ pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
         .filter(|job| jobs[*job].processors <= processors)
         .collect();
     arrivals.sort_by(|a, b| jobs[*a].submit.total_cmp(&jobs[*b].submit).then(a.cmp(b)));
+
     let mut arrivals = arrivals.into_iter().peekable();
     let mut world = World {
         jobs,
@@ -76,6 +77,7 @@ pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
         past: vec![Past::default(); jobs.len()],
         outcome: Outcome::new(jobs.len()),
     };
+
     loop {
         let arrival = arrivals
             .peek()
@@ -90,15 +92,18 @@ pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
         } else {
             world.now = world.next().min(arrival.max(world.now));
         }
+
         world.end();
         world.begin();
         while let Some(job) = arrivals.next_if(|job| jobs[*job].submit <= world.now) {
             world.waiting.push(job);
         }
+
         if world.planned.is_empty() && world.running.is_empty() {
             world.plan();
             world.begin();
         }
+
         world.fill();
     }
 }
@@ -151,14 +156,17 @@ impl World<'_> {
             self.outcome.left(stay);
             let past = &mut self.past[stay.job];
             past.trying = false;
+
             if stay.done {
                 self.planned.retain(|planned| planned.job != stay.job);
                 continue;
             }
+
             past.failed = past.failed.max(stay.to - stay.from);
             if !speculative {
                 past.killed += 1;
             }
+
             // Who has a request in this round still has it.
             if self.planned.iter().all(|planned| planned.job != stay.job) {
                 self.waiting.insert(0, stay.job);
@@ -263,9 +271,11 @@ impl World<'_> {
         if self.backfill != Backfill::Speculative {
             return None;
         }
+
         let known = |job: &usize| Some((*job, self.jobs[*job].law.as_deref()?));
         let known: Vec<(usize, &Tabulated)> = who.iter().filter_map(known).collect();
         let mut candidates: Vec<Candidate<'_, Tabulated>> = Vec::with_capacity(known.len());
+
         for (job, law) in &known {
             let failed = self.past[*job].failed;
             let processors = f64::from(self.jobs[*job].processors);
@@ -275,6 +285,7 @@ impl World<'_> {
                 processors,
             });
         }
+
         let gap = Gap {
             length,
             processors: f64::from(free),
@@ -333,10 +344,12 @@ mod tests {
         let jobs = [job(10, 1.0, &[6.0]), job(10, 3.0, &[5.0])];
         assert_eq!(rounds(&jobs, 10, Backfill::Nothing).ends, [1.0, 9.0]);
         assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [1.0, 4.0]);
+
         // 5.5 do not fit; but 3 would.
         let jobs = [job(10, 1.0, &[6.0]), job(10, 3.0, &[5.5])];
         assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [1.0, 9.0]);
         assert_eq!(rounds(&jobs, 10, Backfill::Speculative).ends, [1.0, 4.0]);
+
         // Who was wrong to try keeps the place that it had.
         let jobs = [job(10, 1.0, &[6.0]), job(10, 5.25, &[5.5])];
         let outcome = rounds(&jobs, 10, Backfill::Speculative);
@@ -366,6 +379,7 @@ mod tests {
         };
         let jobs = [job(8, 6.0, &[8.0]), late];
         assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [6.0, 7.0]);
+
         let narrow = Job {
             processors: 2,
             ..jobs[1].clone()
@@ -374,6 +388,7 @@ mod tests {
             rounds(&[jobs[0].clone(), narrow], 10, Backfill::Fitting).ends,
             [6.0, 3.0]
         );
+
         let alone = [Job {
             submit: 3.0,
             ..jobs[1].clone()

@@ -21,6 +21,7 @@ pub fn filled(outcome: &Outcome, processors: u32, rate: f64) -> Filled {
         changes.push((stay.from, -f64::from(stay.processors)));
         changes.push((stay.to, f64::from(stay.processors)));
     }
+
     changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let mut flow = Flow {
         now: 0.0,
@@ -29,15 +30,18 @@ pub fn filled(outcome: &Outcome, processors: u32, rate: f64) -> Filled {
     };
     let mut free = f64::from(processors);
     let last = outcome.end();
+
     for (time, change) in changes {
         flow.until(time, rate - free);
         free += change;
     }
+
     flow.until(last, rate - free);
     // Now every processor is free.
     let spare = f64::from(processors) - rate;
     let end = last + flow.backlog / spare;
     flow.until(end, -spare);
+
     let work = rate * end;
     // Little's law, for work.
     let wait = if work > 0.0 { flow.waited / work } else { 0.0 };
@@ -89,6 +93,7 @@ mod tests {
         };
         let found = filled(&outcome, 10, 5.0);
         assert_eq!((found.end, found.work), (8.0, 40.0));
+
         // The backlog rises to 20 and falls to 0: 80 by 40.
         assert!((found.wait - 2.0).abs() < 1e-12);
         assert_eq!(

@@ -94,6 +94,7 @@ impl Log {
                 log.records.push(record(line).map_err(flawed)?);
             }
         }
+
         if log.records.is_empty() {
             let line = text.lines().count().max(1);
             return Err(TraceError::Flawed {
@@ -102,6 +103,7 @@ impl Log {
                 flaw: Flaw::NoJobs,
             });
         }
+
         Ok(log)
     }
 
@@ -120,6 +122,7 @@ impl Log {
                 .filter(|estimate| *estimate > 0.0)
                 .unwrap_or(run);
             let limits = Arc::from([estimate]);
+
             Some(Job {
                 submit: record.submit_s,
                 processors: wanted,
@@ -140,6 +143,7 @@ fn record(line: &str) -> Result<Record, Flaw> {
             found: fields.len(),
         });
     }
+
     let mut numbers = [0.0; FIELDS.len()];
     for ((number, field), column) in numbers.iter_mut().zip(&fields).zip(FIELDS) {
         let parsed = field
@@ -151,6 +155,7 @@ fn record(line: &str) -> Result<Record, Flaw> {
             text: (*field).to_owned(),
         })?;
     }
+
     let known = |at: usize| Some(numbers[at]).filter(|number: &f64| *number >= 0.0);
     let sure = |at: usize| {
         known(at).ok_or(Flaw::Negative {
@@ -158,6 +163,7 @@ fn record(line: &str) -> Result<Record, Flaw> {
             value: numbers[at],
         })
     };
+
     let count = |at: usize| match known(at) {
         Some(number) if number > f64::from(u32::MAX) => Err(Flaw::TooLarge {
             column: FIELDS[at],
@@ -165,6 +171,7 @@ fn record(line: &str) -> Result<Record, Flaw> {
         }),
         number => Ok(number.map(|number| number as u32)),
     };
+
     Ok(Record {
         job: sure(0)? as u64,
         submit_s: sure(1)?,

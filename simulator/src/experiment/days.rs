@@ -67,6 +67,7 @@ impl Generated {
             ))
         };
         let days: Vec<(u32, World)> = (1..=days).map(day).collect::<Result<_, _>>()?;
+
         Knowledge::gained(&days, jobs, contenders, self.seed, threads)
     }
 }

@@ -27,6 +27,7 @@ pub const KONDO_JOBS: [Job; 9] = {
         tasks: 0,
         work_s: 0.0,
     }; 9];
+
     let mut at = 0;
     while at < 9 {
         jobs[at] = Job {
@@ -35,6 +36,7 @@ pub const KONDO_JOBS: [Job; 9] = {
         };
         at += 1;
     }
+
     jobs
 };
 
@@ -243,6 +245,7 @@ impl Grid<'_> {
             .transpose()?;
         let records = eve.map(|eve| track_records(&World::new(&eve)));
         let world = World::new(&trace);
+
         let rate = records.as_deref().and_then(mean_rate);
         let watches: Vec<bool> = self
             .contenders
@@ -250,6 +253,7 @@ impl Grid<'_> {
             .map(|who| reports(&who.policy))
             .collect();
         let mut rows = Vec::new();
+
         for (number, start_s) in portion.day.starts_s.iter().copied().enumerate() {
             for (job, size) in self.jobs.iter().enumerate() {
                 let optimal_s = Oracle::new(&trace, start_s, size.work_s, START_COST_S, 1)
@@ -266,6 +270,7 @@ impl Grid<'_> {
                         records: records.as_deref(),
                         ..Run::new(start_s, size.tasks, size.work_s, &who.policy)
                     };
+
                     let place = Row {
                         site: portion.site,
                         job,
@@ -286,6 +291,7 @@ impl Grid<'_> {
                 }
             }
         }
+
         Ok(rows)
     }
 
@@ -352,11 +358,13 @@ fn one(
             ..place
         });
     }
+
     let failed = |why| GridError::Run {
         policy: run.policy.to_owned(),
         why,
     };
     let outcome = simulator.run(world, run).map_err(failed)?;
+
     Ok(Row {
         makespan_s: outcome.makespan_s,
         foretold: outcome.foretold,

@@ -21,11 +21,13 @@ pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
         let mut work_s = 0.0;
         let mut up_s = 0.0;
         let mut intervals = 0_u32;
+
         for interval in day.intervals(host, from_s, to_s) {
             work_s += interval.work_s;
             up_s += interval.end_s - interval.start_s;
             intervals += 1;
         }
+
         let known = intervals > 0 && up_s > 0.0;
         known.then(|| TrackRecord {
             interval_work_s: work_s / f64::from(intervals),
@@ -77,6 +79,7 @@ impl Knowledge {
             .collect();
         open.sort_by_key(|who| (&who.policy, who.checkpoint));
         open.dedup_by_key(|who| (&who.policy, who.checkpoint));
+
         let own = in_parallel(threads, &open, |who| {
             practise(hosts.clone(), (days, jobs), who, seed)
         });
@@ -85,6 +88,7 @@ impl Knowledge {
             .iter()
             .zip(own)
             .map(|(who, learned)| Ok((key(who), learned?)));
+
         Ok(Knowledge {
             own: own.collect::<Result<_, _>>()?,
             hosts,
@@ -116,6 +120,7 @@ fn practise(
                 shuffle: Some(u64::from(*day)),
                 ..Run::new(*start_s, job.tasks, job.work_s, &who.policy)
             };
+
             let failed = |why| GridError::Run {
                 policy: who.policy.clone(),
                 why,
@@ -127,5 +132,6 @@ fn practise(
             }
         }
     }
+
     Ok(known)
 }

@@ -83,6 +83,7 @@ pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) 
             .or_default()
             .push(row);
     }
+
     let days: BTreeMap<_, Days> = cells
         .iter()
         .map(|(place, rows)| (*place, sums(grid, rows)))
@@ -92,11 +93,13 @@ pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) 
         .map(|(place, rows)| reading(grid, *place, rows, &days[place]))
         .collect();
     let mut summaries = Vec::new();
+
     for site in (0..grid.sites.len()).map(Some).chain([None]) {
         for contender in 0..grid.contenders.len() {
             summaries.extend(summary(grid, site, contender, &readings, &days));
         }
     }
+
     (readings, summaries)
 }
 
@@ -141,6 +144,7 @@ fn reading(grid: &Grid<'_>, place: (usize, usize, usize), rows: &[&Row], days: &
         rows.iter().map(|row| of(row)).sum::<f64>() / rows.len().max(1) as f64
     };
     let cpu_s = mean(&|row| row.cpu_s);
+
     Reading {
         site,
         job,
@@ -186,6 +190,7 @@ fn summary(
             .map(|cell| of(cell))
             .fold(f64::NEG_INFINITY, f64::max)
     };
+
     let mean = |of: &dyn Fn(&Reading) -> f64| {
         cells.iter().map(|cell| of(cell)).sum::<f64>() / cells.len() as f64
     };

@@ -148,6 +148,7 @@ impl Draw<'_> {
                 });
             }
         }
+
         jobs
     }
 
@@ -222,6 +223,7 @@ mod tests {
         };
         assert_eq!(bare(Asking::Longest), bare(Asking::Recent(10)));
         assert_eq!(bare(Asking::Longest), bare(Asking::TimeOptimal));
+
         let limits = |asking| {
             draw.jobs(asking, 1)
                 .into_iter()

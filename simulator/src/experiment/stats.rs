@@ -40,9 +40,11 @@ pub(super) fn bootstrap(
     if groups < 2 {
         return None;
     }
+
     let mut stream = ChaCha8Rng::seed_from_u64(seed ^ 0x626f_6f74_7374_7261);
     let mut drawn = vec![0_u32; groups];
     let mut found = Vec::with_capacity(RESAMPLES);
+
     for _ in 0..RESAMPLES {
         drawn.fill(0);
         for _ in 0..groups {
@@ -50,12 +52,14 @@ pub(super) fn bootstrap(
         }
         found.extend(statistic(&drawn));
     }
+
     found.sort_by(f64::total_cmp);
     let at = |part: f64| {
         found
             .get((part * found.len().saturating_sub(1) as f64).round() as usize)
             .copied()
     };
+
     Some(Interval {
         low: at(0.025)?,
         high: at(0.975)?,
@@ -84,6 +88,7 @@ mod tests {
             Some(weighted.sum::<f64>() / 100.0)
         };
         let found = bootstrap(1, values.len(), mean).unwrap();
+
         // Mean 49.5, standard error 28.9 / 10.
         assert!(
             (found.low - 43.8).abs() < 1.0 && (found.high - 55.2).abs() < 1.0,

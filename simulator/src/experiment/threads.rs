@@ -25,6 +25,7 @@ pub(crate) fn in_parallel<I: Sync, T: Send>(
             });
         }
     });
+
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()

@@ -56,12 +56,14 @@ impl Crowd {
             .map(|host| (draw.next_u64(), host))
             .collect();
         order.sort_unstable();
+
         let count = (part * f64::from(hosts)).ceil() as usize;
         let mut liars = vec![false; hosts as usize];
         order
             .iter()
             .take(count)
             .for_each(|(_, host)| liars[*host] = true);
+
         Self {
             speeds,
             liars,
@@ -101,6 +103,7 @@ impl Crowd {
         {
             return Says::Truth;
         }
+
         let one_in_ten = |of: [u32; 3]| {
             let seed = of.into_iter().fold(self.seed, |seed, part| {
                 seed.wrapping_mul(31).wrapping_add(u64::from(part))
@@ -109,6 +112,7 @@ impl Crowd {
                 .next_u32()
                 .is_multiple_of(10)
         };
+
         let task = attempt.task;
         let agreed = one_in_ten([task.job.0, task.index, 0]);
         match self.lie {

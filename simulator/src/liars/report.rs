@@ -115,6 +115,7 @@ pub fn report(study: &Study, talk: &mut dyn FnMut(&str)) -> Vec<File> {
                     study.load,
                 ));
             }
+
             rows.push(Row {
                 crowd,
                 scheme,
@@ -122,6 +123,7 @@ pub fn report(study: &Study, talk: &mut dyn FnMut(&str)) -> Vec<File> {
             });
         }
     }
+
     let file = |name: &str, text| File {
         name: name.to_owned(),
         text,
@@ -139,6 +141,7 @@ fn text(study: &Study, rows: &[Row]) -> String {
         hosts,
         load,
     } = *study;
+
     let mut text = format!(
         "# Hosts that lie\n\n\
          Made by `deskgrid reproduce liars` with seed {seed}: the scheduler that runs live gives {jobs} jobs of {tasks} tasks,\n\
@@ -151,6 +154,7 @@ fn text(study: &Study, rows: &[Row]) -> String {
         jobs = load.jobs,
         tasks = load.tasks,
     );
+
     let mut first_s = 0.0;
     for Row {
         crowd,
@@ -161,6 +165,7 @@ fn text(study: &Study, rows: &[Row]) -> String {
         if scheme.size == 1 {
             first_s = outcomes.makespan_s;
         }
+
         let _ = writeln!(
             text,
             "| {crowd} | {} | {} | {:.0} | {} | {} | {:.1} % | {:.1} % |",
@@ -173,6 +178,7 @@ fn text(study: &Study, rows: &[Row]) -> String {
             100.0 * (outcomes.makespan_s / first_s - 1.0),
         );
     }
+
     text + READING
 }
 
@@ -201,6 +207,7 @@ fn csv(rows: &[Row]) -> String {
             caught,
             makespan_s,
         } = *outcomes;
+
         let escape = outcomes.escape_rate();
         let extra = outcomes.extra_work();
         let _ = writeln!(
@@ -209,5 +216,6 @@ fn csv(rows: &[Row]) -> String {
             scheme.size, scheme.adaptive
         );
     }
+
     text
 }

@@ -85,6 +85,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
         },
     ];
     files.extend(figures.iter().flat_map(both));
+
     Ok(files)
 }
 

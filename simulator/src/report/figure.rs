@@ -106,6 +106,7 @@ impl Figure {
                 }
             }
         }
+
         out
     }
 }
@@ -164,6 +165,7 @@ mod tests {
             figure.csv(),
             "group,series,value,low,high\n\"a, b\",s,1.5,1,2\nc,s,,,\n"
         );
+
         let lines = Figure {
             body: Body::Lines(vec![("s".into(), vec![(0.0, 1.0), (2.25, -0.0)])]),
             ..figure

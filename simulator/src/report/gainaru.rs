@@ -125,6 +125,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
         text: text::report(study, &found, &figures),
     }];
     files.extend(figures.iter().flat_map(both));
+
     Ok(files)
 }
 

@@ -115,6 +115,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
         .map(Contender::named)
         .to_vec();
     say("the paper's platforms");
+
     let mut files = Vec::new();
     let main = compare(
         study,
@@ -124,9 +125,11 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
         study.runs,
         Some(&mut files),
     )?;
+
     say("equal copies");
     let equal = equal_copies(study, &main)?;
     say("later platforms");
+
     let later = compare(
         study,
         &LATER_PLATFORMS,
@@ -135,6 +138,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
         study.side_runs,
         None,
     )?;
+
     let mut models = Vec::new();
     for model in Model::NAMES.iter().skip(1) {
         say(&format!("the availability model {model}"));
@@ -147,9 +151,11 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
             None,
         )?);
     }
+
     say("copies and what they bring");
     let frontier = frontier(study)?;
     say("figures");
+
     let mut drawn = figures::bars(&main, &equal);
     drawn.extend(curves(study)?);
     drawn.push(figures::clocks(study.seed));
@@ -159,6 +165,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
             .map(|(_, copies, geo, _)| (*copies, *geo))
             .collect::<Vec<_>>(),
     ));
+
     drawn.sort_by(|a, b| a.name.cmp(&b.name));
     let findings = Findings {
         study: study.clone(),
@@ -173,6 +180,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
         text: text::report(&findings, &drawn),
     });
     files.extend(drawn.iter().flat_map(both));
+
     Ok(files)
 }
 
@@ -242,6 +250,7 @@ fn compare(
         threads: study.threads,
     };
     let rows: Vec<Row> = grid.rows()?;
+
     if let Some(files) = files {
         let (_, summaries) = summarize(&grid, &rows);
         files.push(File {
@@ -253,6 +262,7 @@ fn compare(
             text: summary_csv(&grid, &summaries),
         });
     }
+
     Ok(Table::new(&grid, rows))
 }
 
@@ -278,6 +288,7 @@ fn equal_copies(study: &Study, main: &Table) -> Result<Vec<Reading>, GridError> 
             ..cell
         }));
     }
+
     Ok(all)
 }
 
@@ -347,6 +358,7 @@ fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
         (200, one("FCFS", 200)?),
         (400, one("FCFS", 400)?),
     ];
+
     let pri = one("PRI-CR", 400)?;
     Ok([
         figures::completions(&fcfs),
@@ -362,6 +374,7 @@ fn coverage(table: &Table, label: &str) -> [(usize, usize); 3] {
         .iter()
         .filter(|row| Some(row.contender) == contender);
     let mut counts = [(0, 0); 3];
+
     for row in rows {
         for (count, foretold) in counts.iter_mut().zip(row.foretold) {
             if let (Some(foretold), Some(makespan_s)) = (foretold, row.makespan_s) {
@@ -370,6 +383,7 @@ fn coverage(table: &Table, label: &str) -> [(usize, usize); 3] {
             }
         }
     }
+
     counts
 }
 

@@ -77,6 +77,7 @@ fn simulate(
         end,
         &mut measured,
     );
+
     measured
 }
 
@@ -93,6 +94,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
         .step_by(study.stride)
         .collect();
     say("the grid");
+
     let runs: Vec<(u64, Parameters, Contender)> = points
         .iter()
         .flat_map(|(at, point)| CONTENDERS.map(|contender| (*at, *point, contender)))
@@ -101,6 +103,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
         simulate(seed(study, 1, *at), *point, *contender, 1, study.days)
     });
     say("one parameter at a time");
+
     let slices = Slice::all(study.value_stride);
     let mut bars = Vec::new();
     for (slice, of) in slices.iter().enumerate() {
@@ -112,6 +115,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
             }
         }
     }
+
     let shown = in_parallel(study.threads, &bars, |(slice, value, place, repetition)| {
         let (_, parameters, servers) = slices[*slice].values[*value];
         simulate(
@@ -122,6 +126,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
             study.days,
         )
     });
+
     say("ours around Table 3");
     let stride = study.stride.min(FEWEST);
     let around: Vec<(u64, Parameters)> = (0..)
@@ -149,6 +154,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
             .collect(),
         again: Vec::new(),
     };
+
     say("where ours did worst, with other users");
     found.again = WITH_OURS
         .map(|(paper, ours)| again(study, &found.worst(paper, ours), paper, ours))
@@ -156,6 +162,7 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
     for ((slice, value, place, _), measured) in bars.into_iter().zip(shown) {
         found.slices[slice].note(value, place, measured);
     }
+
     found
 }
 
@@ -176,6 +183,7 @@ fn again(study: &Study, points: &[Parameters], paper: Contender, ours: Contender
         .vresp_s()
     });
     let sum = |of: usize| waits.iter().skip(of).step_by(2 * points.len()).sum::<f64>();
+
     Factors::of((0..points.len()).map(|at| sum(2 * at) / sum(2 * at + 1)))
 }
 
@@ -183,6 +191,7 @@ fn again(study: &Study, points: &[Parameters], paper: Contender, ours: Contender
 pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     let results = results(study, say);
     say("figures");
+
     let drawn = figures::figures(&results);
     let mut files = vec![
         File {
@@ -195,6 +204,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
         },
     ];
     files.extend(drawn.iter().flat_map(both));
+
     files
 }
 

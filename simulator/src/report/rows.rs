@@ -42,6 +42,7 @@ pub fn rows_csv(grid: &Grid<'_>, rows: &[Row]) -> String {
             job,
             policy,
         } = Named::of(grid, row.site, row.job, row.contender);
+
         let some = |value: Option<f64>| value.map(number).unwrap_or_default();
         let _ = writeln!(
             out,
@@ -62,6 +63,7 @@ pub fn rows_csv(grid: &Grid<'_>, rows: &[Row]) -> String {
             number(row.wasted_cpu_s),
         );
     }
+
     out
 }
 
@@ -89,5 +91,6 @@ pub fn summary_csv(grid: &Grid<'_>, summaries: &[Summary]) -> String {
             summary.unfinished,
         );
     }
+
     out
 }

@@ -31,6 +31,7 @@ pub fn draw(figure: &Figure) -> String {
         &figure.title,
         " font-size=\"14\"",
     );
+
     text(
         &mut out,
         ((left + right) / 2.0, HEIGHT - 14.0),
@@ -38,6 +39,7 @@ pub fn draw(figure: &Figure) -> String {
         &figure.x,
         "",
     );
+
     let turned = format!(" transform=\"rotate(-90 18 {})\"", (top + bottom) / 2.0);
     text(
         &mut out,
@@ -46,18 +48,21 @@ pub fn draw(figure: &Figure) -> String {
         &figure.y,
         &turned,
     );
+
     let vertical = Scale::over(&heights(figure), figure.log, (bottom, top));
     for tick in vertical.ticks() {
         let y = vertical.at(tick);
         line(&mut out, (left, y), (right, y), "#dddddd", "");
         text(&mut out, (left - 6.0, y + 4.0), "end", &label(tick), "");
     }
+
     match &figure.body {
         Body::Lines(lines) => draw_lines(&mut out, lines, &vertical),
         Body::Spread(lines) => draw_spread(&mut out, lines, &vertical),
         Body::Cloud { points, lines } => draw_cloud(&mut out, points, lines, &vertical),
         Body::Bars { groups, series } => draw_bars(&mut out, groups, series, &vertical),
     }
+
     line(&mut out, (left, bottom), (right, bottom), "black", "");
     line(&mut out, (left, top), (left, bottom), "black", "");
     out.push_str("</svg>\n");
@@ -100,6 +105,7 @@ fn draw_spread(out: &mut String, lines: &[(String, Points)], vertical: &Scale) {
         })
         .collect();
     draw_lines(out, &plain, vertical);
+
     let horizontal = across(&plain);
     for (number, (_, points)) in lines.iter().enumerate() {
         for (x, y, sd) in points
@@ -137,6 +143,7 @@ fn draw_cloud(
             "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.2\" fill=\"#999999\"/>"
         );
     }
+
     draw_lines(out, lines, vertical);
 }
 
@@ -157,6 +164,7 @@ fn draw_lines(out: &mut String, lines: &[(String, Vec<(f64, f64)>)], vertical: &
         line(out, (x, bottom), (x, bottom + 4.0), "black", "");
         text(out, (x, bottom + 18.0), "middle", &label(tick), "");
     }
+
     for (number, (name, points)) in lines.iter().enumerate() {
         let finite = points
             .iter()
@@ -171,6 +179,7 @@ fn draw_lines(out: &mut String, lines: &[(String, Vec<(f64, f64)>)], vertical: &
             COLORS[number % COLORS.len()],
             DASHES[number / COLORS.len() % DASHES.len()]
         );
+
         legend(out, number, name);
     }
 }
@@ -179,6 +188,7 @@ fn draw_bars(out: &mut String, groups: &[String], series: &[(String, Vec<Bar>)],
     let (left, right, _, bottom) = AREA;
     let group = (right - left) / groups.len().max(1) as f64;
     let wide = group * 0.84 / series.len().max(1) as f64;
+
     for (at, name) in groups.iter().enumerate() {
         text(
             out,
@@ -188,6 +198,7 @@ fn draw_bars(out: &mut String, groups: &[String], series: &[(String, Vec<Bar>)],
             " font-size=\"11\"",
         );
     }
+
     for (number, (name, bars)) in series.iter().enumerate() {
         for (at, bar) in bars
             .iter()
@@ -203,6 +214,7 @@ fn draw_bars(out: &mut String, groups: &[String], series: &[(String, Vec<Bar>)],
                 (bottom - y).max(0.0),
                 COLORS[number % COLORS.len()]
             );
+
             if let Some((low, high)) = bar.ci {
                 let middle = x + wide * 0.46;
                 line(
@@ -214,6 +226,7 @@ fn draw_bars(out: &mut String, groups: &[String], series: &[(String, Vec<Bar>)],
                 );
             }
         }
+
         legend(out, number, name);
     }
 }
@@ -274,6 +287,7 @@ impl Scale {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let most = finite().fold(f64::NEG_INFINITY, f64::max);
         let least = finite().fold(f64::INFINITY, f64::min);
+
         if log {
             let high = if most > 1.0 { most * 1.1 } else { 2.0 };
             return Scale {
@@ -284,6 +298,7 @@ impl Scale {
                 places,
             };
         }
+
         let low = least.min(0.0);
         let high = if most > 0.0 { most } else { 1.0 };
         let low = if low.is_finite() { low } else { 0.0 };
@@ -319,6 +334,7 @@ impl Scale {
                 .filter(|tick| (self.low..=self.high).contains(tick))
                 .collect();
         }
+
         let number = ((self.high - self.low) / self.step).round() as u32;
         (0..=number)
             .map(|tick| self.low + f64::from(tick) * self.step)
@@ -377,12 +393,14 @@ mod tests {
         ];
         let drawn = draw(&figure(Body::Bars { groups, series }, true));
         assert_eq!(drawn.matches("<rect x=").count(), 4);
+
         for word in ["one", "two", "g1", "g2", "a &lt; b &amp; c"] {
             assert!(
                 drawn.contains(&format!(">{word}</text>")),
                 "{word}: {drawn}"
             );
         }
+
         let line = vec![("l".to_owned(), vec![(0.0, 0.0), (1.0, 1.0)])];
         let cloud = draw(&figure(
             Body::Cloud {
@@ -397,6 +415,7 @@ mod tests {
             "{cloud}"
         );
         assert_eq!(cloud.matches("<circle").count(), 1);
+
         let drawn = draw(&figure(Body::Lines(line), false));
         assert!(
             drawn.contains("points=\"70.0,370.0 650.0,44.0\""),

@@ -89,6 +89,7 @@ fn trials(study: &Study) -> Vec<Trial> {
             {
                 all.push(Trial::usual(device, hosts, qoe, policy));
             }
+
             let middle = |policy: &str| Trial::usual(device, MIDDLE, qoe, policy);
             all.push(middle(OURS));
             for policy in [NONE, CORRECTED, OURS, OURS_POLICED] {
@@ -98,6 +99,7 @@ fn trials(study: &Study) -> Vec<Trial> {
                 });
             }
         }
+
         all.extend(
             GRACES
                 .iter()
@@ -109,12 +111,14 @@ fn trials(study: &Study) -> Vec<Trial> {
                 .map(|hosts| Trial::usual(Device::Ns, *hosts, qoe, PROBABILISTIC)),
         );
         all.push(Trial::usual(Device::Ns, MIDDLE, qoe, NEEDED));
+
         for policy in [NONE, PROBABILISTIC, &grace("0.5"), OURS] {
             all.push(Trial {
                 users: Users::Both,
                 ..Trial::usual(Device::Ns, MIDDLE, qoe, policy)
             });
         }
+
         for policy in [NONE, OURS] {
             let trial = Trial::usual(Device::Ns, MIDDLE, qoe, policy);
             all.push(Trial {
@@ -124,6 +128,7 @@ fn trials(study: &Study) -> Vec<Trial> {
             });
         }
     }
+
     all
 }
 
@@ -141,11 +146,13 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     for ((trial, _), groups) in jobs.iter().zip(results) {
         cells[*trial].runs.push(groups);
     }
+
     let table = Table {
         cells,
         qoes: study.qoes.clone(),
     };
     say("figures");
+
     let drawn = figures::figures(&table);
     let mut files = vec![
         File {
@@ -158,6 +165,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
         },
     ];
     files.extend(drawn.iter().flat_map(both));
+
     files
 }
 

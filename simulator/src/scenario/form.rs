@@ -164,6 +164,7 @@ fn unknown(value: &Value) -> BadScenario {
             .filter(|name| fields.contains_key(**name))
             .count()
     };
+
     // Optional, and of one kind only.
     let calendar = ["running_start_est", "waiting_est"]
         .iter()
@@ -173,6 +174,7 @@ fn unknown(value: &Value) -> BadScenario {
         .filter(|(kind, names)| there(names) > 0 || (calendar && *kind == "calendar"));
     let nearest = likely
         .min_by_key(|(kind, names)| (calendar && *kind != "calendar", names.len() - there(names)));
+
     nearest.map_or(BadScenario::Unknown, |(kind, names)| {
         let lacks = names
             .iter()
@@ -200,10 +202,12 @@ const KINDS: [(&str, &str); 6] = [
 pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| BadScenario::Json(error.to_string()))?;
+
     let alone = |value: &Value| value.as_object().and_then(kind_of);
     if let Some(kind) = alone(&value) {
         return Ok(vec![(kind, entry(kind, 1, &value)?)]);
     }
+
     let mut found = Vec::new();
     if let Value::Array(entries) = &value {
         for (number, value) in (1..).zip(entries) {
@@ -211,6 +215,7 @@ pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
             found.push((kind, entry(kind, number, value)?));
         }
     }
+
     for (kind, _) in KINDS {
         let Some(Value::Array(entries)) = value.get(kind) else {
             continue;
@@ -219,6 +224,7 @@ pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
             found.push((kind, entry(kind, number, value)?));
         }
     }
+
     if found.is_empty() {
         Err(unknown(&value))
     } else {
@@ -248,6 +254,7 @@ fn entry(kind: &'static str, number: usize, value: &Value) -> Result<Scenario, B
         _ => Scenario::Bags(serde_json::from_value(value).map_err(read)?),
     };
     scenario.check().map_err(bad)?;
+
     Ok(scenario)
 }
 
@@ -297,6 +304,7 @@ impl Calendar {
             .iter()
             .chain(&self.new_est)
             .try_for_each(|estimate| time("an estimate", *estimate))?;
+
         for (start, estimate) in &self.running_start_est {
             time("a start", *start)?;
             time("an estimate", *estimate)?;
@@ -306,12 +314,14 @@ impl Calendar {
                 ));
             }
         }
+
         if self.running_start_est.len() > self.hosts as usize {
             return Err("more runs than there are hosts".to_owned());
         }
         if self.new_est.is_empty() {
             return Err("new_est has no tasks".to_owned());
         }
+
         check_hosts(self.hosts as usize)?;
         check_policy(self.policy.as_deref())
     }
@@ -348,6 +358,7 @@ impl Bags {
                     bag.at
                 ));
             }
+
             before = bag.at;
             if bag.tasks.is_empty() {
                 return Err("a bag has no tasks".to_owned());
@@ -357,6 +368,7 @@ impl Bags {
                 time("a run time", *takes)?;
             }
         }
+
         check_policy(self.policy.as_deref())
     }
 }

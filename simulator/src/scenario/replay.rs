@@ -50,6 +50,7 @@ impl Clock {
             Admission::Calendar(reckoning) => !reckoning.inflated && !reckoning.calibrated,
             Admission::AcceptAll => false,
         });
+
         if plain && all_s <= MOST_FINE_S {
             Clock { per_s: 1e9 }
         } else {
@@ -123,10 +124,12 @@ fn calendar_answer(calendar: &Calendar) -> Value {
             tasks,
         }
     };
+
     let clock = Clock::of(calendar, &policy);
     let now = clock.time(calendar.now);
     let mut running = calendar.running_start_est.clone();
     running.sort_by(|a, b| a.0.total_cmp(&b.0));
+
     let mut asked = Vec::new();
     for (start_s, estimate_s) in running {
         let start = clock.time(start_s);
@@ -134,6 +137,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
         let takes = said.takes.max(now.since(start));
         asked.push(bag(start, LATER, vec![Task { takes, ..said }]));
     }
+
     if !calendar.waiting_est.is_empty() {
         asked.push(bag(
             now,
@@ -145,6 +149,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
                 .collect(),
         ));
     }
+
     let number = asked.len();
     let deadline = calendar
         .deadline
@@ -158,6 +163,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
             .map(|estimate_s| clock.as_said(*estimate_s))
             .collect(),
     ));
+
     let speeds = vec![Speed::REFERENCE; calendar.hosts as usize];
     let told = run(
         &speeds,
@@ -170,6 +176,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
     );
     let mut plan = told.plan.clone();
     plan.sort_by_key(|planned| planned.task);
+
     let last = plan
         .iter()
         .map(|planned| planned.finish)
@@ -183,6 +190,7 @@ fn calendar_answer(calendar: &Calendar) -> Value {
         "trace": trace(&told.moments, clock),
     });
     answer["metrics"] = metrics(&asked[number..], &told, number, clock);
+
     answer
 }
 
@@ -194,6 +202,7 @@ fn bags_answer(bags: &Bags) -> Value {
             .map(|speed| Speed::new(*speed).unwrap_or(Speed::REFERENCE))
             .collect(),
     };
+
     let clock = Clock::USUAL;
     let policy = bags
         .policy
@@ -241,12 +250,14 @@ fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
             of as f64 / all as f64
         }
     };
+
     let deadline = |asked: &Asked| {
         asked
             .deadline
             .filter(|span| *span != LATER)
             .map(|span| asked.at + span)
     };
+
     let each = fates
         .iter()
         .zip(asked)
@@ -264,6 +275,7 @@ fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
                 "killed": fate.killed.iter().map(|(task, _)| *task).collect::<Vec<_>>(),
             })
         });
+
     json!({
         "submitted": fates.len(),
         "accepted": accepted,

@@ -80,12 +80,14 @@ impl Sets {
                 policy.name
             ));
         }
+
         if !(1..=MOST).contains(&self.servers) {
             return Err(format!(
                 "there must be 1 to {MOST} servers, not {}",
                 self.servers
             ));
         }
+
         time("think", self.think)?;
         let sets = || self.sets.iter().flatten();
         sets()
@@ -100,6 +102,7 @@ impl Sets {
         if self.cancel_after.iter().flatten().any(|after| *after == 0) {
             return Err("nobody drops the rest of a set before its first result: cancel_after counts from 1".to_owned());
         }
+
         Ok(())
     }
 
@@ -120,6 +123,7 @@ impl Sets {
             think: Span::from_secs_f64(self.think),
             drop_after: self.cancel_after.clone(),
         };
+
         let mut notes = Notes::default();
         let servers = Servers {
             count: self.servers,
@@ -127,6 +131,7 @@ impl Sets {
             keep: self.keep.unwrap_or(true),
         };
         run(&script, &policy, servers, Time(u64::MAX), &mut notes);
+
         let row = scheduler::policy::policy(&policy).map(|policy| policy.ordering);
         let bills_all = matches!(row, Some(Ordering::Batchactive(answer)) if answer.disclosed == Disclosed::AsRequested);
         notes.answer(&script, bills_all)
@@ -186,9 +191,11 @@ impl Notes {
                     vresp(*times)
                 ])
             });
+
         let mut usage = Vec::new();
         let mut used = Span::ZERO;
         let mut needed = Span::ZERO;
+
         for (user, sets) in script.sets.iter().enumerate() {
             for (set, tasks) in sets.iter().enumerate() {
                 for task in 0..tasks.len() {
@@ -204,6 +211,7 @@ impl Notes {
                 }
             }
         }
+
         json!({
             "mean_vresp": if count == 0 { 0.0 } else { total / count as f64 },
             "finished": count,

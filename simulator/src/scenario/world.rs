@@ -114,17 +114,20 @@ impl OnGrid {
         time("until", self.until)?;
         time("start_cost", self.start_cost)?;
         time("heartbeat", self.heartbeat)?;
+
         if self.heartbeat < 1.0 {
             return Err(format!(
                 "hosts report every second at most, not every {} s",
                 self.heartbeat
             ));
         }
+
         if !(1..=MOST).contains(&self.slots) || self.frozen > MOST {
             return Err(format!(
                 "a host has 1 to {MOST} slots, and holds at most as many frozen"
             ));
         }
+
         for (host, from, to) in self.owners.iter().chain(&self.down) {
             time("a time", *from)?;
             time("a time", *to)?;
@@ -134,9 +137,11 @@ impl OnGrid {
                 ));
             }
         }
+
         if self.jobs.is_empty() || self.jobs.windows(2).any(|pair| pair[1].at < pair[0].at) {
             return Err("there must be jobs, in the order of their times".to_owned());
         }
+
         self.jobs.iter().try_for_each(|job| job.check(&time))?;
         let tasks = self
             .jobs
@@ -146,6 +151,7 @@ impl OnGrid {
         if tasks > u64::from(MOST) {
             return Err(format!("there are more than {MOST} tasks"));
         }
+
         let known = |job: u32| (1..=self.jobs.len()).contains(&(job as usize));
         let requests = self.requests.iter().map(|(at, job, _)| (*at, *job));
         for (at, job) in requests.chain(self.drops.iter().copied()) {
@@ -154,6 +160,7 @@ impl OnGrid {
                 return Err(format!("there is no job {job}: they are counted from 1"));
             }
         }
+
         Ok(())
     }
 
@@ -176,6 +183,7 @@ impl OnGrid {
                 .collect();
             cuts.retain(|cut| *cut <= self.until);
             cuts.sort_by(f64::total_cmp);
+
             let segments = cuts.windows(2).map(|ends| {
                 let start_s = ends[0];
                 let end_s = ends[1];
@@ -184,6 +192,7 @@ impl OnGrid {
                 } else {
                     1.0
                 };
+
                 Segment {
                     start_s,
                     end_s,
@@ -218,6 +227,7 @@ impl OnGrid {
         });
         let mut asks: Vec<Ask<'_>> = jobs.chain(wanted).chain(dropped).collect();
         asks.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+
         asks
     }
 
@@ -234,6 +244,7 @@ impl OnGrid {
             ranks,
             ..
         } = first.job();
+
         let run = Run {
             slots: self.slots,
             frozen: self.frozen,
@@ -260,6 +271,7 @@ impl OneJob {
         if self.work <= 0.0 {
             return Err("the work of a task must be more than 0".to_owned());
         }
+
         let policy = scheduler::policy::parse(&self.policy).map_err(|why| why.to_string())?;
         if self.width.is_some() == (policy.width == scheduler::policy::Width::Rigid) {
             return Err(format!(
@@ -267,6 +279,7 @@ impl OneJob {
                 policy.name
             ));
         }
+
         let fine = |value: Option<f64>, least: f64| {
             value.is_none_or(|value| value.is_finite() && value >= least)
         };
@@ -292,6 +305,7 @@ impl OneJob {
             sigma: self.sigma,
             ..Ranks::new(least, Some(most))
         });
+
         let tasks = self.tasks;
         let work_s = self.work;
         let policy = self.policy.as_str();
@@ -328,6 +342,7 @@ fn told(outcome: &Outcome, start_s: f64) -> Value {
         if let Some(computed_s) = attempt.computed_s {
             tell(computed_s, 4, "compute");
         }
+
         let of = (attempt.job, attempt.task, attempt.number);
         for still in outcome
             .still
@@ -339,6 +354,7 @@ fn told(outcome: &Outcome, start_s: f64) -> Value {
                 tell(still.to_s, 5, "thaw");
             }
         }
+
         let word = match attempt.fate {
             Fate::Delivered => "finish",
             Fate::Late => "late",
@@ -349,6 +365,7 @@ fn told(outcome: &Outcome, start_s: f64) -> Value {
         };
         tell(attempt.ended_s, 1, word);
     }
+
     trace.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let after = |s: &Option<f64>| s.map(|s| s + start_s);
     json!({

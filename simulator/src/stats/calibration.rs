@@ -81,6 +81,7 @@ impl Sums {
         for (count, task_s) in self.failures.iter_mut().zip(TASK_SIZES_S) {
             count.add(trace, WINDOW, f64::from(task_s));
         }
+
         self.power
             .extend(power::per_step(trace, WINDOW, POWER_STEP_S));
         let ready = |host: &&TracedHost| {
@@ -90,6 +91,7 @@ impl Sums {
         };
         self.ready
             .push(trace.hosts.iter().filter(ready).count() as f64);
+
         let today: Vec<_> = trace.hosts.iter().map(per_interval).collect();
         for pair in self.yesterday.iter().zip(&today) {
             if let (Some(before), Some(now)) = pair {
@@ -97,12 +99,14 @@ impl Sums {
                 self.time_errors.push((before.1 - now.1).abs());
             }
         }
+
         self.yesterday = today;
         for host in &trace.hosts {
             self.lengths_s
                 .extend(interval::lengths_s(&host.segments, true, WINDOW));
             self.add_states(host);
         }
+
         self.optimal_s
             .extend(Oracle::new(trace, WINDOW.0, 300.0, 40.0, 1).makespan_s(100));
     }
@@ -126,12 +130,14 @@ impl Sums {
             reference,
             ours,
         };
+
         let percent = |count: failure::Count| count.share().map(|share| 100.0 * share);
         let mean = |values: &[f64]| {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let minutes = |values: &[f64]| mean(values).map(|mean| mean / 60.0);
         let of_up = |part_s: f64| (self.up_s > 0.0).then(|| 100.0 * part_s / self.up_s);
+
         vec![
             row(
                 "failure_5min_percent",

@@ -26,6 +26,7 @@ impl Count {
             let cpu_s = task_s * REFERENCE_MHZ / host.clock_mhz;
             let mut segments = &host.segments[..];
             let mut at_s = from_s + step_s / 2.0;
+
             while at_s < to_s {
                 let past = segments
                     .iter()
@@ -66,5 +67,6 @@ fn fails(segments: &[Segment], at_s: f64, cpu_s: f64) -> Option<bool> {
             return Some(false);
         }
     }
+
     None
 }

@@ -50,6 +50,7 @@ fn survival(name: &str, title: &str, mut lengths_s: Vec<f64>, law: &Durations) -
     } else {
         (3_600.0, "hours")
     };
+
     let seen = (0..=shown).step_by(step).filter(|at| *at < count);
     let seen = seen
         .map(|at| (lengths_s[at] / unit_s, 1.0 - at as f64 / count as f64))
@@ -60,6 +61,7 @@ fn survival(name: &str, title: &str, mut lengths_s: Vec<f64>, law: &Durations) -
             .map(|point| (at(point) / unit_s, survives(at(point))))
             .collect()
     };
+
     let mut lines = vec![("seen".to_owned(), seen)];
     if let Some(weibull) = law.weibull {
         lines.push(("Weibull".to_owned(), curve(&|x| weibull.survival(x))));
@@ -67,6 +69,7 @@ fn survival(name: &str, title: &str, mut lengths_s: Vec<f64>, law: &Durations) -
     if let Some(lognormal) = law.lognormal {
         lines.push(("lognormal".to_owned(), curve(&|x| lognormal.survival(x))));
     }
+
     Figure {
         name: name.to_owned(),
         title: title.to_owned(),
@@ -93,6 +96,7 @@ fn failures(stats: &Stats) -> Figure {
             )
         })
         .unzip();
+
     Figure {
         name: "failures".to_owned(),
         title: "Tasks that fail because their host goes down".to_owned(),
@@ -120,6 +124,7 @@ fn hours(stats: &Stats) -> Figure {
         line("processor for tasks", |hour| hour.cpu),
         line("owners active", |hour| hour.owner_active),
     ];
+
     Figure {
         name: "hours".to_owned(),
         title: "By hour of day".to_owned(),
@@ -147,6 +152,7 @@ mod tests {
             figures.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(),
             ["availability", "unavailability", "failures", "hours"]
         );
+
         let Body::Lines(lines) = &figures[0].body else {
             panic!("lines")
         };
@@ -164,6 +170,7 @@ mod tests {
                 near.1
             );
         }
+
         for figure in &figures {
             let drawn = draw(figure);
             assert!(

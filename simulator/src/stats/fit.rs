@@ -38,12 +38,14 @@ impl Weibull {
         if logs.iter().all(|log| *log >= 0.0) {
             return None;
         }
+
         let mut low = 1e-6;
         let mut high = 1.0;
         while slope(&logs, high) > 0.0 && high < 1e9 {
             low = high;
             high = high * 2.0;
         }
+
         for _ in 0..100 {
             let middle = low + (high - low) / 2.0;
             if slope(&logs, middle) > 0.0 {
@@ -52,6 +54,7 @@ impl Weibull {
                 high = middle
             }
         }
+
         let shape = low + (high - low) / 2.0;
         let power = logs.iter().map(|log| (shape * log).exp()).sum::<f64>() / logs.len() as f64;
         Some(Weibull {
@@ -109,12 +112,14 @@ fn above(z: f64) -> f64 {
             1.0 - density / tail
         };
     }
+
     let mut term = z;
     let mut sum = z;
     for k in 1..80 {
         term *= z * z / f64::from(2 * k + 1);
         sum += term;
     }
+
     0.5 - density * sum
 }
 

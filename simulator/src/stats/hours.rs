@@ -56,6 +56,7 @@ pub(super) fn by_hour(trace: &Trace) -> Vec<Hour> {
             }
         }
     }
+
     let mut powers = vec![Vec::new(); 24];
     let steps = power::per_step(trace, (0.0, trace.end_s()), POWER_STEP_S);
     for (step, work) in steps.into_iter().enumerate() {
@@ -63,6 +64,7 @@ pub(super) fn by_hour(trace: &Trace) -> Vec<Hour> {
         powers[(at_s.rem_euclid(DAY_S) / HOUR_S) as usize % 24]
             .push(work / POWER_STEP_S / REFERENCE_MHZ);
     }
+
     (0..)
         .zip(sums.iter().zip(&powers))
         .map(|(hour, (sums, powers))| told(hour, sums, powers))
@@ -121,6 +123,7 @@ mod tests {
             owner_active: Some(true),
             reason: None,
         }];
+
         let trace = Trace {
             origin_s: 1_700_000_000 / 86_400 * 86_400 + 81_000,
             hosts: vec![host],
@@ -135,6 +138,7 @@ mod tests {
         };
         assert_eq!(known(22), (Some(1.0), Some(0.5), Some(1.0)));
         assert_eq!(known(0), (Some(1.0), Some(0.5), Some(1.0)));
+
         // One whole hour up, and half an hour down.
         assert_eq!(known(1).0.map(|part| (part * 1e6).round()), Some(666_667.0));
         assert_eq!((hours[3].power, hours[3].power_cv), (Some(1.0), Some(0.0)));

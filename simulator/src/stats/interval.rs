@@ -24,6 +24,7 @@ pub(super) fn stretches(
         }
         unbroken = alike;
     }
+
     found
 }
 

@@ -11,6 +11,7 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
     // begin and end.
     let mut power = vec![0.0; steps];
     let mut change = vec![0.0; steps + 1];
+
     for host in &trace.hosts {
         for segment in host.segments.iter().filter(|segment| segment.ready()) {
             let rate = host.clock_mhz * segment.cpu;
@@ -19,8 +20,10 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
             let end = place(segment.end_s);
             let first = start.floor() as usize;
             let last = end.floor() as usize;
+
             change[first] += rate;
             change[last] -= rate;
+
             // The part of its first step before it starts, and of its last until it ends.
             for (step, share) in [(first, first as f64 - start), (last, end - last as f64)] {
                 if let Some(sum) = power.get_mut(step) {
@@ -29,11 +32,13 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
             }
         }
     }
+
     let mut rate = 0.0;
     for (sum, change) in power.iter_mut().zip(change) {
         rate += change;
         *sum += rate * step_s;
     }
+
     power
 }
 
@@ -78,6 +83,7 @@ mod tests {
         let window = (1_234.5, 50_000.0);
         let found = per_step(&trace, window, 300.0);
         assert_eq!(found.len(), 162);
+
         for (at, sum) in found.into_iter().enumerate() {
             let from_s = window.0 + 300.0 * at as f64;
             let of = |host: &crate::trace::TracedHost| {

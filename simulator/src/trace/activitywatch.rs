@@ -64,6 +64,7 @@ impl Trace {
             |error: &serde_json::Error| flawed(error.line().max(1), Flaw::Json(error.to_string()));
         let export: Export = serde_json::from_str(&text).map_err(|error| json(&error))?;
         let mut drafts = Vec::new();
+
         for (id, bucket) in export
             .buckets
             .into_iter()
@@ -75,9 +76,11 @@ impl Trace {
                 host(&id, bucket).map_err(|(mark, flaw)| flawed(line_of(&text, &mark), flaw))?,
             );
         }
+
         if drafts.iter().all(|draft| draft.stretches.is_empty()) {
             return Err(flawed(1, Flaw::Nothing));
         }
+
         Ok(finish(drafts))
     }
 }
@@ -95,6 +98,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
         .filter(|name| !name.is_empty() && name != "unknown");
     let mut draft =
         Draft::new(name.unwrap_or_else(|| id.trim_start_matches("aw-watcher-afk_").to_owned()));
+
     let mut events = Vec::new();
     for value in bucket.events {
         let mark = value
@@ -110,6 +114,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
                 .map(|event| (event, mark))?,
         );
     }
+
     events.sort_by(|((start, ..), _), ((other, ..), _)| start.order(other));
     for ((start, duration_s, active), mark) in events {
         let end = start.plus(duration_s);
@@ -121,6 +126,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
         if end.order(&start).is_le() {
             continue;
         }
+
         let reason = active.then(|| Arc::from("in-use"));
         let note = Note {
             owner_active: Some(active),
@@ -135,6 +141,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
         };
         draft.push(stretch).map_err(|flaw| (mark, flaw))?;
     }
+
     Ok(draft)
 }
 
@@ -148,12 +155,14 @@ fn read(event: &Event) -> Result<(Moment, f64, bool), Flaw> {
             value: event.duration,
         });
     }
+
     if !event.duration.is_finite() || event.duration > 1e10 {
         return Err(Flaw::TooLarge {
             column: "duration",
             text: event.duration.to_string(),
         });
     }
+
     match event.data.status.as_str() {
         "afk" => Ok((start, event.duration, false)),
         "not-afk" => Ok((start, event.duration, true)),

@@ -27,12 +27,14 @@ impl Trace {
             flaw,
         };
         let mut hosts = Vec::new();
+
         let mut lines = BTreeMap::new();
         for (n, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
                 continue;
             }
+
             let host = host(line).map_err(|flaw| flawed(n + 1, flaw))?;
             if let Some(before) = lines.insert(host.name.clone(), n + 1) {
                 return Err(flawed(
@@ -43,11 +45,14 @@ impl Trace {
                     },
                 ));
             }
+
             hosts.push(host);
         }
+
         if hosts.is_empty() {
             return Err(flawed(1, Flaw::Nothing));
         }
+
         Ok(finish(hosts).without_gaps())
     }
 
@@ -65,6 +70,7 @@ impl Trace {
             if !word {
                 return Err(TraceError::NotAWord(host.name.clone()));
             }
+
             let intervals = intervals(host);
             let _ = write!(text, "{} {}", host.name, intervals.len());
             for (up_s, down_s) in intervals {
@@ -75,8 +81,10 @@ impl Trace {
                     absolute(self.origin_s, down_s)
                 );
             }
+
             text.push('\n');
         }
+
         fs::write(file, text).map_err(|source| TraceError::Io {
             file: file.to_owned(),
             source,
@@ -98,6 +106,7 @@ fn intervals(host: &TracedHost) -> Vec<(f64, f64)> {
         }
         before = segment.up.then_some(segment.end_s);
     }
+
     intervals
 }
 
@@ -113,6 +122,7 @@ fn host(line: &str) -> Result<Draft, Flaw> {
         text: count.to_owned(),
     };
     let announced: usize = count.parse().map_err(|_| wrong())?;
+
     let times: Vec<&str> = words.collect();
     if announced.checked_mul(2) != Some(times.len()) {
         return Err(Flaw::Intervals {
@@ -120,6 +130,7 @@ fn host(line: &str) -> Result<Draft, Flaw> {
             numbers: times.len(),
         });
     }
+
     for pair in times.chunks_exact(2) {
         let start = Moment::parse("up", pair[0])?;
         let end = Moment::parse("down", pair[1])?;
@@ -131,5 +142,6 @@ fn host(line: &str) -> Result<Draft, Flaw> {
             note: Note::default(),
         })?;
     }
+
     Ok(host)
 }

@@ -36,6 +36,7 @@ impl Trace {
                 flaw,
             });
         }
+
         Ok(finish(drafts))
     }
 }
@@ -48,6 +49,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     if !fs::metadata(path).map_err(io)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
+
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(io)? {
         let file = entry.map_err(io)?.path();
@@ -55,9 +57,11 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
             files.push(file);
         }
     }
+
     files.sort();
     let why =
         "there are no files in it: give a time_stats_log, or a directory with one for each host";
+
     if files.is_empty() {
         Err(TraceError::NotThere {
             path: path.to_owned(),
@@ -107,6 +111,7 @@ fn read(file: &Path) -> Result<Draft, TraceError> {
         };
         log.take(line).map_err(flawed)?;
     }
+
     Ok(log.draft)
 }
 
@@ -133,12 +138,14 @@ impl Log {
             expected: 2,
             found: 1,
         })?;
+
         if let Some(before) = self.since.filter(|before| at.order(before).is_lt()) {
             return Err(Flaw::Unordered {
                 at_s: at.since(0),
                 before_s: before.since(0),
             });
         }
+
         let next = match (event, self.state) {
             // The client did not live to say when it ended.
             ("power_on", State::Suspended | State::Computing) => {
@@ -158,9 +165,11 @@ impl Log {
             ) => state,
             (other, _) => return Err(Flaw::UnknownEvent(other.to_owned())),
         };
+
         if let (Some(start), false) = (self.since, self.state == State::Unknown) {
             self.stretch(start, at)?;
         }
+
         self.state = next;
         self.since = Some(at);
         Ok(())
@@ -171,12 +180,14 @@ impl Log {
         if start.order(&end).is_eq() {
             return Ok(());
         }
+
         let up = self.state != State::Off;
         let cpu = if self.state == State::Computing {
             1.0
         } else {
             0.0
         };
+
         let reason = (self.state == State::Suspended).then(|| Arc::from(SUSPENDED));
         match self.draft.stretches.last_mut() {
             Some(last)

@@ -44,6 +44,7 @@ impl Draft {
         if stretch.end.order(&stretch.start).is_lt() {
             return Err(Flaw::Backwards { start_s, end_s });
         }
+
         if let Some(last) = self
             .stretches
             .last()
@@ -55,9 +56,11 @@ impl Draft {
                 before_s: last.end.since(0),
             });
         }
+
         if !(0.0..=1.0).contains(&stretch.cpu) {
             return Err(Flaw::Fraction(stretch.cpu));
         }
+
         self.stretches.push(stretch);
         Ok(())
     }
@@ -87,6 +90,7 @@ pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
         uses.insert(new.clone(), 1);
         new
     };
+
     let host = |draft: Draft| {
         let segment = |s: &Stretch| {
             let start_s = s.start.since(origin_s);
@@ -109,6 +113,7 @@ pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
         } else {
             notes
         };
+
         TracedHost {
             name: unique(draft.name),
             clock_mhz: draft.clock_mhz,

@@ -35,15 +35,18 @@ impl Moment {
         if value < 0.0 {
             return Err(Flaw::Negative { column, value });
         }
+
         if value > LATEST_S as f64 {
             return Err(Flaw::TooLarge {
                 column,
                 text: text.to_owned(),
             });
         }
+
         let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
         let digits =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+
         if digits(whole) && digits(rest) {
             let rest = format!("0.{rest}").parse().map_err(|_| not_a_number())?;
             return Ok(Self::carried(
@@ -51,6 +54,7 @@ impl Moment {
                 rest,
             ));
         }
+
         Ok(Self::carried(value.floor() as i64, value - value.floor()))
     }
 
@@ -66,6 +70,7 @@ impl Moment {
         {
             return None;
         }
+
         let (clock, offset_s) = match time.find(['Z', 'z', '+', '-']) {
             Some(at) => (&time[..at], offset_s(&time[at..])?),
             None => (time, 0),
@@ -77,6 +82,7 @@ impl Moment {
         if !(0..24).contains(&hour) || !(0..60).contains(&minute) || second.whole > 60 {
             return None;
         }
+
         let whole =
             days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second.whole - offset_s;
         (whole >= 0).then_some(Self {
@@ -149,6 +155,7 @@ fn offset_s(text: &str) -> Option<i64> {
         b'+' => 1,
         _ => -1,
     };
+
     let digits: String = text[1..].chars().filter(|c| *c != ':').collect();
     let (hours, minutes) = match digits.len() {
         2 => (digits.parse::<i64>().ok()?, 0),
@@ -221,6 +228,7 @@ mod tests {
         assert_eq!(s("2023-11-14T22:13:20.5Z"), Some(1_700_000_000.5));
         assert_eq!(s("2023-11-14T23:43:20+01:30"), Some(1_700_000_000.0));
         assert_eq!(s("2023-11-14 17:13:20-0500"), Some(1_700_000_000.0));
+
         for wrong in [
             "2023-13-01T00:00:00Z",
             "2023-01-01",

@@ -23,6 +23,7 @@ impl Trace {
             let (line, fields) = row?;
             add_segment(&mut hosts, &lines, fields).map_err(|flaw| file.flawed(line, flaw))?;
         }
+
         if let Some(host) = hosts.iter().find(|host| host.segments.is_empty()) {
             let flaw = Flaw::NoSegments(host.name.clone());
             return Err(TraceError::Flawed {
@@ -31,6 +32,7 @@ impl Trace {
                 flaw,
             });
         }
+
         Ok(Trace { origin_s: 0, hosts })
     }
 }
@@ -62,6 +64,7 @@ fn read_hosts(
     let file = Table::open(dir, name, HOST_COLUMNS)?;
     let mut hosts = Vec::new();
     let mut places = BTreeMap::<String, Place>::new();
+
     for row in file.rows() {
         let (line, [name, clock]) = row?;
         let host = host(name, clock).map_err(|flaw| file.flawed(line, flaw))?;
@@ -74,6 +77,7 @@ fn read_hosts(
                 },
             ));
         }
+
         places.insert(
             host.name.clone(),
             Place {
@@ -81,11 +85,14 @@ fn read_hosts(
                 line,
             },
         );
+
         hosts.push(host);
     }
+
     if hosts.is_empty() {
         return Err(file.flawed(1, Flaw::NoHosts));
     }
+
     Ok((hosts, places))
 }
 
@@ -119,6 +126,7 @@ fn add_segment(
     if end_s <= start_s {
         return Err(Flaw::Backwards { start_s, end_s });
     }
+
     let before_s = host.segments.last().map_or(0.0, |segment| segment.end_s);
     if start_s > before_s {
         return Err(Flaw::Gap {
@@ -127,6 +135,7 @@ fn add_segment(
             to_s: start_s,
         });
     }
+
     if start_s < before_s {
         return Err(Flaw::Overlap {
             host: host.name.clone(),
@@ -134,21 +143,25 @@ fn add_segment(
             before_s,
         });
     }
+
     let up = match up {
         "0" => false,
         "1" => true,
         other => return Err(Flaw::NeitherUpNorDown(other.to_owned())),
     };
+
     let cpu = number("cpu_fraction", cpu)?;
     if !(0.0..=1.0).contains(&cpu) {
         return Err(Flaw::Fraction(cpu));
     }
+
     host.segments.push(Segment {
         start_s,
         end_s,
         up,
         cpu,
     });
+
     Ok(())
 }
 
@@ -187,6 +200,7 @@ impl<const N: usize> Table<N> {
             .next()
             .unwrap_or_default()
             .trim_start_matches('\u{feff}');
+
         match columns(header, wanted) {
             Ok((columns, width)) => Ok(Table {
                 file,
@@ -220,6 +234,7 @@ impl<const N: usize> Table<N> {
         if text.contains('"') {
             return Err(Flaw::Quoted);
         }
+
         let mut wanted = [""; N];
         let mut found = 0;
         for field in text.split(',') {
@@ -228,6 +243,7 @@ impl<const N: usize> Table<N> {
             }
             found += 1;
         }
+
         if found == self.width {
             Ok(wanted)
         } else {
@@ -267,5 +283,6 @@ fn columns<const N: usize>(
             return Err(Flaw::ColumnTwice(name));
         }
     }
+
     Ok((columns, names.len()))
 }

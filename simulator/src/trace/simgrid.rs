@@ -29,6 +29,7 @@ impl Trace {
             file: dir.to_owned(),
             source,
         })?;
+
         let mut platform = String::from(
             "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
              <platform version=\"4.1\">\n  <zone id=\"deskgrid\" routing=\"Full\">\n",
@@ -42,6 +43,7 @@ impl Trace {
                 escaped(&host.name),
                 host.clock_mhz
             );
+
             write(
                 &state,
                 &profile(host, "0", |segment| u8::from(segment.up).to_string()),
@@ -53,6 +55,7 @@ impl Trace {
                 }),
             )?;
         }
+
         platform += "  </zone>\n</platform>\n";
         write("platform.xml", &platform)
     }
@@ -73,6 +76,7 @@ fn profile(host: &TracedHost, last: &str, value: impl Fn(&super::Segment) -> Str
         }
         before = now;
     }
+
     let end_s = host.segments.last().map_or(0.0, |segment| segment.end_s);
     let _ = writeln!(text, "{end_s} {last}");
     text

@@ -23,8 +23,10 @@ impl Trace {
                 return Err(TraceError::Unwritable(host.name.clone()));
             }
         }
+
         let io = |file: PathBuf| |source| TraceError::Io { file, source };
         fs::create_dir_all(dir).map_err(io(dir.to_owned()))?;
+
         let whole = self.as_exchanged();
         for (name, text) in [
             ("hosts.csv", whole.hosts_csv()),
@@ -32,6 +34,7 @@ impl Trace {
         ] {
             fs::write(dir.join(name), text).map_err(io(dir.join(name)))?;
         }
+
         Ok(())
     }
 

@@ -80,6 +80,7 @@ impl Job<'_> {
             ranks.parallelism.unwrap_or(f64::from(tasks.max(1))),
             ranks.sigma.unwrap_or(0.0),
         );
+
         speedup.map_or(self.work_s, |speedup| {
             Malleable {
                 work_s: self.work_s,
@@ -101,11 +102,13 @@ impl Job<'_> {
             checkpoint: self.checkpoint,
             ..Rules::default()
         };
+
         let tasks = match self.ranks {
             Some(ranks) => Ranks::tasks(ranks.least),
             None if self.tasks == 0 => IdSet::new(),
             None => IdSet::from_range(1, self.tasks),
         };
+
         let estimator = Estimator {
             user: self.user.to_owned(),
             program: "task".to_owned(),
@@ -114,6 +117,7 @@ impl Job<'_> {
             estimator,
             ..Terms::default()
         };
+
         Bag {
             terms,
             disclosed: self.disclosed,

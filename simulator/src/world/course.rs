@@ -97,6 +97,7 @@ impl World {
         };
         let courses: Vec<Course> = trace.hosts.iter().map(course).collect();
         let mut changes = Vec::new();
+
         for (host, course) in (0..).zip(&courses) {
             let pairs = (1..).zip(course.stretches.iter().zip(&course.stretches[1..]));
             changes.extend(pairs.map(|(stretch, (before, after))| {
@@ -113,6 +114,7 @@ impl World {
                 }
             }));
         }
+
         changes.sort_unstable();
         let ends = courses.iter().filter_map(|course| course.stretches.last());
         let end = ends.map(|last| last.start).max().unwrap_or_default();
@@ -167,6 +169,7 @@ impl World {
             .iter()
             .filter(|stretch| stretch.up && stretch.up_since == stretch.start);
         let parts = begins.map(move |first| (first.start.max(from), first.down_at.min(to)));
+
         parts
             .filter(|(start, end)| start < end)
             .map(|(start, end)| {
@@ -202,6 +205,7 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
             plain.push((start, up, cpu));
         }
     };
+
     for segment in segments {
         let time = |s: f64| Time(Span::from_secs_f64(s).0);
         let start = time(segment.start_s).max(until);
@@ -215,11 +219,13 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
         push(start, segment.up, segment.cpu);
         until = end;
     }
+
     push(until, false, 0.0);
     // The end is kept even where the host was down before it, so that the trace's length is known.
     if plain.last().is_some_and(|last| last.0 < until) {
         plain.push((until, false, 0.0));
     }
+
     summed(&plain)
 }
 
@@ -245,6 +251,7 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
         };
         out.push(stretch);
     }
+
     let mut down_at = Time(u64::MAX);
     let mut end = Time(u64::MAX);
     for stretch in out.iter_mut().rev() {
@@ -254,6 +261,7 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
         }
         stretch.down_at = down_at;
     }
+
     out
 }
 
@@ -272,6 +280,7 @@ fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
         past.failures += f64::from(stretch.up && !next.up);
         pasts.push(past);
     }
+
     pasts
 }
 

@@ -159,11 +159,13 @@ impl Attempt {
             (Pace::Free, true) => Phase::Running,
             (Pace::Free, false) => Phase::Suspended(YieldReason::InUse),
         };
+
         let frozen_for = if let Pace::Still(since) = self.pace {
             now.since(since)
         } else {
             Span::ZERO
         };
+
         let progress = Some(self.done(stretch, now) as f32);
         Held {
             attempt: self.id,

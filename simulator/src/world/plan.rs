@@ -87,10 +87,12 @@ mod tests {
             (Time(4), What::Beat(7)),
             (late, What::Done(NUMBERS - 1, 5)),
         ];
+
         let mut plans = Plans::default();
         for (at, what) in sorted.iter().rev() {
             plans.push(*at, *what);
         }
+
         assert_eq!(plans.next(), Some(Time(3)));
         let out: Vec<_> = std::iter::from_fn(|| plans.pop()).collect();
         assert_eq!(out, sorted);

@@ -114,6 +114,7 @@ impl<'a> Run<'a> {
             ranks,
             ..
         } = *self;
+
         Job {
             tasks,
             work_s,

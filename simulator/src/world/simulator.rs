@@ -102,6 +102,7 @@ impl Simulator {
         let mut live = Live::new(self, world, &run);
         live.begin();
         live.go_on();
+
         live.scheduler.experience()
     }
 
@@ -135,11 +136,13 @@ impl Simulator {
         for (host, course) in self.hosts.iter_mut().zip(&world.courses) {
             host.reset(course, start);
         }
+
         self.numbers.clear();
         self.numbers.extend(1..=world.courses.len() as u32);
         if let Some(seed) = run.shuffle {
             shuffle(&mut self.numbers, seed);
         }
+
         self.places.resize(world.courses.len() + 1, 0);
         for (place, number) in (0..).zip(&self.numbers) {
             self.places[*number as usize] = place;
@@ -230,6 +233,7 @@ impl<'a, 'r> Live<'a, 'r> {
         if let Some(experience) = self.run.experience {
             self.step(Event::Learned(Box::new(experience.clone())));
         }
+
         for number in 1..=self.world.courses.len() as u32 {
             let place = self.sim.places[number as usize] as usize;
             let record = self
@@ -238,6 +242,7 @@ impl<'a, 'r> Live<'a, 'r> {
                 .and_then(|records| records.get(place))
                 .copied()
                 .flatten();
+
             let speed = self.world.courses[place].speed;
             let course = &self.world.courses[place];
             let habit = if self.run.experience.is_some() {
@@ -245,12 +250,14 @@ impl<'a, 'r> Live<'a, 'r> {
             } else {
                 Habit::default()
             };
+
             self.step(Event::HostKnown {
                 host: HostId(number),
                 speed,
                 record,
                 habit,
             });
+
             if self.run.frozen > 0 {
                 let offers = Offers {
                     frozen: self.run.frozen,
@@ -262,6 +269,7 @@ impl<'a, 'r> Live<'a, 'r> {
                 });
             }
         }
+
         for number in 1..=self.world.courses.len() as u32 {
             let place = self.sim.places[number as usize] as usize;
             if self.stretch(place).up {
@@ -282,6 +290,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let checkpoint = job.checkpoint;
         let work_s = job.task_work_s(1);
         let ranks = job.ranks.is_some();
+
         self.sim.jobs.push(Bag {
             place,
             first_index,
@@ -289,10 +298,12 @@ impl<'a, 'r> Live<'a, 'r> {
             checkpoint,
             ranks,
         });
+
         let tasks = self.sim.tasks.len() + job.most_tasks(self.world.courses.len());
         self.sim.tasks.resize(tasks, Task::default());
         self.outcome.settled_s.push(None);
         self.open += 1;
+
         let number = JobId(self.sim.jobs.len() as u32);
         self.step(Event::JobSubmitted {
             job: number,
@@ -365,11 +376,13 @@ impl<'a, 'r> Live<'a, 'r> {
                 .scheduler
                 .next_wakeup()
                 .map_or(NEVER, |at| at.max(earliest));
+
             let next = planned.min(changes).min(asked).min(tick);
             if next > self.horizon {
                 self.now = self.horizon.max(self.start);
                 return;
             }
+
             self.now = next;
             if next == planned
                 && let Some((at, what)) = self.sim.plans.pop()
@@ -433,12 +446,15 @@ impl<'a, 'r> Live<'a, 'r> {
             });
             return;
         }
+
         let at = host.next_beat(self.now);
         host.missed_at = at;
+
         let mut held = std::mem::take(&mut host.held);
         for attempt in held.drain(..) {
             self.finish(attempt, Fate::Lost);
         }
+
         self.sim.hosts[place].held = held;
         self.plan(at, What::Missed(place as u32));
     }
@@ -448,6 +464,7 @@ impl<'a, 'r> Live<'a, 'r> {
         if !ready {
             self.give_back(place);
         }
+
         let host = &mut self.sim.hosts[place];
         let owner_changed = host.told.0 != ready;
         if !host.held.is_empty() {
@@ -477,6 +494,7 @@ impl<'a, 'r> Live<'a, 'r> {
             }
             !stopped
         });
+
         let stretch = self.stretch(place);
         let said = held
             .iter()
@@ -496,12 +514,14 @@ impl<'a, 'r> Live<'a, 'r> {
         if attempt.end.is_some() || attempt.done_at != at {
             return;
         }
+
         let id = attempt.id;
         let place = attempt.host as usize;
         let stretch = self.stretch(place);
         let ran = attempt.ran(&stretch, self.now);
         let late = self.sim.task(id.task).done;
         self.finish(number, if late { Fate::Late } else { Fate::Delivered });
+
         let host = &mut self.sim.hosts[place];
         host.held.retain(|held| *held != number);
         if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
@@ -515,6 +535,7 @@ impl<'a, 'r> Live<'a, 'r> {
             };
             self.hear(place, vec![done]);
         }
+
         self.on_fewer(place);
         let host = self.id(place);
         let outcome = Ending::Succeeded;
@@ -530,14 +551,17 @@ impl<'a, 'r> Live<'a, 'r> {
         if let Some(log) = &mut self.log {
             log.push((self.now, event.clone()));
         }
+
         let mut effects = std::mem::take(&mut self.sim.effects);
         self.scheduler.step(self.now, event, &mut effects);
         for effect in &effects {
             self.on_effect(effect);
         }
+
         let done = self.outcome.completions_s.len();
         let settled = |effect: &Effect| matches!(effect, Effect::TaskSettled { .. });
         let news = self.run.foretell && effects.iter().any(settled);
+
         effects.clear();
         self.sim.effects = effects;
         if news {
@@ -601,6 +625,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let stretch = self.stretch(place);
         let host = &mut self.sim.hosts[place];
         host.near = Some((host.stretch, stretch));
+
         let speed = host.speed;
         let part = self.safe_part(id);
         let Bag {
@@ -609,11 +634,13 @@ impl<'a, 'r> Live<'a, 'r> {
             ranks,
             ..
         } = *self.sim.job(id);
+
         let known = self.sim.task(id.task);
         let replica = known.live > 0;
         known.live += 1;
         self.outcome.launches += 1;
         self.outcome.replicas += u32::from(replica);
+
         let from = self.now + self.run.start_cost;
         let at_from = self.stretch_at(place, from);
         let effort = if checkpoint {
@@ -626,6 +653,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let done_at = fits
             .then(|| self.computed(place, from, (1.0 - part) / part_per_s))
             .flatten();
+
         let number = self.keep(Attempt {
             id,
             host: place as u32,
@@ -646,10 +674,12 @@ impl<'a, 'r> Live<'a, 'r> {
             self.finish(number, Fate::Lost);
             return;
         }
+
         self.hold(place, number);
         if let Some(at) = done_at {
             self.plan(at, What::Done(number, place as u32));
         }
+
         if self.tells_phases {
             // A rank that comes while the owner is there goes back at once.
             self.plan(
@@ -678,10 +708,12 @@ impl<'a, 'r> Live<'a, 'r> {
         let now = self.now;
         let stretch = self.stretch(place);
         let host = &mut self.sim.hosts[place];
+
         if host.held.is_empty() {
             host.busy_since = now;
             host.beat_at = NEVER;
         }
+
         host.held.push(number);
         let news = host.has_news(&stretch);
         self.pace(place);
@@ -739,18 +771,22 @@ impl<'a, 'r> Live<'a, 'r> {
         let cpu_s = attempt.cpu_s(&self.stretch_at(place, now), now);
         let id = attempt.id;
         let pace = attempt.pace;
+
         if self.sim.job(id).checkpoint && fate != Fate::Delivered {
             let shipped = self.shipped(attempt);
             let part = &mut self.sim.task(id.task).part;
             *part = part.max(shipped);
         }
+
         if let Pace::Still(since) = pace {
             self.stood_still(id, place, since);
         }
+
         self.outcome.cpu_s += cpu_s;
         if fate != Fate::Delivered {
             self.outcome.wasted_cpu_s += cpu_s;
         }
+
         self.sim.attempts[number as usize].end = Some((fate, now));
         // Of one that is told of, or of which something may be planned, the place is not taken
         // again.
@@ -864,12 +900,14 @@ impl<'a, 'r> Live<'a, 'r> {
         if let Some(why) = self.refused {
             return Err(RunError::Refused(why));
         }
+
         let over = self.now;
         for number in 0..self.sim.attempts.len() {
             let attempt = self.sim.attempts[number];
             if attempt.end.is_some() {
                 continue;
             }
+
             let host = &self.sim.hosts[attempt.host as usize];
             let down_at = self.stretch(attempt.host as usize).down_at;
             let until = host.next_beat(over).min(down_at).min(attempt.done_at);
@@ -883,10 +921,12 @@ impl<'a, 'r> Live<'a, 'r> {
                 },
             );
         }
+
         self.outcome.makespan_s = self.settled.then(|| over.since(self.start).secs());
         if self.run.learn {
             self.outcome.learned = Some(Box::new(self.scheduler.experience()));
         }
+
         if self.run.story {
             self.outcome
                 .still
@@ -898,6 +938,7 @@ impl<'a, 'r> Live<'a, 'r> {
                 .map(|attempt| self.tell(attempt))
                 .collect();
         }
+
         Ok(self.outcome)
     }
 

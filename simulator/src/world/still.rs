@@ -19,11 +19,13 @@ impl Live<'_, '_> {
         if attempt.end.is_some() {
             return;
         }
+
         let place = attempt.host as usize;
         let stretch = self.stretch(place);
         if matches!(attempt.pace, Pace::Waits(_)) && !stretch.ready() {
             return self.give_back(place);
         }
+
         let held = vec![attempt.held(&stretch, self.now)];
         self.step(Event::AttemptsMoved {
             host: self.id(place),
@@ -37,13 +39,16 @@ impl Live<'_, '_> {
         if !self.tells_phases {
             return;
         }
+
         let waits =
             |number: &u32| matches!(self.sim.attempts[*number as usize].pace, Pace::Waits(_));
+
         let (back, held): (Numbers, Numbers) =
             self.sim.hosts[place].held.iter().copied().partition(waits);
         if back.is_empty() {
             return;
         }
+
         self.sim.hosts[place].held = held;
         let attempts = back
             .iter()
@@ -52,6 +57,7 @@ impl Live<'_, '_> {
         back.into_iter()
             .for_each(|number| self.finish(number, Fate::Returned));
         self.on_fewer(place);
+
         let host = self.id(place);
         let ready = self.stretch(place).ready();
         self.sim.hosts[place].told.0 = ready;
@@ -87,18 +93,22 @@ impl Live<'_, '_> {
         if attempt.pace != Pace::Free {
             return;
         }
+
         let cpu_s = attempt.cpu_s(&stretch, now);
         let ran = attempt.ran(&stretch, now);
         let done = attempt.done(&stretch, now);
+
         attempt.from_cpu_s = cpu_s;
         attempt.from_ran = ran;
         attempt.done_at = NEVER;
         attempt.pace = Pace::Still(now);
+
         if self.sim.job(id).checkpoint {
             // Its state is saved when it comes to stand still.
             let part = &mut self.sim.task(id.task).part;
             *part = part.max(done);
         }
+
         self.plan(now, What::Moved(number));
     }
 
@@ -122,15 +132,18 @@ impl Live<'_, '_> {
         let had_s = attempt.from_cpu_s;
         let ran = attempt.from_ran;
         let left_s = ((1.0 - attempt.part) / attempt.part_per_s - had_s).max(0.0);
+
         attempt.from = attempt.from.min(now);
         attempt.from_cpu_s = stretch.cpu_s(now) - had_s;
         attempt.from_ran = Span(stretch.ran(now).0.saturating_sub(ran.0));
         attempt.pace = Pace::Free;
+
         let done_at = self.computed(place, now, left_s);
         self.sim.attempts[number as usize].done_at = done_at.unwrap_or(NEVER);
         if let Some(at) = done_at {
             self.plan(at, What::Done(number, place as u32));
         }
+
         self.plan(now, What::Moved(number));
     }
 

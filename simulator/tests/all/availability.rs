@@ -82,6 +82,7 @@ fn a_hosts_nature_lasts_from_day_to_day() {
                 sum.1 += failures as f64;
             }
         }
+
         sums.into_iter()
             .map(|(up_s, failures)| (up_s / failures).ln())
             .collect::<Vec<_>>()
@@ -90,6 +91,7 @@ fn a_hosts_nature_lasts_from_day_to_day() {
     let odd = mean_up(1);
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let a = mean(&even);
+
     let b = mean(&odd);
     let product = |x: &[f64], y: &[f64], p: f64, q: f64| {
         x.iter().zip(y).map(|(x, y)| (x - p) * (y - q)).sum::<f64>()

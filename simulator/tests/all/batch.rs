@@ -82,6 +82,7 @@ fn workload() -> impl Strategy<Value = Vec<Job>> {
     let law = Some(Arc::new(Tabulated::new(
         "uniform:0,12".parse().expect("a law"),
     )));
+
     // Whole numbers make things happen at once, others make sums that are rounded.
     let whole = (0_u32..60, 1_u32..20, 0_u32..15)
         .prop_map(|(a, b, c)| (f64::from(a), f64::from(b), f64::from(c)));
@@ -100,6 +101,7 @@ fn workload() -> impl Strategy<Value = Vec<Job>> {
                 ..job(submit, processors, run, 0.0)
             }
         };
+
         all.into_iter().map(make).collect()
     })
 }
@@ -158,6 +160,7 @@ fn a_log_is_read_with_what_it_does_not_know_left_open() {
     ));
     let read = Log::read(&file).expect("a log");
     assert_eq!((read.processors, read.records.len()), (Some(100), 2));
+
     let first = read.records[0];
     assert_eq!(
         (first.job, first.submit_s, first.run_s, first.requested),
@@ -167,11 +170,13 @@ fn a_log_is_read_with_what_it_does_not_know_left_open() {
         (first.user, first.executable, first.status),
         (Some(3), None, Some(1))
     );
+
     let jobs = read.jobs(100);
     assert_eq!(
         (jobs[0].processors, jobs[0].run, jobs[0].limit(0)),
         (8, 60.5, 100.0)
     );
+
     // Allocated processors where none were asked for; a run ends at its estimate.
     assert_eq!((jobs[1].processors, jobs[1].run), (2, 100.0));
     assert_eq!(
@@ -213,6 +218,7 @@ fn a_bad_log_is_refused_with_its_line_and_the_reason() {
             refused(&text)
         );
     }
+
     assert!(Log::read(Path::new("/nowhere/log.swf")).is_err());
 }
 
@@ -233,9 +239,11 @@ fn easy_on_the_kth_log_has_the_known_flow_time_and_slowdown() {
     let Some(log) = kth() else { return };
     let jobs = log.jobs(100);
     assert_eq!((log.processors, jobs.len()), (Some(100), 28_481));
+
     let outcome = easy(&jobs, 100);
     let flow = outcome.response(&jobs);
     let slowdown = outcome.bounded_slowdown(&jobs, 10.0);
+
     assert!(
         (flow / 15_695.0 - 1.0).abs() < 0.003,
         "average flow time {flow} s"

@@ -58,9 +58,11 @@ fn check(file: &Value) -> usize {
         .into_iter()
         .flatten();
     let mut checked = 0;
+
     for (known, (kind, scenario)) in known.zip(&scenarios) {
         let found = answer(scenario).0;
         agrees(known, &found, if *kind == "kill" { 1e-9 } else { 1e-6 });
+
         let wanted: &[&str] = match *kind {
             "kill" => &["hard", "grace_0.25", "grace_0.5", "grace_1", "prob"],
             "estimate_interval" => &["lo", "hi", "groupB_hi"],
@@ -73,8 +75,10 @@ fn check(file: &Value) -> usize {
         if *kind == "calendar" {
             executed(known, &found);
         }
+
         checked += 1;
     }
+
     assert_eq!(checked, scenarios.len());
     checked
 }
@@ -96,6 +100,7 @@ fn executed(known: &Value, found: &Value) {
             })
             .collect();
         happened.sort_by_key(|(task, _)| *task);
+
         let happened: Vec<f64> = happened.into_iter().map(|(_, at)| at).collect();
         agrees(
             &json!({ planned: known[planned] }),
@@ -103,6 +108,7 @@ fn executed(known: &Value, found: &Value) {
             1e-6,
         );
     }
+
     assert_eq!(found["metrics"]["guarantee_ratio"], 1.0);
 }
 
@@ -173,6 +179,7 @@ fn times_of_a_long_bag_do_not_drift_from_the_exact_answer() {
     let finishes: Vec<f64> = starts.iter().map(|start| start + estimate).collect();
     let known = json!({ "starts": starts, "finishes": finishes, "earliest_feasible_deadline": 12345.678 + 50.0 * estimate });
     agrees(&known, &found, 1e-6);
+
     executed(
         &json!({ "starts": known["starts"], "finishes": known["finishes"] }),
         &found,
@@ -202,6 +209,7 @@ fn a_script_of_bags_is_told_as_it_goes() {
     });
     let scenarios = read(&script.to_string()).expect("a script");
     assert_eq!(scenarios.len(), 1);
+
     let found = answer(&scenarios[0].1).0;
     let trace = json!([
         [0.0, "accept", 0, 10.0], [0.0, "start", 0, 0, 2], [0.0, "start", 0, 1, 1],
@@ -210,6 +218,7 @@ fn a_script_of_bags_is_told_as_it_goes() {
         [12.0, "accept", 2, 14.0], [12.0, "kill", 0, 1, 12.0], [12.0, "start", 2, 0, 2], [14.0, "finish", 2, 0],
     ]);
     assert_eq!(found["trace"], trace);
+
     let metrics = &found["metrics"];
     assert_eq!(
         (
@@ -219,6 +228,7 @@ fn a_script_of_bags_is_told_as_it_goes() {
         ),
         (&json!(3), &json!(2), &json!(1))
     );
+
     assert_eq!(
         (&metrics["guarantee_ratio"], &metrics["killed"]),
         (&json!(0.5), &json!(1))
@@ -315,6 +325,7 @@ fn the_report_is_the_same_on_any_number_of_threads_and_has_all_figures() {
             &mut |_| {}
         )
     );
+
     for number in 2..=12 {
         for ending in ["svg", "csv"] {
             let name = format!("figure-{number:02}.{ending}");
@@ -326,6 +337,7 @@ fn the_report_is_the_same_on_any_number_of_threads_and_has_all_figures() {
             );
         }
     }
+
     let report = &files
         .iter()
         .find(|file| file.name == "report.md")

@@ -14,6 +14,7 @@ fn the_report_has_every_table_and_figure_and_is_the_same_on_any_number_of_thread
         files,
         reproduce(&study(2), &mut |_| ()).expect("no log is read")
     );
+
     let report = &files
         .iter()
         .find(|file| file.name == "report.md")
@@ -30,6 +31,7 @@ fn the_report_has_every_table_and_figure_and_is_the_same_on_any_number_of_thread
             "{name} is not there"
         );
     }
+
     for words in [
         "Table 1, HEUR: of them lose",
         "Table 2, BIAS, lock-in: turnaround",
@@ -38,5 +40,6 @@ fn the_report_has_every_table_and_figure_and_is_the_same_on_any_number_of_thread
     ] {
         assert!(report.contains(words), "{words}: {report}");
     }
+
     assert!(!report.contains("NaN"), "{report}");
 }

@@ -51,6 +51,7 @@ fn a_suspended_task_goes_on_where_it_was() {
             (250.0, 10_000.0, 1.0),
         ],
     )]));
+
     // 60 s before the owner comes, 240 s after.
     close(makespan(&world, &Run::new(0.0, 1, 300.0, "FCFS")), 490.0);
     // Less than one part in a hundred is as good as nothing.
@@ -85,14 +86,17 @@ fn a_failure_is_noticed_at_the_first_heartbeat_that_is_missed() {
     let outcome = run(&world, &asked);
     close(outcome.makespan_s.expect("done"), 120.0 + 340.0);
     close(outcome.wasted_cpu_s, 60.5);
+
     close(outcome.cpu_s, 360.5);
     assert_eq!((outcome.launches, outcome.replicas), (2, 0));
+
     let fates: Vec<_> = outcome
         .story
         .iter()
         .map(|attempt| (attempt.host, attempt.number, attempt.fate))
         .collect();
     assert_eq!(fates, [(0, 1, Fate::Lost), (1, 2, Fate::Delivered)]);
+
     // Heartbeats are counted from the attempt's start, not from the trace's.
     let later = Run {
         heartbeat: Span::from_secs(30),
@@ -153,6 +157,7 @@ fn a_stopped_copy_computes_on_until_its_host_reports() {
     );
     close(outcome.makespan_s.expect("done"), 340.0);
     assert_eq!((outcome.launches, outcome.replicas), (2, 1));
+
     let fates: Vec<_> = outcome
         .story
         .iter()
@@ -189,6 +194,7 @@ fn what_is_stopped_ends_at_a_heartbeat_of_its_host() {
         let beats = (attempt.ended_s - attempt.began_s) / 60.0;
         (beats - beats.round()).abs() < 1e-6
     };
+
     // The others' hosts went down, or were done, before they heard of it.
     let heard = stopped.iter().filter(regular).count();
     assert!(
@@ -215,6 +221,7 @@ fn a_checkpoint_is_what_was_done_at_the_last_heartbeat() {
 fn what_cannot_be_finished_is_unfinished_and_no_hang() {
     let never: &[_] = &[(0.0, 5_000.0, -1.0)];
     let suspended: &[_] = &[(0.0, 5_000.0, 0.0)];
+
     // Up for a minute, down for a minute: no task of five minutes fits.
     let flapping: Vec<(f64, f64, f64)> = (0..40)
         .map(|i| {
@@ -237,6 +244,7 @@ fn what_cannot_be_finished_is_unfinished_and_no_hang() {
             );
         }
     }
+
     let world = World::new(&trace(&[(1_500.0, &always())]));
     let early = Run {
         horizon_s: Some(339.0),
@@ -257,6 +265,7 @@ fn a_job_that_the_scheduler_does_not_take_is_an_error() {
             .to_string()
             .contains("NO-SUCH-POLICY")
     );
+
     assert!(
         Simulator::default()
             .run(&world, &Run::new(0.0, 0, 300.0, "FCFS"))
@@ -271,6 +280,7 @@ fn the_same_run_has_the_same_outcome_whatever_ran_before_it() {
     };
     let world = World::new(&day);
     let mut used = Simulator::default();
+
     for policy in scheduler::catalogue() {
         let asked = Run {
             story: true,
@@ -289,6 +299,7 @@ fn heartbeats_that_say_nothing_new_change_nothing() {
         let Some(day) = shared_day(name) else { return };
         let world = World::new(&day);
         let mut simulator = Simulator::default();
+
         // One that asks for reports thinks again with each of them.
         for policy in scheduler::catalogue()
             .iter()

@@ -31,6 +31,7 @@ fn contenders() -> Vec<Contender> {
         checkpoint: true,
         ..Contender::named("DESKGRID")
     };
+
     [
         optimum,
         Contender::named("FCFS"),
@@ -71,6 +72,7 @@ fn rows(seed: u64, threads: usize) -> (Vec<Row>, Vec<Summary>) {
     };
     let rows = grid.rows().expect("policies that there are");
     let (_, summaries) = summarize(&grid, &rows);
+
     (rows, summaries)
 }
 
@@ -107,10 +109,12 @@ fn the_report_is_the_same_to_the_byte_on_one_thread_and_on_two() {
         }],
         ..Study::quick(9, threads)
     };
+
     let mut said = Vec::new();
     let one = reproduce(&study(1), &mut |what| said.push(what.to_owned())).expect("a report");
     assert_eq!(one, reproduce(&study(2), &mut |_| {}).expect("a report"));
     assert!(said.len() > 3);
+
     let names: Vec<&str> = one.iter().map(|file| &*file.name).collect();
     let figures =
         (1..=16).flat_map(|n| [format!("figure-{n:02}.svg"), format!("figure-{n:02}.csv")]);
@@ -145,6 +149,7 @@ fn one_start(pieces: &[Piece], policies: &[&str]) -> (Vec<Row>, Vec<Summary>) {
     };
     let rows = grid.rows().expect("policies that there are");
     let (_, summaries) = summarize(&grid, &rows);
+
     (rows, summaries)
 }
 

@@ -75,6 +75,7 @@ proptest! {
         let best_s = Oracle::new(&day, start_s, work_s, 40.0, 1).makespan_s(tasks).unwrap_or(f64::INFINITY);
         let world = World::new(&day);
         let mut simulator = Simulator::default();
+
         for policy in scheduler::catalogue() {
             let run = Run { watch: policy.reports().is_some(), ..Run::new(start_s, tasks, work_s, policy.name) };
             let outcome = simulator.run(&world, &run).expect("taken");

@@ -78,6 +78,7 @@ fn the_archives_table_has_its_published_counts_means_and_laws() {
         (found.availability.count, found.unavailability.count),
         (19_874, 23_451)
     );
+
     for (what, seconds, hours) in [
         ("mean up", found.availability.mean_s, 1_779.99),
         ("median up", found.availability.median_s, 280.28),
@@ -90,11 +91,13 @@ fn the_archives_table_has_its_published_counts_means_and_laws() {
             seconds / 3_600.0
         );
     }
+
     // Javadi, Kondo, Iosup and Epema 2013, in hours, rounded to their digits.
     let up = found.availability;
     let down = found.unavailability;
     let weibull = up.weibull.expect("a law");
     let lognormal = up.lognormal.expect("a law");
+
     assert!(
         (weibull.shape - 0.48).abs() < 0.005 && (weibull.scale / 3_600.0 - 816.6).abs() < 1.0,
         "{weibull:?}"
@@ -103,6 +106,7 @@ fn the_archives_table_has_its_published_counts_means_and_laws() {
         (lognormal.mu - 3_600_f64.ln() - 5.56).abs() < 0.005
             && (lognormal.sigma - 2.39).abs() < 0.005
     );
+
     let weibull = down.weibull.expect("a law");
     let lognormal = down.lognormal.expect("a law");
     assert!(
@@ -131,6 +135,7 @@ fn tables_of_the_archive_are_read_by_position_with_padding_states_and_nodes() {
     let dir = tempfile::tempdir().expect("a directory");
     let write =
         |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("written");
+
     let events = "#event_id\tcomponent_id\n0\t0\t7\t1\tpc\t1\t1000000000.5\t1000000060\tNULL\n\
                   1\t0\t7\t1\tpc\t0\t \t\t1000000060\t\t1000000070\t5\n0\t0\t8\t1\tpc\t1\t1000000000\t1000000001\t2\n";
     write("x_event_trace.tab", events);
@@ -139,8 +144,10 @@ fn tables_of_the_archive_are_read_by_position_with_padding_states_and_nodes() {
         "x_node.tab",
         "8\t1\tpc\tNULL\tNULL\tNULL\tAMD 2.0 GHz\tL\t1\t1\t1\t1\t1\t1\t1\tNULL\n",
     );
+
     let trace = Trace::read_fta(dir.path()).expect("sound");
     assert_eq!(trace.origin_s, 1_000_000_000);
+
     let names: Vec<_> = trace
         .hosts
         .iter()
@@ -154,6 +161,7 @@ fn tables_of_the_archive_are_read_by_position_with_padding_states_and_nodes() {
             segment(60.0, 70.0, false, 0.0)
         ]
     );
+
     let reasons: Vec<_> = trace.hosts[0]
         .noted()
         .map(|(_, note)| (note.owner_active, note.reason))
@@ -203,12 +211,15 @@ fn what_the_archive_cannot_have_is_refused_with_its_line() {
             ("", 1, "nothing is said"),
         ],
     );
+
     let dir = tempfile::tempdir().expect("a directory");
     let message = Trace::read_fta(dir.path()).expect_err("empty").to_string();
     assert!(message.contains("event_trace.tab"), "{message}");
+
     let write =
         |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("written");
     write("event_trace.tab", "0\t0\t1\t1\tpc\t1\t10\t20\t0\n");
+
     for (state, reason) in [
         ("9\t0\t1\t1\t1\t0.5\tx", "no event 9"),
         ("0\t0\t1\t1\t1\t1.5\tx", "cpu_fraction is 1.5"),
@@ -248,6 +259,7 @@ fn avt_holds_when_hosts_are_up() {
             .all(|host| host.segments.last().map(|s| s.end_s) == Some(40.0)),
         "down outside"
     );
+
     refused(
         Trace::read_avt,
         &[
@@ -293,6 +305,7 @@ fn a_boinc_log_says_when_the_host_was_on_and_when_tasks_ran() {
         (209.0, 219.0, true, 1.0),
     ];
     assert_eq!(found, expected);
+
     assert_eq!(trace.origin_s, 1_000_000_001);
     refused(
         Trace::read_boinc,
@@ -320,6 +333,7 @@ fn a_directory_of_boinc_logs_has_a_host_for_each() {
         )
         .expect("written");
     }
+
     let trace = Trace::read_boinc(dir.path()).expect("sound");
     assert_eq!(
         trace
@@ -359,10 +373,12 @@ fn an_afk_export_says_when_the_owner_was_there() {
         (trace.origin_s, trace.hosts[0].name.as_str()),
         (1_700_000_000, "pc")
     );
+
     let found: Vec<_> = trace.hosts[0]
         .noted()
         .map(|(s, note)| (s.start_s, s.end_s, s.cpu, note.owner_active))
         .collect();
+
     // The overlap of a thousandth of a second is the watcher's.
     let expected = [
         (0.0, 60.501, 0.0, Some(true)),
@@ -370,6 +386,7 @@ fn an_afk_export_says_when_the_owner_was_there() {
         (100.0, 160.0, 0.0, Some(true)),
     ];
     assert_eq!(found, expected);
+
     let at = "2023-11-14T22:13:20Z";
     let bad = |events: [String; 2]| export(&events.join(",\n"));
     let cases = [
@@ -446,6 +463,7 @@ fn simgrid_gets_a_platform_and_two_profiles_for_each_host() {
             ],
         ),
     ];
+
     let dir = tempfile::tempdir().expect("a directory");
     Trace {
         origin_s: 1_700_000_000,
@@ -453,18 +471,22 @@ fn simgrid_gets_a_platform_and_two_profiles_for_each_host() {
     }
     .write_simgrid(dir.path())
     .expect("written");
+
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).expect("there");
     let platform = read("platform.xml");
     let line = "<host id=\"a &amp; b\" speed=\"2400Mf\" state_file=\"host0.state\" speed_file=\"host0.speed\"/>";
     assert!(platform.contains(line), "{platform}");
+
     let state = read("host0.state");
     let speed = read("host0.speed");
     assert_eq!(
         (state.as_str(), speed.as_str()),
         ("0 1\n20 0\n", "0 1\n10 0.5\n20 0.000000001\n")
     );
+
     let state = read("host1.state");
     let speed = read("host1.speed");
+
     // A speed of nothing at all is none that SimGrid can suspend a task with.
     assert_eq!(
         (state.as_str(), speed.as_str()),
@@ -488,6 +510,7 @@ fn gaps_are_down_in_formats_that_have_none() {
     };
     let dir = tempfile::tempdir().expect("a directory");
     trace.write(dir.path()).expect("written");
+
     let down = |start_s, end_s| segment(start_s, end_s, false, 0.0);
     let read = Trace::read(dir.path()).expect("sound");
     assert_eq!(
@@ -510,6 +533,7 @@ fn a_part_of_a_trace_is_cut_where_it_is_asked_for() {
         owner_active: Some(true),
         reason: None,
     }];
+
     let cut = Trace {
         hosts: vec![host],
         ..Trace::default()
@@ -522,6 +546,7 @@ fn a_part_of_a_trace_is_cut_where_it_is_asked_for() {
             segment(10.0, 12.0, true, 0.5)
         ]
     );
+
     assert_eq!(cut.hosts[0].notes[0].owner_active, Some(true));
 }
 
@@ -567,9 +592,11 @@ fn made(origin_s: i64, seen: &Seen) -> Trace {
                 reason,
             });
         }
+
         if host.notes.iter().all(|note| *note == Note::default()) {
             host.notes.clear();
         }
+
         host
     };
     Trace {
@@ -595,6 +622,7 @@ proptest! {
         let dir = tempfile::tempdir().expect("a directory");
         let first = dir.path().join("1");
         let second = dir.path().join("2");
+
         trace.write_avt(&first).expect("written");
         let read = match Trace::read_avt(&first) {
             Ok(read) => read,
@@ -602,6 +630,7 @@ proptest! {
         };
         read.write_avt(&second).expect("written");
         prop_assert_eq!(std::fs::read_to_string(&first).unwrap(), std::fs::read_to_string(&second).unwrap());
+
         for (ours, theirs) in trace.hosts.iter().zip(&read.hosts) {
             let up = |host: &TracedHost| host.segments.iter().filter(|s| s.up).map(Segment::length_s).sum::<f64>();
             prop_assert!((up(ours) - up(theirs)).abs() <= ours.segments.len() as f64 + 1e-6);

@@ -37,6 +37,7 @@ fn the_report_has_every_figure_and_is_the_same_on_any_number_of_threads() {
             );
         }
     }
+
     let text = &files
         .iter()
         .find(|file| file.name == "report.md")

@@ -16,6 +16,7 @@ pub(crate) fn trace(hosts: &[(f64, &[Piece])]) -> Trace {
         up: cpu >= 0.0,
         cpu: cpu.max(0.0),
     };
+
     let host = |(number, (clock_mhz, pieces)): (usize, &(f64, &[Piece]))| {
         TracedHost::new(
             format!("h{number}"),
@@ -47,6 +48,7 @@ pub(crate) fn shared_day(name: &str) -> Option<Trace> {
         println!("skipped: {} is not there", top.display());
         return None;
     };
+
     let mut found: BTreeMap<String, TracedHost> = BTreeMap::new();
     for line in hosts.lines().skip(1) {
         let (name, clock) = line.split_once(',').expect("host,clock_mhz");
@@ -54,6 +56,7 @@ pub(crate) fn shared_day(name: &str) -> Option<Trace> {
         let host = TracedHost::new(name, clock_mhz, Vec::new());
         found.insert(name.to_owned(), host);
     }
+
     for line in segments.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |at: usize| fields[at].parse::<f64>().expect("a number");
@@ -63,12 +66,14 @@ pub(crate) fn shared_day(name: &str) -> Option<Trace> {
             up: fields[3] == "1",
             cpu: number(4),
         };
+
         found
             .get_mut(fields[0])
             .expect("a known host")
             .segments
             .push(segment);
     }
+
     Some(Trace {
         hosts: found.into_values().collect(),
         ..Trace::default()

@@ -24,6 +24,7 @@ fn liars_who_do_not_agree_escape_no_quorum() {
     for lie in [Lie::Now, Lie::Always] {
         let bare = under(0.1, lie, 1, false);
         assert!(bare.escape_rate() > 0.005, "{lie:?}: {bare:?}");
+
         let twice = under(0.1, lie, 2, false);
         assert_eq!(
             (twice.wrong, twice.failed, twice.finished),
@@ -45,6 +46,7 @@ fn belief_that_is_earned_costs_less_and_lets_little_through() {
     let earned = under(0.0, Lie::Always, 2, true);
     assert_eq!((full.extra_work(), full.wrong, earned.wrong), (1.0, 0, 0));
     assert!(earned.extra_work() < 0.8, "{}", earned.extra_work());
+
     let bare = under(0.1, Lie::OnceTrusted, 1, false);
     let sleepers = under(0.1, Lie::OnceTrusted, 2, true);
     assert_eq!(
@@ -55,6 +57,7 @@ fn belief_that_is_earned_costs_less_and_lets_little_through() {
         sleepers.caught > 0 && sleepers.escape_rate() < 0.02,
         "{sleepers:?}"
     );
+
     let always = under(0.1, Lie::Always, 2, true);
     assert_eq!(always.wrong, 0, "who always lies never earns belief");
 }
@@ -77,6 +80,7 @@ fn liars_in_concert_escape_unless_they_are_one_owners_or_too_few() {
                 LOAD,
             ));
         }
+
         all
     };
     let two = crowds(2);
@@ -105,6 +109,7 @@ fn the_report_is_the_same_each_time_and_has_a_row_for_everything() {
         load: Load { jobs: 2, tasks: 60 },
         ..Study::quick(3)
     };
+
     let mut heard = 0;
     let files = report(&study, &mut |_| heard += 1);
     assert_eq!(files, report(&study, &mut |_| ()));

@@ -22,6 +22,7 @@ fn the_optimum_is_the_reference_generators_to_a_millisecond() {
             })
             .collect();
         assert_eq!(rows.len(), 36, "{name}");
+
         for row in rows {
             let [start_s, tasks, work_s, cost_s, expected_s] = row[..] else {
                 panic!("{row:?}")
@@ -60,6 +61,7 @@ fn attempt(segments: &[Segment], at_s: f64, cost_s: f64, cpu_s: f64) -> Option<f
     segments
         .iter()
         .find(|s| s.start_s <= at_s && at_s < s.end_s && s.up && s.cpu >= 0.01)?;
+
     let mut left_s = cpu_s;
     let computes_s = at_s + cost_s;
     for segment in segments.iter().filter(|s| s.end_s > at_s) {
@@ -73,6 +75,7 @@ fn attempt(segments: &[Segment], at_s: f64, cost_s: f64, cpu_s: f64) -> Option<f
         }
         left_s -= (segment.end_s - from_s).max(0.0) * cpu;
     }
+
     None
 }
 
@@ -130,6 +133,7 @@ proptest! {
         let each = segments.iter().zip(&clocks).map(|(of, clock)| (&of[..], work_s * 1_500.0 / clock));
         let all: Vec<_> = each.flat_map(|slot| vec![slot; slots as usize]).collect();
         let expected_s = shared_out(&all, start_s, tasks, cost_s) - start_s;
+
         let trace = Trace::from_parts(clocks, segments.clone());
         let found_s = Oracle::new(&trace, start_s, work_s, cost_s, slots).makespan_s(tasks).unwrap_or(f64::INFINITY);
         prop_assert!(found_s == expected_s || (found_s - expected_s).abs() < 1e-9, "{found_s} against {expected_s}");
@@ -157,6 +161,7 @@ fn what_cannot_be_done_within_the_trace_has_no_optimum() {
     assert_eq!(optimum(20.0, 2), Some(90.0));
     assert_eq!(optimum(20.0, 20), Some(1_170.0));
     assert_eq!(optimum(20.0, 21), None);
+
     assert_eq!(optimum(20.5, 1), None);
     assert_eq!(
         Oracle::new(&trace, 5_000.0, 1.0, 0.0, 1).makespan_s(1),
@@ -186,11 +191,13 @@ fn a_task_pays_its_start_while_suspended_but_does_not_start_then() {
         (100, true, 0.5),
     ];
     let trace = Trace::from_parts(vec![3_000.0], vec![host(&pieces)]);
+
     // From 10 to 50 it starts, at 100 it resumes, and a second of the processor takes two.
     assert_eq!(
         Oracle::new(&trace, 0.0, 2.0, 40.0, 1).makespan_s(1),
         Some(102.0)
     );
+
     // A second task starts where the first ended.
     assert_eq!(
         Oracle::new(&trace, 0.0, 2.0, 40.0, 1).makespan_s(2),

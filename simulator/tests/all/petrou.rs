@@ -47,6 +47,7 @@ fn every_known_answer_comes_out() {
     let scenarios = read(&text).expect("scenarios");
     let known = file["scenarios"].as_array().expect("a list");
     assert_eq!(scenarios.len(), known.len());
+
     let answers = [
         "mean_vresp",
         "finished",
@@ -58,6 +59,7 @@ fn every_known_answer_comes_out() {
         "usage",
         "trace",
     ];
+
     for (known, (_, scenario)) in known.iter().zip(&scenarios) {
         let found = answer(scenario).0;
         let place = format!(
@@ -118,6 +120,7 @@ fn a_scenario_says_what_becomes_of_what_makes_room() {
         });
         answer(&read(&entry.to_string()).expect("a scenario")[0].1).0
     };
+
     for (frozen, keep, executed_s, used_s) in [
         (0, true, 28.0, 20.0),
         (1, false, 28.0, 20.0),
@@ -134,6 +137,7 @@ fn a_scenario_says_what_becomes_of_what_makes_room() {
             json!([0, 0, 2, used_s, true]),
             "{frozen} {keep}"
         );
+
         let trace = found["trace"].as_array().expect("a list");
         for moment in [
             json!([14.0, "preempt", 0, 0, 2]),
@@ -142,6 +146,7 @@ fn a_scenario_says_what_becomes_of_what_makes_room() {
             assert!(trace.contains(&moment), "{frozen} {keep}: {trace:?}");
         }
     }
+
     assert_eq!(
         told(0, true),
         told(1, true),
@@ -225,6 +230,7 @@ fn users_are_the_same_under_every_policy_and_no_work_is_lost_or_done_twice() {
         service_s: 400.0,
         think_s: 2_000.0,
     };
+
     let mut orders = Vec::new();
     for policy in [
         "INTERACTIVE-SRPT",
@@ -243,11 +249,13 @@ fn users_are_the_same_under_every_policy_and_no_work_is_lost_or_done_twice() {
                 days,
                 &mut sums,
             );
+
             assert!(
                 sums.used_s <= sums.busy_s && sums.busy_s <= sums.used_s * 1.2,
                 "{policy}: {sums:?}"
             );
             assert!(sums.busy_s <= 10.0 * 86_400.0 * servers as f64);
+
             let first: Vec<Which> = sums
                 .finished
                 .iter()
@@ -257,6 +265,7 @@ fn users_are_the_same_under_every_policy_and_no_work_is_lost_or_done_twice() {
             orders.push(first);
         }
     }
+
     for pair in orders.windows(2) {
         assert!(
             pair[0].iter().zip(&pair[1]).all(|(a, b)| a == b),
@@ -277,6 +286,7 @@ fn a_small_report_says_everything_and_comes_out_the_same_on_any_number_of_thread
     };
     let files = reproduce(&study(2), &mut |_| ());
     let report = &files[0].text;
+
     for part in [
         "Table 3",
         "Figures 4 and 5",
@@ -287,6 +297,7 @@ fn a_small_report_says_everything_and_comes_out_the_same_on_any_number_of_thread
     ] {
         assert!(report.contains(part), "{part} is missing:\n{report}");
     }
+
     assert!(!report.contains("NaN"), "{report}");
     for number in 4..=13 {
         let name = format!("figure-{number:02}.csv");
@@ -297,5 +308,6 @@ fn a_small_report_says_everything_and_comes_out_the_same_on_any_number_of_thread
             "{name}"
         );
     }
+
     assert!(files == reproduce(&study(1), &mut |_| ()));
 }

@@ -63,6 +63,7 @@ fn the_internets_hosts_lie_within_the_strata_and_the_histogram() {
         (98..=100).contains(&slow),
         "45 % of the hosts are below 600 MHz: {slow}"
     );
+
     let (mean, _) = mean_and_sd(&clocks("internet-2016", 1));
     // The histogram's own mean.
     assert!((mean - 2_945.0).abs() < 10.0, "{mean}");

@@ -17,6 +17,7 @@ fn simgrid() -> bool {
         println!("skipped: DESKGRID_SIMGRID is not set");
         return false;
     }
+
     let there = || {
         Command::new(PYTHON)
             .args(["-c", "import simgrid"])
@@ -26,6 +27,7 @@ fn simgrid() -> bool {
     if there() {
         return true;
     }
+
     println!("installing python3-simgrid");
     let installed = Command::new("apt-get")
         .args(["install", "-qq", "-y", "python3-simgrid"])
@@ -34,6 +36,7 @@ fn simgrid() -> bool {
         installed.is_ok_and(|status| status.success()) && there(),
         "apt-get install python3-simgrid"
     );
+
     true
 }
 
@@ -55,6 +58,7 @@ fn in_simgrid(dir: &Path, start_s: f64, tasks: u32, flops: f64) -> Vec<f64> {
         "{}",
         String::from_utf8_lossy(&done.stderr)
     );
+
     times
 }
 
@@ -63,6 +67,7 @@ fn fcfs_takes_as_long_as_in_simgrid_on_the_same_profiles() {
     if !simgrid() {
         return;
     }
+
     for (model, seed, hosts, tasks, work_s) in [
         ("default", 1, 40, 60, 300.0),
         ("default", 2, 25, 80, 900.0),
@@ -75,6 +80,7 @@ fn fcfs_takes_as_long_as_in_simgrid_on_the_same_profiles() {
         let trace = Model::named(model).expect("a model").trace(seed, 0, clocks);
         let world = World::new(&trace);
         let start_s = 14_400.0;
+
         // With a task for each host at least, hosts that are ready together need no order.
         assert!(world.ready_hosts(start_s) <= tasks as usize);
         let ours = Simulator::default()
@@ -83,6 +89,7 @@ fn fcfs_takes_as_long_as_in_simgrid_on_the_same_profiles() {
         let ours_s = ours.makespan_s.expect("the day is long enough");
         let dir = tempfile::tempdir().expect("a directory");
         trace.write_simgrid(dir.path()).expect("written");
+
         let theirs = in_simgrid(dir.path(), start_s, tasks, work_s * 1_500e6);
         let theirs_s = theirs.iter().copied().fold(0.0, f64::max);
         println!("{model}: {ours_s} s here, {theirs_s} s in SimGrid");
@@ -90,6 +97,7 @@ fn fcfs_takes_as_long_as_in_simgrid_on_the_same_profiles() {
             (ours_s / theirs_s - 1.0).abs() < 1e-6,
             "{model}: {ours_s} against {theirs_s}"
         );
+
         for (ours, theirs) in ours.completions_s.iter().zip(&theirs) {
             assert!(
                 (ours - theirs).abs() < 1e-6 * theirs_s,

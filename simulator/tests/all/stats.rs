@@ -90,15 +90,18 @@ fn a_small_trace_is_described_by_hand() {
         ),
         (2, 5_000.0, 5_000.0)
     );
+
     assert_eq!(
         (found.unavailability.count, found.unavailability.mean_s),
         (1, 2_000.0)
     );
     assert_eq!(found.unavailability.weibull, None, "one length has no law");
+
     // Of five minutes: the first host's starts from 2,700 s on fail, five of fifty; the second's
     // last five are cut off.
     let share = found.failure_by_task_s[&300].expect("told");
     assert!((share - 5.0 / (50.0 + 95.0)).abs() < 1e-9, "{share}");
+
     // Twice the power in ten steps of twenty.
     let varies = found.power_cv.expect("it is long enough");
     assert!((varies - 1.0 / 3.0).abs() < 1e-9, "{varies}");
@@ -118,6 +121,7 @@ fn the_longest_interval_of_an_idle_trace_is_the_trace() {
         ),
         (0, 0.0, Some(0.0))
     );
+
     assert!(found.failure_by_task_s.values().all(Option::is_none));
     let short = stats(&Trace::from_parts(
         vec![1_000.0],

@@ -63,12 +63,14 @@ fn what_made_room_goes_on_where_it_was_and_loses_nothing() {
     let world = hosts(&[&always()]);
     let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 1));
+
     // 100 s of the first are done when it is frozen; the second takes 40 + 300 s, the rest of the
     // first 200 s.
     close(outcome.completions_s[0], 480.0);
     close(outcome.makespan_s.expect("done"), 680.0);
     close(outcome.cpu_s, 600.0);
     assert_eq!((outcome.launches, outcome.wasted_cpu_s), (2, 0.0));
+
     let still = Standstill {
         job: 1,
         task: 1,
@@ -112,6 +114,7 @@ fn one_request_ends_one_attempt_however_late_its_host_hears_of_it() {
         .iter()
         .filter(|attempt| attempt.fate == Fate::Stopped);
     assert_eq!(fates.count(), 1, "{:?}", outcome.story);
+
     let sixth = outcome
         .story
         .iter()
@@ -131,6 +134,7 @@ fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
     let asks = [request(140.0, 1, [2])];
     let outcome = run(&world, &overtaken(&asks, 1));
     close(outcome.completions_s[0], 630.0);
+
     // That the owner has left is heard with the heartbeat at 660 s.
     close(outcome.makespan_s.expect("done"), 860.0);
     let fails: &[Piece] = &[
@@ -139,6 +143,7 @@ fn a_standstill_lasts_while_the_owner_is_there_and_ends_with_its_host() {
         (500.0, 10_000.0, 1.0),
     ];
     let outcome = run(&hosts(&[fails]), &overtaken(&asks, 1));
+
     // Both are lost with it, and begin anew: the requested one first.
     close(outcome.completions_s[0], 840.0);
     close(outcome.makespan_s.expect("done"), 1_180.0);
@@ -157,6 +162,7 @@ fn what_stands_still_and_is_needed_no_more_ends_so() {
     let outcome = run(&world, &overtaken(&asks, 1));
     close(outcome.settled_s[0].expect("settled"), 480.0);
     assert_eq!(outcome.completions_s.len(), 1);
+
     let first = outcome
         .story
         .iter()
@@ -193,6 +199,7 @@ fn restless(seed: u64, count: usize) -> World {
         pieces
     };
     let courses: Vec<Vec<Piece>> = (0..count).map(|_| course(&mut draw)).collect();
+
     World::new(&trace(
         &courses
             .iter()
@@ -219,6 +226,7 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
     let mut asks = Vec::new();
     let mut at_s = 0.0;
     let mut jobs = vec![(1, 20)];
+
     for number in 2..14 {
         at_s += draw(900) as f64;
         let what = match draw(4) {
@@ -240,6 +248,7 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
             }
             _ => plain(1 + draw(3) as u32, 150.0, "FCFS"),
         };
+
         asks.push(Ask {
             at_s,
             what: What::Submit(what),
@@ -250,6 +259,7 @@ fn wishes(seed: u64) -> Vec<Ask<'static>> {
             asks.push(request(at_s, job, [1 + draw(tasks) as u32]));
         }
     }
+
     asks.push(Ask {
         at_s: at_s + 500.0,
         what: What::Drop(1),
@@ -312,6 +322,7 @@ fn no_slot_runs_two_at_once_and_what_is_frozen_counts_in_no_slot() {
             outcome.settled_s
         );
         frozen += outcome.still.len();
+
         for host in 0..5 {
             let here = outcome.story.iter().filter(|attempt| attempt.host == host);
             let spans: Vec<_> = here
@@ -321,6 +332,7 @@ fn no_slot_runs_two_at_once_and_what_is_frozen_counts_in_no_slot() {
                 overlap(&spans) <= slots as usize,
                 "seed {seed}: host {host} runs {spans:?}"
             );
+
             let still = outcome.still.iter().filter(|pause| pause.host == host);
             let still: Vec<_> = still.map(|pause| (pause.from_s, pause.to_s)).collect();
             assert!(
@@ -329,6 +341,7 @@ fn no_slot_runs_two_at_once_and_what_is_frozen_counts_in_no_slot() {
             );
         }
     }
+
     assert!(frozen > 100, "only {frozen} were frozen");
 }
 
@@ -343,6 +356,7 @@ fn a_run_with_standstills_and_ranks_is_the_same_again_and_replays() {
             count(|effect| matches!(effect, Effect::Start { .. })),
         ]
     };
+
     let mut seen = [0; 4];
     for seed in 0..8 {
         let world = restless(seed, 5);
@@ -358,6 +372,7 @@ fn a_run_with_standstills_and_ranks_is_the_same_again_and_replays() {
             simulator.run(&world, &asked).expect("taken"),
             "seed {seed}"
         );
+
         let untold = simulator
             .run(
                 &world,
@@ -368,12 +383,14 @@ fn a_run_with_standstills_and_ranks_is_the_same_again_and_replays() {
             )
             .expect("taken");
         assert_eq!(outcome.completions_s, untold.completions_s, "seed {seed}");
+
         let effects: Vec<Effect> = replay(&record).into_iter().flatten().collect();
         let kinds = kinds(&effects);
         assert_eq!(kinds[3], outcome.launches as usize, "seed {seed}");
         assert!(kinds[0] >= outcome.still.len(), "seed {seed}");
         (0..4).for_each(|at| seen[at] += kinds[at]);
     }
+
     assert!(seen.iter().all(|count| *count > 10), "{seen:?}");
 }
 
@@ -402,6 +419,7 @@ fn ranks_begin_together_and_share_the_work() {
         "{:?}",
         outcome.story
     );
+
     assert_eq!(
         outcome
             .story
@@ -410,6 +428,7 @@ fn ranks_begin_together_and_share_the_work() {
             .collect::<Vec<_>>(),
         [0, 1, 2]
     );
+
     // Where hosts help each other less, all of them take longer: 900 s of a parallelism of 2 take
     // 450.
     let limited = Ranks {
@@ -428,6 +447,7 @@ fn ranks_begin_together_and_share_the_work() {
         .expect("done"),
         490.0,
     );
+
     let fewer = hosts(&[&always(), &always()]);
     assert_eq!(
         run(&fewer, &three()).makespan_s,
@@ -461,6 +481,7 @@ fn no_rank_begins_before_the_last_one_is_ready() {
         "{:?}",
         outcome.story
     );
+
     close(outcome.makespan_s.expect("done"), 840.0);
     // An owner comes while files are put in place: that rank goes to another host, and the others
     // wait for it.
@@ -499,6 +520,7 @@ fn hosts_of_ranks_are_held_until_the_last_one_is_done() {
         },
     );
     close(outcome.settled_s[0].expect("done"), 640.0);
+
     let others: Vec<f64> = outcome
         .story
         .iter()
@@ -530,15 +552,18 @@ fn ranks_get_the_hosts_of_what_nobody_waits_for_at_once_where_that_can_stand_sti
     };
     let outcome = run(&world, &disclosed(1));
     close(outcome.settled_s[1].expect("done"), 130.0 + 340.0);
+
     assert_eq!(
         (outcome.still.len(), outcome.launches, outcome.wasted_cpu_s),
         (3, 7, 0.0)
     );
     close(outcome.settled_s[0].expect("done"), 1_040.0 + 340.0);
+
     // Where nothing can be held their hosts hear at 180 s that they are to end what they do, and no
     // fourth one has to.
     let outcome = run(&world, &disclosed(0));
     close(outcome.settled_s[1].expect("done"), 180.0 + 340.0);
+
     let stopped = outcome
         .story
         .iter()
@@ -563,6 +588,7 @@ fn a_lost_rank_starts_elsewhere_and_disturbs_no_other() {
         fates,
         [lost, done(1, 1, 40.0), done(2, 2, 40.0), done(0, 3, 160.0)]
     );
+
     close(outcome.completions_s[1], 340.0);
     close(outcome.makespan_s.expect("done"), 460.0);
 }
@@ -599,9 +625,11 @@ fn in_restless_worlds_all_ranks_of_a_first_start_begin_at_one_time() {
             {
                 continue;
             }
+
             let own: Vec<&AttemptStory> = outcome.story.iter().filter(|of| of.job == job).collect();
             let begun: Vec<f64> = own.iter().filter_map(|rank| rank.computed_s).collect();
             let first = begun.iter().copied().fold(f64::INFINITY, f64::min);
+
             let tasks: IdSet = own.iter().map(|rank| rank.task).collect();
             for task in tasks.iter() {
                 // Whoever had not begun then was lost or given back before.
@@ -622,9 +650,11 @@ fn in_restless_worlds_all_ranks_of_a_first_start_begin_at_one_time() {
                     "seed {seed}: job {job} began without rank {task}: {own:?}"
                 );
             }
+
             together += usize::from(tasks.len() > 1);
         }
     }
+
     assert!(together > 20, "only {together} jobs had several ranks");
 }
 
@@ -640,6 +670,7 @@ fn a_scenario_on_a_grid_tells_who_begins_stands_still_and_is_lost() {
     });
     let found = answer(&read(&entry.to_string()).expect("a scenario")[0].1).0;
     let trace = found["trace"].as_array().expect("a list");
+
     for moment in [
         json!([40.0, "compute", 1, 0, 1, 1]),
         json!([100.5, "lost", 1, 1, 1, 2]),
@@ -648,6 +679,7 @@ fn a_scenario_on_a_grid_tells_who_begins_stands_still_and_is_lost() {
     ] {
         assert!(trace.contains(&moment), "{moment}: {trace:?}");
     }
+
     assert!(
         found["settled"]
             .as_array()
@@ -656,6 +688,7 @@ fn a_scenario_on_a_grid_tells_who_begins_stands_still_and_is_lost() {
             .all(serde_json::Value::is_number),
         "{found}"
     );
+
     for (field, value, why) in [
         ("jobs", json!([]), "there must be jobs"),
         (

@@ -40,6 +40,7 @@ fn refusal(hosts: &str, availability: &str) -> (String, usize, String) {
     let TraceError::Flawed { file, line, .. } = error else {
         panic!("{message}")
     };
+
     (
         file.file_name()
             .expect("a file")
@@ -68,6 +69,7 @@ fn the_hosts_of_a_directory_keep_their_order_and_their_segments() {
             cpu: 0.0
         }
     );
+
     assert_eq!(trace.end_s(), 20.0);
 }
 
@@ -123,11 +125,13 @@ fn segments_that_cannot_be_are_refused_with_line_and_reason() {
         );
         assert!(message.contains(reason), "{message} should say {reason}");
     }
+
     let (_, line, message) = refusal(HOSTS, "host,start_s,end_s,cpu_fraction\na,0,1,1\n");
     assert!(
         line == 1 && message.contains("no column `host_available`"),
         "{message}"
     );
+
     let (_, line, message) = refusal(
         HOSTS,
         "host,start_s,end_s,host_available,cpu_fraction,host\n",

@@ -17,6 +17,7 @@ const STREAMS: usize = 12;
 pub(super) fn run(count: u32) {
     let grid = grid();
     grid.login("flood");
+
     let runtime = runtime();
     let master = grid.master_pid();
     let (calm, flooded, peak) = runtime.block_on(async {
@@ -24,25 +25,30 @@ pub(super) fn run(count: u32) {
         let calm = timed(&quiet, count).await;
         let before = tests::resident(master);
         let mut all = tokio::task::JoinSet::new();
+
         // All connected before the first asks: from then on this user waits for its own pace.
         let mut clients = Vec::new();
         for _ in 0..CONNECTIONS {
             clients.push(connect(&grid, "flood").await);
         }
+
         for client in &clients {
             for stream in 0..STREAMS {
                 all.spawn(ask(client.clone(), stream));
             }
         }
+
         // The flood has used up what it may take at once.
         tokio::time::sleep(Duration::from_secs(15)).await;
         let flooded = timed(&quiet, count).await;
         let peak = tests::resident(master);
+
         all.shutdown().await;
         (calm, flooded, (before, peak))
     });
     println!("| request | p50 calm | p50 in a flood | ratio | p95 calm | p95 in a flood |");
     println!("|---|---|---|---|---|---|");
+
     let mut kept = true;
     for (what, calm, flooded) in [
         ("submit", &calm.0, &flooded.0),
@@ -58,6 +64,7 @@ pub(super) fn run(count: u32) {
             at(flooded, 0.95)
         );
     }
+
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     println!(
         "\nThe master's memory: {:.1} MiB before, {:.1} MiB in the flood.",
@@ -78,6 +85,7 @@ async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
         let began = Instant::now();
         let job = submit(client, &noops(1)).await;
         submits.push(began.elapsed().as_secs_f64() * 1e3);
+
         let jobs = Selector::Ids(common::IdSet::from_range(job.0, job.0));
         let began = Instant::now();
         client
@@ -87,14 +95,17 @@ async fn timed(client: &Client, count: u32) -> (Vec<f64>, Vec<f64>) {
             })
             .await
             .expect("is answered");
+
         lists.push(began.elapsed().as_secs_f64() * 1e3);
         client
             .ask(&Request::Cancel { jobs, tasks: None })
             .await
             .expect("is cancelled");
+
         // As people do: not faster than a user may.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+
     submits.sort_unstable_by(f64::total_cmp);
     lists.sort_unstable_by(f64::total_cmp);
     (submits, lists)
@@ -137,6 +148,7 @@ async fn ask(client: Client, stream: usize) {
                     .await
             }
         };
+
         // Refused or not, it goes on; only without a connection it ends.
         if matches!(asked, Err(link::LinkError::Closed(_))) {
             return;

@@ -46,6 +46,7 @@ impl Herd {
             &number.to_string(),
             &workers.to_string(),
         ]);
+
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -53,6 +54,7 @@ impl Herd {
             .expect("a process");
         let to = child.stdin.take().expect("a pipe");
         let from = child.stdout.take().expect("a pipe");
+
         Self {
             child,
             to,
@@ -108,6 +110,7 @@ pub(super) fn run(args: &[String]) {
                 go.send_replace(line == "deliver");
             }
         });
+
         let mut identities: Vec<Identity> = Vec::new();
         while identities.len() < workers as usize {
             let mut joining = tokio::task::JoinSet::new();
@@ -119,6 +122,7 @@ pub(super) fn run(args: &[String]) {
             }
             identities.extend(joining.join_all().await);
         }
+
         let mut endpoint = None;
         for (n, identity) in identities.into_iter().enumerate() {
             if n % OF_A_SOCKET == 0 {
@@ -129,6 +133,7 @@ pub(super) fn run(args: &[String]) {
             let endpoint = endpoint.clone().expect("a socket");
             tokio::spawn(work(endpoint, identity, counts.clone(), deliver.clone()));
         }
+
         for (count, word) in [
             (&counts.joined, "joined"),
             (&counts.holding, "holds"),
@@ -140,6 +145,7 @@ pub(super) fn run(args: &[String]) {
             }
             println!("{word}");
         }
+
         std::future::pending::<()>().await;
     });
 }
@@ -168,6 +174,7 @@ async fn work(
     let mut held: Option<AttemptId> = None;
     let mut backoff = link::retry::Backoff::default();
     let mut joined = false;
+
     loop {
         if let Err(error) = session(
             &endpoint,
@@ -199,16 +206,19 @@ async fn session(
     let mut channel = Channel::new(tx, rx);
     channel.tx.push(&Open::Control)?;
     channel.tx.send(&hello(&identity.link.name, *held)).await?;
+
     let welcome: ToWorker = channel.rx.expect().await?;
     let ToWorker::Welcome { abandon, .. } = &welcome else {
         panic!("{welcome:?}")
     };
     assert!(abandon.is_empty(), "a lease was lost");
+
     if std::mem::replace(joined, true) {
         counts.back.fetch_add(1, Ordering::Relaxed);
     } else {
         counts.joined.fetch_add(1, Ordering::Relaxed);
     }
+
     loop {
         tokio::select! {
             message = channel.rx.expect::<ToWorker>() => match message? {
@@ -246,6 +256,7 @@ async fn connect(
     let mut transport = quinn::TransportConfig::default();
     transport.keep_alive_interval(Some(std::time::Duration::from_secs(4)));
     config.transport_config(Arc::new(transport));
+
     let to: SocketAddr = identity.link.master.parse().expect("an address");
     let wanted = tls::wanted_name(&link::identity::key_hash(&identity.ca)?);
     let connecting = endpoint
@@ -253,6 +264,7 @@ async fn connect(
         .map_err(|e| LinkError::Closed(e.to_string()))?;
     let patience = std::time::Duration::from_secs(5);
     let connected = tokio::time::timeout(patience, connecting).await;
+
     Ok(connected.map_err(|_| LinkError::Closed("no answer within five seconds".to_owned()))??)
 }
 
@@ -269,6 +281,7 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
         confinement_most: Confinement::Process,
         network: false,
     };
+
     let holds = |attempt| Held {
         attempt,
         phase: Phase::Running,
@@ -277,6 +290,7 @@ fn hello(name: &str, held: Option<AttemptId>) -> ToMaster {
         progress: None,
     };
     let held = held.map(holds).into_iter().collect();
+
     ToMaster::Hello {
         versions: Versions::ours(),
         facts,

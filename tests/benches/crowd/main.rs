@@ -30,6 +30,7 @@ fn main() {
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
         tests::build_release();
     }
+
     let only_flood = args.iter().any(|a| a == "flood");
     let only_reconnect = args.iter().any(|a| a == "reconnect");
     if !only_flood {
@@ -58,6 +59,7 @@ fn noops(count: u32) -> JobSpec {
         policy: "FCFS".to_owned(),
         ..common::job::Rules::default()
     };
+
     JobSpec {
         name: "crowd".to_owned(),
         tasks,
@@ -107,24 +109,31 @@ fn reconnect(workers: u32, processes: u32) {
         .map(|n| herd::Herd::start(grid.listen(), &token, n, each.min(workers - n * each)))
         .collect();
     let began = Instant::now();
+
     herds.iter_mut().for_each(|herd| herd.wait_for("joined"));
     eprintln!(
         "{workers} workers of {processes} processes joined in {:.1} s",
         began.elapsed().as_secs_f64()
     );
+
     let runtime = runtime();
     let job =
         runtime.block_on(async { submit(&connect(&grid, "user").await, &noops(workers)).await });
     herds.iter_mut().for_each(|herd| herd.wait_for("holds"));
+
     let resident = tests::resident(grid.master_pid());
     grid.kill_master();
+
     let began = Instant::now();
     grid.start_master();
+
     let up = began.elapsed();
     herds.iter_mut().for_each(|herd| herd.wait_for("back"));
+
     let back = began.elapsed();
     herds.iter_mut().for_each(|herd| herd.say("deliver"));
     herds.iter_mut().for_each(|herd| herd.wait_for("done"));
+
     let number = job.to_string();
     let view = grid.until("the job is settled", &["job", "info", &number], |job| {
         (job["state"] == "finished").then(|| job.clone())
@@ -141,6 +150,7 @@ fn reconnect(workers: u32, processes: u32) {
         view["tasks"]["total"],
         resident as f64 / f64::from(1 << 20),
     );
+
     let kept = back <= Duration::from_secs(60) && view["attempts"] == workers;
     println!(
         "\nAll back within 60 s, no lease lost: {}.",

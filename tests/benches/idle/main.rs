@@ -22,13 +22,17 @@ fn main() {
         .position(|a| a == "--minutes")
         .and_then(|at| args.get(at + 1)?.parse().ok());
     let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(10.0));
+
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
         tests::build_release();
     }
+
     let mut grid = Grid::with_master("");
     grid.worker("idle").slots(2).start();
+
     let worker = grid.running("idle").pid();
     std::thread::sleep(SETTLE);
+
     let before = below(worker);
     let began = Instant::now();
     eprintln!(
@@ -36,15 +40,18 @@ fn main() {
         numbers().count()
     );
     std::thread::sleep(time);
+
     let after = below(worker);
     let passed = began.elapsed().as_secs_f64();
     println!(
         "| process | processor time | part of a processor | resident | of that its own | threads |"
     );
     println!("|---|---|---|---|---|---|");
+
     let mut cpu_s = 0.0;
     let mut own = 0;
     let mut shared = 0;
+
     for (pid, process) in &after {
         let used_s = process.cpu_s - before.get(pid).map_or(0.0, |process| process.cpu_s);
         cpu_s += used_s;
@@ -59,6 +66,7 @@ fn main() {
             process.threads
         );
     }
+
     // All are the same program: what they share of its file is there once.
     let memory = own + shared;
     println!(
@@ -67,11 +75,13 @@ fn main() {
         mib(memory),
         mib(own)
     );
+
     println!(
         "\nOver {passed:.0} s; promised are {:.1} % and {}.",
         100.0 * MOST_CPU,
         mib(MOST_MEMORY)
     );
+
     let kept = cpu_s / passed <= MOST_CPU && memory <= MOST_MEMORY;
     println!("The promise is {}.", if kept { "kept" } else { "not kept" });
 }
@@ -116,6 +126,7 @@ fn below(top: u32) -> BTreeMap<u32, Process> {
 fn process(pid: u32) -> Option<Process> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
     let stat = read("stat")?;
+
     // The name, in parentheses, may hold anything; what follows it is numbers.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();

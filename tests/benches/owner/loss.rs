@@ -40,6 +40,7 @@ pub(super) fn measure(rounds: u32) {
         .slots(processors.len() as u32)
         .config(SETTINGS)
         .start();
+
     let program = std::env::current_exe().expect("this program has a path");
     let input = format!("{}:busy", program.display());
     grid.submit([
@@ -51,10 +52,12 @@ pub(super) fn measure(rounds: u32) {
         "./busy",
         TASK,
     ]);
+
     let mark = grid.dir().to_string_lossy().into_owned();
     let switch = grid.state("pc").join("worker").join("pause");
     let tasks = processors.len() * PROCESSES;
     as_wanted(&mark, tasks, false);
+
     let mut by_wall = Vec::new();
     let mut by_cpu = Vec::new();
     for round in 1..=rounds {
@@ -66,6 +69,7 @@ pub(super) fn measure(rounds: u32) {
             let beside = slice(&mark, tasks, &switch, false, &processors);
             [slice(&mark, tasks, &switch, true, &processors), beside]
         };
+
         let rate = |done: Done| done.units / done.wall_s;
         let cost = |done: Done| done.cpu_s / done.units;
         by_wall.push((1.0 - rate(beside) / rate(alone)) * 100.0);
@@ -76,6 +80,7 @@ pub(super) fn measure(rounds: u32) {
             by_cpu[by_cpu.len() - 1]
         );
     }
+
     for (what, mut loss) in [
         ("less work in the same time", by_wall),
         ("more processor time for the same work", by_cpu),
@@ -112,6 +117,7 @@ fn slice(mark: &str, tasks: usize, switch: &Path, frozen: bool, processors: &[us
     };
     set.unwrap_or_else(|error: std::io::Error| panic!("{}: {error}", switch.display()));
     as_wanted(mark, tasks, frozen);
+
     let programs: Vec<_> = processors
         .iter()
         .map(|cpu| {
@@ -135,10 +141,12 @@ fn work(cpu: usize) -> Done {
     let mut only = CpuSet::new();
     only.set(cpu);
     sched_setaffinity(None, &only).expect("a program may choose its processor");
+
     let start = Instant::now();
     let used = thread_cpu_s();
     let mut units = 0.0;
     let mut number = 1u64;
+
     while start.elapsed() < SLICE {
         for step in 0..STEPS {
             number = black_box(
@@ -149,6 +157,7 @@ fn work(cpu: usize) -> Done {
         }
         units += 1.0;
     }
+
     Done {
         units,
         cpu_s: thread_cpu_s() - used,

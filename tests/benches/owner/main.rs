@@ -13,12 +13,14 @@ fn main() {
     if task::is_asked(&args) {
         return;
     }
+
     let number = |name: &str, usual: u32| {
         args.iter()
             .position(|a| a == name)
             .and_then(|at| args.get(at + 1)?.parse().ok())
             .unwrap_or(usual)
     };
+
     if std::env::var_os("DESKGRID_BIN_DIR").is_none() {
         tests::build_release();
     }
@@ -26,6 +28,7 @@ fn main() {
         0 => {}
         presses => press::measure(presses),
     }
+
     match number("--rounds", 10) {
         0 => {}
         rounds => loss::measure(rounds),

@@ -38,6 +38,7 @@ pub(super) fn measure(presses: u32) {
         .slots(SLOTS as u32)
         .config(&settings(display.name()))
         .start();
+
     let program = std::env::current_exe().expect("this program has a path");
     let input = format!("{}:busy", program.display());
     grid.submit([
@@ -49,19 +50,23 @@ pub(super) fn measure(presses: u32) {
         "./busy",
         TASK,
     ]);
+
     let mark = grid.dir().to_string_lossy().into_owned();
     let mut rest_ms = Vec::new();
     let mut last_ms = Vec::new();
+
     for press in 1..=presses {
         let processes = eventually("every process runs", Duration::from_secs(120), || {
             let all = Process::all(&mark);
             (all.len() == SLOTS * PROCESSES && all.iter().all(|process| !process.at_rest()))
                 .then_some(all)
         });
+
         // At any moment between two looks of the sensor.
         std::thread::sleep(Duration::from_millis(rand::random_range(0..1_000)));
         let pressed = Instant::now();
         let pressed_ns = monotonic_ns();
+
         display.press_key();
         let mut typed = pressed;
         while !processes.iter().all(|process| process.at_rest()) && pressed.elapsed() < NEVER {
@@ -72,14 +77,17 @@ pub(super) fn measure(presses: u32) {
                 typed = Instant::now();
             }
         }
+
         rest_ms.push(pressed.elapsed().as_secs_f64() * 1e3);
         let used: Vec<u64> = processes.iter().map(|process| process.ticks()).collect();
         std::thread::sleep(Duration::from_millis(100));
+
         let later: Vec<u64> = processes.iter().map(|process| process.ticks()).collect();
         // Unless it was thawed meanwhile, which it is a second after the press.
         if processes.iter().all(|process| process.at_rest()) {
             assert_eq!(used, later, "what is at rest uses no processor");
         }
+
         let last = processes
             .iter()
             .map(|process| process.noted_ns())
@@ -90,6 +98,7 @@ pub(super) fn measure(presses: u32) {
             eprintln!("{press} of {presses} presses");
         }
     }
+
     for (what, mut took) in [
         ("every process at rest", rest_ms),
         ("the last computing of any", last_ms),

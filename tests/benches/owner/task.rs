@@ -106,6 +106,7 @@ impl Process {
                     .iter()
                     .any(|root| read(format!("{root}{path}/cgroup.events")).contains("frozen 1"))
             };
+
             match kind {
                 "" => v2(),
                 "freezer" => {

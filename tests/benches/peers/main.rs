@@ -32,6 +32,7 @@ fn main() {
         .and_then(|at| args.get(at + 1)?.parse().ok())
         .unwrap_or(3);
     build();
+
     let python = others::python();
     let peer = |kind: &str, slots: u32| {
         python
@@ -39,6 +40,7 @@ fn main() {
             .and_then(|python| Peer::start(&python, kind, slots))
     };
     let mut rows = Vec::new();
+
     {
         let mut hq = peer("hyperqueue", 2);
         let mut dask = peer("dask", 2);
@@ -48,6 +50,7 @@ fn main() {
         rows.push(latency(&mut hq, &mut dask, &mut ours));
         rows.push(syncs(&ours));
     }
+
     rows.push(wide_noops(rounds));
     rows.push(queued(&peer));
     report::print(&rows, rounds);
@@ -69,12 +72,14 @@ fn build() {
         "-p",
         "tests",
     ]);
+
     // What cargo says to this program would make it build half of the libraries again.
     for (name, _) in std::env::vars()
         .filter(|(n, _)| n.starts_with("CARGO_PKG_") || n.starts_with("CARGO_MANIFEST_"))
     {
         command.env_remove(name);
     }
+
     let status = command.status();
     assert!(status.is_ok_and(|s| s.success()), "deskgrid does not build");
 }
@@ -106,6 +111,7 @@ fn rates(rounds: u32, tasks: u32, contenders: Vec<Contender<'_>>) -> Vec<Entry> 
             }
         }
     }
+
     let entry = |(contender, per_second, cpu, failed): (
         Contender<'_>,
         Samples,
@@ -251,6 +257,7 @@ fn latency(hq: &mut Result<Peer, String>, dask: &mut Result<Peer, String>, ours:
             .ask("latency", SINGLES)?;
         millis(&seconds.into_iter().collect()).ok_or_else(String::new)
     };
+
     let timed = |action: &dyn Fn()| {
         let start = Instant::now();
         action();
@@ -295,6 +302,7 @@ fn latency(hq: &mut Result<Peer, String>, dask: &mut Result<Peer, String>, ours:
             what: of_peer(dask),
         },
     ];
+
     let target = "<= 10 ms through the command line, <= 2 ms in an open session";
     Row {
         title: "one task, submit to result, p50",
@@ -320,6 +328,7 @@ fn syncs(ours: &Ours) -> Row {
             what: text(TRUES, &|| ours.trues(TRUES)),
         },
     ];
+
     let target = "<= 1 fsync per 100 acknowledgements under load";
     Row {
         title: "fsyncs (counted with strace, which slows everything)",
@@ -340,6 +349,7 @@ fn queued(peer: &dyn Fn(&str, u32) -> Result<Peer, String>) -> Row {
             "{first:.2} s for 100,000 (its Python client names each one), {each} B a task"
         ))
     };
+
     let entries = vec![
         Entry {
             who: "deskgrid, 1,000,000 as one array",
@@ -354,6 +364,7 @@ fn queued(peer: &dyn Fn(&str, u32) -> Result<Peer, String>) -> Row {
             what: of_peer("dask"),
         },
     ];
+
     let target = "submit <= 50 ms, <= 200 B a task queued, restart <= 2 s";
     Row {
         title: "a million queued tasks",
@@ -370,6 +381,7 @@ fn own_million() -> String {
         ours.submit(&["--noop", "--array", &format!("1-{MILLION}")])
     });
     let after = settled_resident(ours.grid.master_pid());
+
     ours.grid.kill_master();
     let ((), restart) = cost(&[], || ours.grid.start_master());
     let each = after.saturating_sub(before) as f64 / f64::from(MILLION);

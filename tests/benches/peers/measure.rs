@@ -106,6 +106,7 @@ impl Snapshot {
             });
             line.any(|pid| servers.contains(&pid))
         };
+
         let own = self
             .0
             .get(&std::process::id())

@@ -63,12 +63,14 @@ pub(crate) fn pipe(program: &[&str], count: u32) -> Result<(), String> {
         .stdout(Stdio::null());
     let mut child = piped.spawn().map_err(|e| e.to_string())?;
     let lines: String = (0..count).map(|n| format!("{n}\n")).collect();
+
     child
         .stdin
         .take()
         .expect("piped")
         .write_all(lines.as_bytes())
         .map_err(|e| e.to_string())?;
+
     let status = child.wait().map_err(|e| e.to_string())?;
     if status.success() {
         Ok(())
@@ -140,6 +142,7 @@ impl Lines {
         ));
         let mut command = Command::new(python);
         command.arg(script).args([part, argument]);
+
         let piped = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -147,6 +150,7 @@ impl Lines {
         let mut child = piped.spawn().map_err(|e| e.to_string())?;
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("piped"));
+
         Ok(Self {
             child,
             input,

@@ -75,6 +75,7 @@ impl Ours {
                 .expect("the master answers");
             (runtime, client)
         });
+
         let spec = spec(work, 1);
         runtime.block_on(async {
             let start = Instant::now();
@@ -115,6 +116,7 @@ impl Ours {
             .collect::<Result<_, _>>()?;
         std::thread::sleep(std::time::Duration::from_secs(1)); // Nothing tells that strace is attached.
         action();
+
         let counts = tracers.into_iter().map(|tracer| {
             let pid = i32::try_from(tracer.id())
                 .ok()
@@ -122,6 +124,7 @@ impl Ours {
                 .expect("a child");
             rustix::process::kill_process(pid, rustix::process::Signal::INT)
                 .map_err(|e| e.to_string())?;
+
             let output = tracer.wait_with_output().map_err(|e| e.to_string())?;
             let table = String::from_utf8_lossy(&output.stderr).into_owned();
             if table.contains("ptrace(") {
@@ -131,6 +134,7 @@ impl Ours {
             }
         });
         let counts: Vec<u64> = counts.collect::<Result<_, _>>()?;
+
         Ok([counts[0], counts.get(1).copied().unwrap_or(0)])
     }
 }

@@ -69,6 +69,7 @@ pub(crate) fn print(rows: &[Row], rounds: u32) {
         said("date", &["-u", "+%Y-%m-%d"]),
         commit()
     );
+
     println!(
         "Medians of {rounds} rounds in turn, with the least and the most; CPU is of every process that took part.\n"
     );
@@ -80,6 +81,7 @@ pub(crate) fn print(rows: &[Row], rounds: u32) {
             } else {
                 ("", "")
             };
+
             let measured = match &entry.what {
                 Ok(text) => text.clone(),
                 Err(why) => format!(

@@ -149,6 +149,7 @@ impl Audit {
                 .get(id)
                 .is_some_and(|(worker, _)| !self.liars.contains(worker))
         };
+
         // One that has failed for good keeps nobody waiting, where its job bears that.
         let open = own.filter(|(task, latest)| {
             trusted(latest) && !done(task) && !self.ended.contains(latest)
@@ -320,6 +321,7 @@ impl Audit {
                 return Err(format!("{id} has a certificate, and is not known"));
             }
         }
+
         let fresh = std::mem::take(&mut self.fresh);
         let mut open = 0;
         let submissions: Vec<_> = self
@@ -333,15 +335,18 @@ impl Audit {
             if !all && !touched {
                 continue;
             }
+
             let Some(record) = engine.record_of(job).map_err(failed)? else {
                 if self.promised.forgettable.contains(&job) {
                     continue;
                 }
                 return Err(format!("job {job} was acknowledged, and is not there"));
             };
+
             if engine.job_of(request).map_err(failed)? != Some(job) {
                 return Err(format!("the request {request} is not job {job} any more"));
             }
+
             open += usize::from(!record.state.settled());
             self.look_at(job, request, &record, contents)?;
             for attempt in fresh.iter().filter(|attempt| attempt.task.job == job) {
@@ -350,12 +355,14 @@ impl Audit {
                 })?;
             }
         }
+
         if all && open > engine.open_jobs() {
             return Err(format!(
                 "{open} acknowledged jobs are open, and {} are in memory",
                 engine.open_jobs()
             ));
         }
+
         Ok(())
     }
 
@@ -386,6 +393,7 @@ impl Audit {
                 _ => {}
             }
         }
+
         let tasks: BTreeSet<u32> = record
             .results
             .iter()
@@ -394,6 +402,7 @@ impl Audit {
         if tasks.len() != record.results.len() {
             return Err(format!("a task of job {job} has more than one result"));
         }
+
         let lost = self
             .promised
             .results
@@ -421,6 +430,7 @@ impl Audit {
         if given.is_some_and(|worker| self.liars.contains(&worker)) {
             return Ok(());
         }
+
         let Some(command) = record.spec.work.command() else {
             return Ok(());
         };
@@ -431,6 +441,7 @@ impl Audit {
             .map(ToString::to_string)
             .collect();
         let (stdout, files) = tasks::result(&argv[0], &argv[1], attempt.task.index);
+
         match (&result.stdout, &result.files) == (&stdout, &files) {
             true => Ok(()),
             false => Err(format!(

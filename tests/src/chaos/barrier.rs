@@ -63,6 +63,7 @@ impl Barrier {
         if self.begun.contains(&attempt.task.job) {
             return Ok(());
         }
+
         let ready =
             |other: &AttemptId| self.ready.contains(other) || self.alone.contains(&other.task);
         if let Some(other) = open.find(|other| !ready(other)) {
@@ -70,6 +71,7 @@ impl Barrier {
                 "{attempt:?} is to begin, and {other:?} has never been ready"
             ));
         }
+
         self.begun.insert(attempt.task.job);
         Ok(())
     }

@@ -145,6 +145,7 @@ impl Disk {
         if self.dead {
             return Err(Refused::Dead);
         }
+
         match &mut self.fuse {
             Some((0, fault)) => {
                 let fault = *fault;
@@ -211,11 +212,13 @@ impl Disk {
             }
             other => other?,
         };
+
         if let Some(file) = self.files.get_mut(file) {
             for change in file.pending.drain(..) {
                 change.apply(&mut file.durable);
             }
         }
+
         self.end(dies)
     }
 
@@ -300,6 +303,7 @@ impl Disk {
                     _ => {}
                 }
             }
+
             file.seen.clone_from(&file.durable);
         }
     }

@@ -58,6 +58,7 @@ impl World {
             let restored = copied + self.chance.below(until.0 / 2);
             self.later(Span(restored), What::Trouble(Trouble::Restored));
         }
+
         // Some runs are full of trouble, some have hardly any.
         let every = [4_000, 12_000, 30_000, 120_000][self.chance.below(4) as usize];
         let mut at = 0;
@@ -75,6 +76,7 @@ impl World {
         let ways = self.workers.len() as u64 + 1;
         let way = self.chance.below(ways) as usize;
         let worker = self.chance.below(ways - 1) as usize;
+
         match self.chance.below(32) {
             0..4 => Trouble::Storm(way),
             4..8 => Trouble::Cut(way),
@@ -97,6 +99,7 @@ impl World {
         if self.healed() {
             return Ok(());
         }
+
         self.story.tell(
             self.now,
             format_args!("trouble"),
@@ -164,6 +167,7 @@ impl World {
                 return self.turn_owner(w, decision);
             }
         }
+
         Ok(())
     }
 
@@ -214,12 +218,14 @@ impl World {
         let until = self.now + Span::from_millis(self.chance.between(100, long));
         let both = self.chance.one_in(2);
         let one = self.chance.below(2) as usize;
+
         if let Some(there) = self.net.ways.get_mut(way) {
             there.cut[one] = until;
             if both {
                 there.cut[1 - one] = until;
             }
         }
+
         self.story.count(if both {
             "ways cut"
         } else {
@@ -248,14 +254,17 @@ impl World {
             .tell(self.now, format_args!("trouble"), format_args!("is over"));
         disk::on(DISK, disk::Disk::heal);
         self.master.asleep = self.now;
+
         for way in 0..self.net.ways.len() {
             self.calm(way);
             self.net.ways[way].cut = [self.now; 2];
         }
+
         for w in 0..self.workers.len() {
             disk::on(self.workers[w].disk(), disk::Disk::heal);
             self.turn_owner(w, Decision::Run)?;
         }
+
         Ok(())
     }
 }

@@ -107,21 +107,26 @@ impl World {
         if self.master.engine.is_some() {
             return Ok(());
         }
+
         self.master.run += 1;
         disk::on(DISK, disk::Disk::revive);
+
         // The wall clock may have been set meanwhile; it counts only now.
         if self.chance.one_in(4) {
             self.master.ahead += self.chance.below(7_200_000_000);
         } else if self.chance.one_in(4) && !self.copies {
             self.master.ahead -= self.chance.below(3_600_000_000);
         }
+
         if !self.healed() && self.chance.one_in(6) {
             let at = self.chance.below(12) as u32;
             self.light(DISK, at);
         }
+
         let now = self.master.clock(self.now);
         let laws = self.laws.master;
         let contents = Arc::new(self.master.contents.clone());
+
         match Engine::open(
             Path::new("/chaos/master"),
             now,
@@ -155,6 +160,7 @@ impl World {
                 self.end_master("it did not start")?;
             }
         }
+
         Ok(())
     }
 
@@ -171,15 +177,18 @@ impl World {
             format_args!("master"),
             format_args!("is gone ({why}, power lost: {power})"),
         );
+
         // What it has sent before may arrive.
         if self.master.engine.is_some() {
             self.master_says()?;
         }
+
         disk::on(DISK, disk::Disk::kill);
         self.forget_master();
         if power {
             disk::on(DISK, |disk| disk.lose_power(&mut self.chance));
         }
+
         let pause = Span::from_millis(self.chance.between(100, 40_000));
         self.later(pause, What::StartMaster);
         Ok(())
@@ -220,9 +229,11 @@ impl World {
         if self.master.engine.is_none() {
             return;
         }
+
         let files = disk::on(DISK, |disk| disk.copy(&FILES));
         let contents = self.master.contents.copy();
         let promised = self.audit.promised.clone();
+
         self.story.tell(
             self.now,
             format_args!("people"),
@@ -245,12 +256,14 @@ impl World {
         disk::on(DISK, |disk| disk.restore(&FILES, &copy.files));
         self.master.contents.restore(copy.contents);
         self.audit.promised = copy.promised;
+
         self.story.tell(
             self.now,
             format_args!("people"),
             format_args!("put a copy of the store in its place"),
         );
         self.story.count("restored copies");
+
         let pause = Span::from_millis(self.chance.between(100, 20_000));
         self.later(pause, What::StartMaster);
     }
@@ -272,6 +285,7 @@ impl World {
             };
             self.master.came.push(came);
         }
+
         self.wake_master();
         Ok(())
     }
@@ -349,6 +363,7 @@ impl World {
         if self.master.wakeup.is_some_and(|at| at > self.now) || self.master.engine.is_none() {
             return Ok(());
         }
+
         self.master.wakeup = None;
         let idle = self.master.came.is_empty();
         match self.consider() {
@@ -434,6 +449,7 @@ impl World {
                 }
             }
         }
+
         Ok(())
     }
 
@@ -441,6 +457,7 @@ impl World {
         let Some(engine) = &mut self.master.engine else {
             return Ok(());
         };
+
         // What has come before the connection ended is heard, as in the real master's queue.
         let Some(there) = self.net.connections.get_mut(&connection) else {
             return Ok(());
@@ -451,6 +468,7 @@ impl World {
         if !there.open[End::Master as usize] {
             return Ok(());
         }
+
         if !there.welcome {
             there.welcome = true;
             if let Err(refusal) = engine.greet(host, &name, connection, message)? {
@@ -463,6 +481,7 @@ impl World {
             }
             return Ok(());
         }
+
         if let Err(why) = engine.hear(host, connection, message)? {
             engine.disconnected(host, connection)?;
             self.story.tell(
@@ -473,6 +492,7 @@ impl World {
             self.story.count("deliveries without their content");
             self.refuse(connection, false);
         }
+
         Ok(())
     }
 
@@ -489,11 +509,13 @@ impl World {
         };
         let letters = engine.letters();
         let answers = engine.answers();
+
         for (_, letter) in &letters {
             if let Letter::Says(message) = letter {
                 self.audit.on_word(message);
             }
         }
+
         for (connection, letter) in letters {
             match letter {
                 Letter::Says(message) => {
@@ -511,6 +533,7 @@ impl World {
                 Letter::Ends => self.refuse(connection, false),
             }
         }
+
         for (number, answered) in answers {
             let Some(ask) = self.master.asked.remove(&number) else {
                 continue;
@@ -522,6 +545,7 @@ impl World {
                 &Packet::Answer(number, Box::new(answered)),
             );
         }
+
         Ok(())
     }
 
@@ -624,6 +648,7 @@ mod tests {
             ::master::Laws::KEPT,
         );
         let started = engine.is_ok();
+
         drop(engine);
         vfs::forget_memory("d");
         started
@@ -668,9 +693,11 @@ mod tests {
         {
             disk::insert("d");
             assert!(start());
+
             let db = store();
             db.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY, text TEXT)")
                 .unwrap();
+
             let mut kept = (0..8).map(|n| add(&db, n)).filter(Result::is_ok).count() as i64;
             // What the log holds from here on are pages that it did not hold before.
             db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
@@ -679,15 +706,18 @@ mod tests {
             kept += (8..12).take_while(|n| add(&db, *n).is_ok()).count() as i64;
             assert!(kept < 12, "nothing went wrong");
             disk::on("d", disk::Disk::kill);
+
             drop(db);
             die(None);
             disk::on("d", |disk| disk.light(second, Fault::DiesBefore));
             start();
             die(Some(&mut Chance::new(u64::from(first * 12 + second), 0)));
+
             let story = format!(
                 "a sync or write failed at operation {first}, the next start died at {second}"
             );
             assert!(start(), "{story}: the store is damaged");
+
             let found: i64 = store()
                 .query_row("SELECT count(*) FROM t", [], |row| row.get(0))
                 .unwrap();
@@ -697,6 +727,7 @@ mod tests {
             );
             die(None);
         }
+
         disk::clear();
     }
 }

@@ -142,6 +142,7 @@ impl Net {
             welcome: false,
         };
         self.connections.insert(self.next, new);
+
         self.next
     }
 
@@ -188,15 +189,18 @@ impl Net {
             return (Vec::new(), 0);
         };
         there.heard[to as usize] = now;
+
         let lane = &mut there.lanes[to as usize];
         if number >= lane.arrived {
             lane.early.insert(number, frame);
         }
+
         let mut ready = Vec::new();
         while let Some(next) = lane.early.remove(&lane.arrived) {
             ready.push(next);
             lane.arrived += 1;
         }
+
         (ready, lane.arrived)
     }
 
@@ -268,6 +272,7 @@ impl Net {
         if now < way.cut[to as usize] || chance.percent(way.loss) {
             return Vec::new();
         }
+
         let copies = 1 + usize::from(chance.percent(way.doubles));
         let delay =
             |chance: &mut Chance| now + Span(chance.between(500, 1_000 * way.slowest_ms.max(1)));

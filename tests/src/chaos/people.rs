@@ -83,6 +83,7 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
         let most = if kind == Kind::Disclosed { 12 } else { 5 };
         IdSet::from_range(1, chance.between(1, most) as u32)
     };
+
     let does = [
         "compute", "compute", "compute", "files", "files", "flaky", "fail",
     ];
@@ -94,6 +95,7 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
         checkpoint: every,
         ..CommandSpec::new(argv.to_vec())
     };
+
     let (work, policies): (Work, &[&str]) = match kind {
         Kind::Ranks(least, most) => {
             let said = chance
@@ -106,6 +108,7 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
                 parallelism,
                 ..Ranks::new(least, Some(most))
             };
+
             (
                 Work::Ranks(command, ranks),
                 &["AVG", "PRED", "HEUR", "PRICED"],
@@ -127,6 +130,7 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
             ],
         ),
     };
+
     let rules = Rules {
         checkpoint: keeps,
         retries: chance.below(4) as u32,
@@ -143,6 +147,7 @@ pub(super) fn job(nonce: &str, hosts: u64, chance: &mut Chance) -> (JobSpec, boo
             .to_owned(),
         ..Rules::default()
     };
+
     let tasks = TaskSet {
         ids,
         items: Vec::new(),
@@ -219,6 +224,7 @@ impl World {
             },
             _ => {}
         }
+
         Ok(())
     }
 
@@ -237,6 +243,7 @@ impl World {
         if disclosed {
             self.plan_requests(job, &spec.tasks.ids);
         }
+
         match self.chance.below(12) {
             0 => self.ask(who, Ask::Submit(request, Box::new(spec), disclosed)),
             1 => {
@@ -275,6 +282,7 @@ impl World {
             ));
             self.later(wait, What::Wish(Ask::Request(job, wanted)));
         }
+
         if self.chance.one_in(3) {
             wait = wait + Span::from_secs(self.chance.between(1, 60));
             self.later(wait, What::Wish(Ask::DropRest(job)));

@@ -50,6 +50,7 @@ impl Task {
             1..5 => Span::from_secs(chance.between(1, 40)),
             _ => Span::from_secs(chance.between(40, 180)),
         };
+
         Self {
             argv: command.argv.clone(),
             plan: 0,
@@ -90,6 +91,7 @@ impl Task {
             (None, "flaky") if chance.one_in(3) => Outcome::Exited(2),
             _ => Outcome::Succeeded,
         };
+
         let mut ending = Ending::bare(outcome);
         if ending.outcome.success() {
             (ending.stdout, ending.outputs) = result(kind, nonce, index);
@@ -100,6 +102,7 @@ impl Task {
                 };
             }
         }
+
         ending
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn install() {
             ours.szOsFile = ours.szOsFile.max(size_of::<Handle>() as c_int);
             ours.xOpen = Some(open);
             ours.xDelete = Some(delete);
+
             ours.xAccess = Some(access);
             ours.xFullPathname = Some(full_pathname);
             ours.xSleep = Some(sleep);
@@ -118,9 +119,11 @@ unsafe extern "C" fn open(
                 open(usual(), name, file, flags, out)
             });
         };
+
         (*file).pMethods = std::ptr::null();
         let there =
             disk::with_path(&path, |disk, file| disk.bytes(file).is_some()).unwrap_or(false);
+
         if !there {
             let create = |disk: &mut Disk, file: &str| disk.create(file);
             if flags & ffi::SQLITE_OPEN_CREATE == 0
@@ -129,6 +132,7 @@ unsafe extern "C" fn open(
                 return ffi::SQLITE_CANTOPEN;
             }
         }
+
         let number = HANDLES.with_borrow_mut(|handles| {
             *handles += 1;
             *handles
@@ -145,6 +149,7 @@ unsafe extern "C" fn open(
             *out = flags;
         }
     }
+
     ffi::SQLITE_OK
 }
 
@@ -186,6 +191,7 @@ unsafe extern "C" fn access(
             there.is_some_and(|length| flags != ffi::SQLITE_ACCESS_EXISTS || length > 0),
         );
     }
+
     ffi::SQLITE_OK
 }
 
@@ -208,6 +214,7 @@ unsafe extern "C" fn full_pathname(
         std::ptr::copy_nonoverlapping(path.as_ptr().cast(), out, path.len());
         *out.add(path.len()) = 0;
     }
+
     ffi::SQLITE_OK
 }
 
@@ -338,6 +345,7 @@ unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
         if !free {
             return ffi::SQLITE_BUSY;
         }
+
         let mine = held.entry(known.number).or_insert(level);
         *mine = (*mine).max(level);
         ffi::SQLITE_OK
@@ -405,6 +413,7 @@ unsafe extern "C" fn shm_map(
                 .map_or(std::ptr::null_mut(), |region| region.as_mut_ptr().cast())
         });
     }
+
     ffi::SQLITE_OK
 }
 
@@ -483,6 +492,7 @@ mod tests {
                     },
                 )
             });
+
             let committed = (0..40)
                 .take_while(|n| {
                     db.execute("INSERT INTO t VALUES (?, ?)", (n, "x".repeat(900)))
@@ -496,11 +506,13 @@ mod tests {
                 disk.lose_power(&mut Chance::new(u64::from(at), 0));
                 disk.revive();
             });
+
             let db = open_store("d");
             let health: String = db
                 .query_row("PRAGMA integrity_check", [], |row| row.get(0))
                 .unwrap();
             assert_eq!(health, "ok");
+
             // The one that was not confirmed may be there.
             assert!(
                 (committed..=committed + 1).contains(&count(&db)),
@@ -510,6 +522,7 @@ mod tests {
             drop(db);
             forget_memory("d");
         }
+
         disk::clear();
     }
 
@@ -517,15 +530,18 @@ mod tests {
     fn a_reader_beside_the_writer_sees_what_was_committed() {
         install();
         disk::insert("d");
+
         let writer = open_store("d");
         let reader = open_store("d");
         writer.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+
         for n in 0..2_000i64 {
             writer.execute("INSERT INTO t VALUES (?)", [n]).unwrap();
             if n % 100 == 0 {
                 assert_eq!(count(&reader), n + 1);
             }
         }
+
         drop(reader);
         assert_eq!(count(&writer), 2_000);
         drop(writer);

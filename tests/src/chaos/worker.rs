@@ -130,6 +130,7 @@ impl Node {
             confinement_most: Confinement::Process,
             network: true,
         };
+
         let disk = format!("worker-{number}");
         disk::insert(&disk);
         Self {
@@ -200,6 +201,7 @@ impl Node {
             .filter(|(_, task)| task.runs());
         let running: Vec<String> = running.map(|(id, _)| id.to_string()).collect();
         let full = running.len() > self.facts.slots as usize;
+
         full.then(|| {
             format!(
                 "{} has {} slots, and runs {}",
@@ -225,8 +227,10 @@ impl World {
         if node.process.is_some() {
             return Ok(());
         }
+
         node.run += 1;
         disk::on(&node.disk, disk::Disk::revive);
+
         let shelf = match Shelf::open(Box::new(Log(node.disk.clone())), node.contents.clone()) {
             Ok(shelf) => shelf,
             Err(error) => {
@@ -239,6 +243,7 @@ impl World {
                 return Ok(());
             }
         };
+
         let patience = self
             .chance
             .one_in(3)
@@ -250,6 +255,7 @@ impl World {
             shelf.ids().iter().copied(),
             laws,
         );
+
         let spooled = shelf.ids().len();
         node.process = Some(Process {
             engine,
@@ -262,6 +268,7 @@ impl World {
             wakeup: None,
             leaving: false,
         });
+
         let owner = node.owner;
         self.story.tell(
             self.now,
@@ -270,6 +277,7 @@ impl World {
         );
         self.tell_worker(w, Input::Happened(Event::Decided(owner)))?;
         self.dial(w);
+
         Ok(())
     }
 
@@ -281,13 +289,16 @@ impl World {
         };
         node.run += 1;
         disk::on(&node.disk, disk::Disk::kill);
+
         if power {
             node.boot += 1;
             disk::on(&node.disk, |disk| disk.lose_power(&mut self.chance));
         }
+
         if let Some((connection, _)) = process.connection {
             self.net.close(connection, End::Worker);
         }
+
         self.story.count(if power {
             "workers without power"
         } else {
@@ -298,6 +309,7 @@ impl World {
             format_args!("worker-{w}"),
             format_args!("is gone ({why}, power lost: {power})"),
         );
+
         let pause = Span::from_millis(self.chance.between(100, 90_000));
         self.later(pause, What::StartWorker(w));
     }
@@ -312,11 +324,13 @@ impl World {
         if process.connection.is_some() || process.leaving {
             return;
         }
+
         let Some(identity) = node.identity.clone() else {
             return self.later(Span::from_secs(2), What::Dial(w, run));
         };
         let connection = self.net.connect(w, now);
         process.connection = Some((connection, false));
+
         let clock = Time(now.max(node.asleep).0 - node.slept.0);
         let hello = process.engine.hello(
             clock,
@@ -339,6 +353,7 @@ impl World {
             Frame::Open(identity.id, identity.key),
         );
         self.say(w, &hello);
+
         self.later(WELCOME, What::NoWelcome(w, connection));
     }
 
@@ -351,11 +366,13 @@ impl World {
             return Ok(());
         };
         process.uploads.clear();
+
         let wait = Span(self.chance.below(process.backoff.0) + 1_000);
         process.backoff = (process.backoff + process.backoff).min(Span::from_secs(20));
         if welcome {
             process.backoff = Span::from_millis(200);
         }
+
         let run = self.workers[w].run;
         self.push(connection, End::Master, Frame::Close(false));
         self.net.close(connection, End::Worker);
@@ -365,6 +382,7 @@ impl World {
             format_args!("has lost #{connection}: {why}"),
         );
         self.later(wait, What::Dial(w, run));
+
         if welcome {
             self.tell_worker(w, Input::Down)
         } else {
@@ -411,6 +429,7 @@ impl World {
             if present.is_none_or(|(number, _)| number != connection) {
                 return Ok(());
             }
+
             match frame {
                 Frame::Open(..) => {}
                 Frame::Close(refused) => {
@@ -431,6 +450,7 @@ impl World {
                 }
             }
         }
+
         Ok(())
     }
 
@@ -449,6 +469,7 @@ impl World {
             self.later(*heartbeat, What::Beat(w, run, connection, *heartbeat));
             self.tell_worker(w, Input::Up)?;
         }
+
         self.tell_worker(w, Input::Said(message))
     }
 
@@ -474,6 +495,7 @@ impl World {
         };
         let mut outputs = Vec::new();
         process.engine.step(clock, input, &mut outputs);
+
         let mut finished = Vec::new();
         for output in outputs {
             match output {
@@ -492,6 +514,7 @@ impl World {
                 Output::Read(attempts) => self.ask_spool(w, Request::Read(attempts)),
             }
         }
+
         self.keep(w, &mut finished);
         self.plan_wakeup(w);
         self.workers[w].overfull().map_or(Ok(()), Err)
@@ -517,6 +540,7 @@ impl World {
         let Some(process) = &mut node.process else {
             return;
         };
+
         let next = process
             .engine
             .next_wakeup()
@@ -557,6 +581,7 @@ impl World {
             return Ok(());
         };
         process.working = false;
+
         let mut said: Vec<Spooled> = Vec::new();
         let done = process
             .shelf
@@ -566,18 +591,21 @@ impl World {
             self.story.count("full disks of workers");
             self.later(Span::from_secs(1), What::Spool(w, run));
         }
+
         if let Err(error) = done {
             let power =
                 disk::on(&self.workers[w].disk, |disk| disk.is_dead()) && self.chance.one_in(2);
             self.end_worker(w, power, &format!("its spool: {error}"));
             return Ok(());
         }
+
         for spooled in said {
             if let Spooled::Durable(deliveries) = &spooled {
                 self.audit.on_spooled(w, deliveries);
             }
             self.tell_worker(w, Input::Spooled(spooled))?;
         }
+
         Ok(())
     }
 
@@ -597,12 +625,14 @@ impl World {
             );
             self.say(w, &ToMaster::Delivered(light));
         }
+
         for delivery in heavy {
             let missing: BTreeSet<BlobRef> = delivery.completion.blobs().collect();
             if let Some(process) = &mut self.workers[w].process {
                 process.uploads.push((delivery, missing));
             }
         }
+
         self.upload(w, connection);
     }
 
@@ -612,6 +642,7 @@ impl World {
         if node.welcome() != Some(connection) {
             return;
         }
+
         let Some(process) = &node.process else { return };
         let missing: BTreeSet<BlobRef> = process
             .uploads
@@ -636,12 +667,14 @@ impl World {
         if self.workers[w].welcome() != Some(connection) {
             return;
         }
+
         let Some(process) = &mut self.workers[w].process else {
             return;
         };
         for (_, missing) in &mut process.uploads {
             missing.remove(&blob);
         }
+
         let whole: Vec<_> = process
             .uploads
             .extract_if(.., |(_, missing)| missing.is_empty())
@@ -671,6 +704,7 @@ impl World {
             });
             planned.map(|(next, wait, plan)| (*id, next, wait, plan))
         };
+
         let soon = Span::from_millis(self.chance.between(1, 400));
         let planned = match action {
             Action::Stage(id, command) => {
@@ -726,6 +760,7 @@ impl World {
             }
             _ => None,
         };
+
         if let Some((id, next, wait, plan)) = planned {
             let run = self.workers[w].run;
             self.later(wait, What::Task(w, run, id, next, plan));
@@ -750,6 +785,7 @@ impl World {
         let Some(task) = process.tasks.get_mut(&id).filter(|task| task.plan == plan) else {
             return Ok(());
         };
+
         let event = match next {
             Next::Staged => {
                 self.audit.on_staged(id);
@@ -774,10 +810,12 @@ impl World {
                 let lies = liar && self.chance.one_in(2);
                 let ending = task.ending(&mut self.chance, lies);
                 process.tasks.remove(&id);
+
                 for file in &ending.outputs {
                     node.contents.put(file.blob, now);
                     process.shelf.hold(&file.blob);
                 }
+
                 self.story.tell(
                     now,
                     format_args!("worker-{w}"),
@@ -790,6 +828,7 @@ impl World {
                 Event::Ended(id, Box::new(Ending::bare(common::Outcome::Stopped)))
             }
         };
+
         self.tell_worker(w, Input::Happened(event))
     }
 
@@ -855,6 +894,7 @@ impl World {
             },
             _ => attempt,
         };
+
         let (stdout, outputs) = super::tasks::result("compute", "lies", attempt.task.index);
         let ending = Ending {
             stdout,
@@ -875,6 +915,7 @@ impl World {
             stderr: common::attempt::Stream::default(),
             outputs: ending.outputs,
         };
+
         let held = common::attempt::Held {
             attempt,
             phase: common::attempt::Phase::Suspended(YieldReason::InUse),
@@ -882,6 +923,7 @@ impl World {
             frozen_for: Span(u64::MAX),
             progress: Some(f32::NAN),
         };
+
         let message = match self.chance.below(6) {
             0..2 => ToMaster::Delivered(vec![Delivery {
                 completion,
@@ -898,6 +940,7 @@ impl World {
             },
             _ => ToMaster::Leaving,
         };
+
         self.story.count("lies");
         self.story.tell(
             self.now,

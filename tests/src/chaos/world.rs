@@ -87,11 +87,13 @@ impl World {
     pub(super) fn new(seed: u64, laws: Laws) -> Self {
         vfs::install();
         disk::clear();
+
         let mut chance = Chance::new(seed, 0);
         let count = chance.between(2, 4) as usize;
         let master = master::Node::new(&mut chance);
         let mut workers = Vec::new();
         let mut audit = Audit::default();
+
         for number in 0..count {
             let liar = number > 1 && chance.one_in(3);
             if liar {
@@ -99,6 +101,7 @@ impl World {
             }
             workers.push(worker::Node::new(number, liar, &mut chance));
         }
+
         let calm = Way {
             loss: 1,
             doubles: 1,
@@ -106,6 +109,7 @@ impl World {
             ..Way::default()
         };
         let net = Net::new(vec![calm; count + 1]);
+
         Self {
             now: Time(0),
             chance,
@@ -195,6 +199,7 @@ impl World {
                 return Err(why);
             }
         }
+
         Err("nothing is planned any more".to_owned())
     }
 
@@ -207,12 +212,14 @@ impl World {
                 self.plan(Time(10_000_000), What::Lie(worker));
             }
         }
+
         for client in 0..self.chance.between(2, 4) as usize {
             for _ in 0..self.chance.between(1, 3) {
                 let at = some_time(&mut self.chance, TROUBLE);
                 self.plan(at, What::Submit(client));
             }
         }
+
         self.plan_trouble(TROUBLE);
         self.plan(TROUBLE, What::Heal);
         self.plan(Time(3_000), What::Look);
@@ -224,6 +231,7 @@ impl World {
             self.plan(awake, what);
             return Ok(());
         }
+
         match what {
             What::Arrive(way, to, packet) => return self.arrive(way, to, packet),
             What::Again(connection, to) => self.again(connection, to),
@@ -254,6 +262,7 @@ impl World {
             What::Look => return self.look_around(),
             of_a_run => return self.happen_in_run(&of_a_run),
         }
+
         Ok(())
     }
 
@@ -273,6 +282,7 @@ impl World {
             }
             _ => {}
         }
+
         Ok(())
     }
 
@@ -293,6 +303,7 @@ impl World {
             | What::Lie(w) => self.workers[*w].asleep,
             _ => return None,
         };
+
         (until > self.now).then_some(until)
     }
 
@@ -302,6 +313,7 @@ impl World {
             self.resending.remove(&(connection, to));
             return;
         }
+
         if let Some(way) = self
             .net
             .connections
@@ -327,10 +339,12 @@ impl World {
                         self.net.accept(connection, now);
                     }
                 }
+
                 if !self.net.is_open(connection, end) {
                     self.send(way, end.other(), &Packet::Unknown(connection, end.other()));
                     return Ok(());
                 }
+
                 let (frames, before) = self.net.arrive(connection, end, number, frame, now);
                 self.send(way, end.other(), &Packet::Confirm(connection, end, before));
                 match end {
@@ -392,6 +406,7 @@ impl World {
             {
                 self.close_at_master(connection);
             }
+
             let worker = self
                 .net
                 .connections
@@ -402,6 +417,7 @@ impl World {
                 self.lost_at_worker(connection, "silence")?;
             }
         }
+
         self.later(LOOK, What::Look);
         Ok(())
     }

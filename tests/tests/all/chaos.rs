@@ -34,17 +34,20 @@ fn live(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
             break;
         }
     }
+
     let all: Vec<String> = wrong
         .iter()
         .map(|run| format!("seed {}: {:?}\n", run.seed, run.broken))
         .collect();
     assert!(wrong.is_empty(), "{}\n{}", wrong[0].report(), all.concat());
+
     counts
 }
 
 fn live_quarter(part: u64) {
     let counts = live(part * SEEDS / 4..(part + 1) * SEEDS / 4);
     println!("{counts:#?}");
+
     // A world in which nothing goes wrong would show nothing.
     for what in [
         "acknowledgements",
@@ -131,6 +134,7 @@ fn noticed(what: &str, break_it: impl Fn(&mut Laws)) -> Run {
     let mut laws = Laws::KEPT;
     break_it(&mut laws);
     assert_ne!(laws, Laws::KEPT, "{what}");
+
     let found = (0..NOTICED_WITHIN)
         .map(|seed| run(seed, laws))
         .find(|run| run.broken.is_some());
@@ -147,6 +151,7 @@ fn noticed(what: &str, break_it: impl Fn(&mut Laws)) -> Run {
         None,
         "the same seed with every rule"
     );
+
     found
 }
 

@@ -78,6 +78,7 @@ fn every(target: Target) {
         "{name}: only {} inputs are kept",
         kept.len()
     );
+
     let mut rng = StdRng::seed_from_u64(u64::from_le_bytes(*b"deskgrid"));
     for (path, bytes) in kept {
         assert!(
@@ -86,6 +87,7 @@ fn every(target: Target) {
             path.display(),
             bytes.len()
         );
+
         let shown = |bytes: &[u8]| {
             format!(
                 "{}: {}",
@@ -98,6 +100,7 @@ fn every(target: Target) {
             assert!(done.is_ok(), "{name} fails on {}", shown(bytes));
         };
         tried(&bytes);
+
         for _ in 0..damaged {
             let mut bytes = bytes.clone();
             damage(&mut rng, &mut bytes);
@@ -146,6 +149,7 @@ fn the_first_inputs_are_kept() {
                 .expect("a directory can be made");
             fs::write(&path, &bytes).expect("a file can be written");
         }
+
         let kept = fs::read(&path)
             .unwrap_or_else(|e| panic!("{}: {e}; DESKGRID_BLESS=1 writes it", path.display()));
         assert_eq!(
@@ -171,6 +175,7 @@ fn firsts() -> Vec<Input> {
         "request",
         "reply",
     ];
+
     let mut all = Vec::new();
     for (number, line) in (1..).zip(super::house::text("tests/golden/wire.txt").lines()) {
         let (name, digits) = line.split_once(' ').expect("a name and its bytes");
@@ -184,6 +189,7 @@ fn firsts() -> Vec<Input> {
             .expect("a family that `message` knows");
         let body = [&[u8::try_from(kind).expect("small")][..], &frame[4..]].concat();
         all.push(("message", format!("{number:02}-{name}"), body));
+
         if family == "enrol" {
             all.push(("frame", name.to_owned(), frame.clone()));
             all.push((
@@ -193,12 +199,14 @@ fn firsts() -> Vec<Input> {
             ));
         }
     }
+
     all.push(("frame", "huge".to_owned(), u32::MAX.to_le_bytes().to_vec()));
     all.extend(
         texts()
             .into_iter()
             .map(|(target, name, text)| (target, name.to_owned(), text.as_bytes().to_vec())),
     );
+
     all
 }
 

@@ -54,9 +54,11 @@ fn tracer(log: &Path, of: Option<&Path>, nth: u32, fault: Fault) -> Vec<OsString
         ]
         .map(OsString::from),
     );
+
     if let Some(path) = of {
         words.extend([OsString::from("-P"), path.into()]);
     }
+
     words
 }
 
@@ -128,28 +130,34 @@ fn life(
     let log = grid.dir().join(format!("trace-{}-{nth}", ledger.len()));
     grid.kill_worker("h1");
     grid.kill_master();
+
     let _ = fs::remove_file(grid.state("admin").join("master").join("address"));
     grid.wrap("master", tracer(&log, of, nth, fault));
     grid.launch_master();
+
     let _ = worker(grid, "h1", 2).launch();
     let mut unanswered = None;
     let mut lives = up(grid);
+
     for _ in 0..2 {
         if lives {
             let bag = planned.take().unwrap_or_else(|| ledger.plan(1));
             (lives, unanswered) = round(grid, ledger, bag);
         }
     }
+
     let code = grid.master().ended();
     if matches!(fault, Fault::Eio) && !lives {
         assert_eq!(code, Some(1), "a master whose sync failed says so and ends");
     }
+
     grid.kill_master();
     grid.wrap("master", NOTHING);
     grid.start_master();
     if let Some((bag, client)) = unanswered {
         ledger.note(bag, &client.finish());
     }
+
     ledger.check(grid);
     if lives {
         None
@@ -183,6 +191,7 @@ fn sweep(of: Option<&str>, fault: Fault, sample: usize) -> BTreeSet<&'static str
     let (mut grid, mut ledger) = living();
     let path: Option<PathBuf> = of.map(|name| grid.state("admin").join("master").join(name));
     let mut met = BTreeSet::new();
+
     for nth in places(MOST, sample) {
         match life((&mut grid, &mut ledger), None, path.as_deref(), nth, fault) {
             Some(what) => {
@@ -195,6 +204,7 @@ fn sweep(of: Option<&str>, fault: Fault, sample: usize) -> BTreeSet<&'static str
             }
         }
     }
+
     ledger.settle(&grid);
     met
 }
@@ -235,6 +245,7 @@ fn places_of(grid: &Grid, ledger: &Ledger, bag: usize) -> Vec<(&'static str, Pat
     let worker = number_of(grid, "h1");
     let part =
         |from: &str, hash: &str| content.join("incoming").join(format!("{from}.{hash}.part"));
+
     let dir = |hash: &str| content.join(&hash[..2]);
     vec![
         ("content", part(&user, &input)),
@@ -249,6 +260,7 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_while_content_is_made_
     if !have("strace", "strace") {
         return;
     }
+
     let (mut grid, mut ledger) = living();
     for place in 0..4 {
         let bag = ledger.plan(1);
@@ -262,6 +274,7 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_while_content_is_made_
         );
         assert_eq!(met, Some(what), "{}", path.display());
     }
+
     ledger.settle(&grid);
 }
 
@@ -290,12 +303,14 @@ fn a_first_start_that_is_killed_at_any_sync_can_be_repeated() {
     if !have("strace", "strace") {
         return;
     }
+
     let mut met = BTreeSet::new();
     for nth in places(MOST, 4) {
         let mut grid = Grid::prepared_fast("");
         let log = grid.dir().join("trace");
         grid.wrap("master", tracer(&log, None, nth, Fault::Kill));
         grid.launch_master();
+
         let lives = up(&mut grid);
         grid.kill_master();
         grid.wrap("master", NOTHING);
@@ -306,11 +321,14 @@ fn a_first_start_that_is_killed_at_any_sync_can_be_repeated() {
                 .map(Vec::len),
             Some(0)
         );
+
         if lives {
             break;
         }
+
         met.extend(last_sync(&log));
     }
+
     println!("{met:?}");
     assert!(!met.is_empty(), "it was never killed");
 }
@@ -324,10 +342,12 @@ fn nothing_acknowledged_is_lost_by_random_kills_of_master_and_workers_under_load
     for name in workers {
         worker(&mut grid, name, 2).start();
     }
+
     let mut ledger = Ledger::new(0.2);
     for _ in 0..kills {
         let bag = ledger.plan(rng.random_range(1..=if long() { 6 } else { 3 }));
         let client = ledger.submission(&grid, bag);
+
         // The moment of the kill: anywhere in the life of a bag.
         std::thread::sleep(Duration::from_millis(rng.random_range(0..900)));
         match rng.random_range(0..5) {
@@ -349,9 +369,11 @@ fn nothing_acknowledged_is_lost_by_random_kills_of_master_and_workers_under_load
                 }
             }
         }
+
         ledger.note(bag, &client.finish());
         ledger.check(&grid);
     }
+
     assert_eq!(ledger.len(), kills);
     ledger.settle(&grid);
 }

@@ -35,6 +35,7 @@ impl Disk {
         if !(have("mkfs.ext4", "e2fsprogs") && have("unshare", "util-linux")) {
             return None;
         }
+
         let place = tempfile::Builder::new()
             .prefix("deskgrid-disk-")
             .tempdir()
@@ -54,6 +55,7 @@ impl Disk {
             .and_then(|file| file.set_len(mib << 20))
             .map_err(|e| e.to_string())?;
         fs::create_dir(place.path().join("disk")).map_err(|e| e.to_string())?;
+
         let made = Command::new("mkfs.ext4")
             .args(["-q", "-m", "0", "-F"])
             .arg(&image)
@@ -62,6 +64,7 @@ impl Disk {
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into_owned());
         }
+
         Space::new(&["-m"], &mount_words(place.path()).join(" "))
     }
 

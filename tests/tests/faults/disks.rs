@@ -27,6 +27,7 @@ fn nothing_acknowledged_is_lost_when_the_masters_power_fails() {
     let mut grid = on(&disk, "");
     grid.begin();
     worker(&mut grid, "h1", 2).start();
+
     let mut ledger = Ledger::new(0.05);
     for _ in 0..if long() { 20 } else { 2 } {
         // At least one promise has been given when the power fails.
@@ -41,6 +42,7 @@ fn nothing_acknowledged_is_lost_when_the_masters_power_fails() {
         ledger.note(bag, &client.finish());
         ledger.check(&grid);
     }
+
     ledger.settle(&grid);
 }
 
@@ -49,9 +51,11 @@ fn a_master_whose_disk_is_gone_says_so_and_ends() {
     let Some(disk) = Disk::new(512) else { return };
     let mut grid = on(&disk, "");
     grid.begin();
+
     let mut ledger = Ledger::new(0.0);
     ledger.submit(&grid, 1);
     disk.cut_power();
+
     // Files are refused, and the master stands; a submission without any has to be written down.
     let bag = ledger.plan(1);
     let refused = ledger.submission(&grid, bag).finish();
@@ -59,6 +63,7 @@ fn a_master_whose_disk_is_gone_says_so_and_ends() {
         refused.code != 0 && grid.master().ended().is_none(),
         "{refused:?}"
     );
+
     let client = grid.background(["submit", "--", "true"]);
     let code = eventually("the master ends", Duration::from_secs(60), || {
         grid.master().ended()
@@ -67,6 +72,7 @@ fn a_master_whose_disk_is_gone_says_so_and_ends() {
     assert!(grid.logs().contains("the store failed"), "it says why");
     drop(client);
     disk.restore_power();
+
     grid.start_master();
     ledger.check(&grid);
 }
@@ -80,15 +86,18 @@ fn what_a_worker_has_finished_survives_its_power_loss() {
     disk.take_in(&grid.state("h1"));
     grid.wrap("h1", disk.words());
     worker(&mut grid, "h1", 2).start();
+
     let mut ledger = Ledger::new(1.0);
     let first = ledger.submit(&grid, 1).to_string();
     ledger.nap(4.0);
+
     let second = ledger.submit(&grid, 1).to_string();
     for job in [&first, &second] {
         grid.until("the task runs", &["job", "info", job], |j| {
             (j["tasks"]["running"] == 1).then_some(())
         });
     }
+
     // They end while the master is away: their results are in the worker's spool alone. The second
     // is written there only after the first was synced.
     grid.kill_master();
@@ -103,6 +112,7 @@ fn what_a_worker_has_finished_survives_its_power_loss() {
         || (spooled() > one).then_some(()),
     );
     disk.cut_power();
+
     grid.kill_worker("h1");
     disk.restore_power();
     grid.start_master();
@@ -122,6 +132,7 @@ fn a_worker_whose_disk_is_full_delivers_what_it_has_and_other_hosts_take_the_res
     disk.take_in(&grid.state("h1"));
     grid.wrap("h1", disk.words());
     worker(&mut grid, "h1", 2).start();
+
     let go = grid.dir().join("go");
     let waits = format!(
         "while [ ! -e {} ]; do sleep 0.1; done; echo done",
@@ -157,6 +168,7 @@ fn a_worker_whose_disk_is_full_delivers_what_it_has_and_other_hosts_take_the_res
     let needy = grid.submit(needy);
     grid.deskgrid(["job", "wait", &needy, "--timeout", "60s"])
         .expect_code(0);
+
     let seen = grid.json(&["job", "info", &needy]);
     assert_eq!(
         (&seen["tasks"]["finished"], &seen["tasks"]["failed"]),
@@ -178,6 +190,7 @@ fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
     let mut grid = on(&disk, "reserve_bytes = 67108864\n");
     grid.begin();
     worker(&mut grid, "h1", 4).start();
+
     let pid = grid.master_pid();
     let mut ledger = Ledger::new(0.3);
     let under_way = ledger.submit(&grid, 6).to_string();
@@ -188,11 +201,13 @@ fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
     let refused = ledger.plan(1);
     let output = ledger.submission(&grid, refused).finish();
     assert_ne!(output.code, 0, "{output:?}");
+
     let said = format!("{}{}", output.stdout, output.stderr);
     assert!(
         said.contains("the master's disk is nearly full") && said.contains("more space"),
         "{said}"
     );
+
     let bare = grid.deskgrid(["submit", "--", "true"]);
     assert!(
         bare.code != 0 && bare.stderr.contains("nearly full"),
@@ -201,6 +216,7 @@ fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
 
     grid.deskgrid(["job", "wait", &under_way, "--timeout", "100s"])
         .expect_code(0);
+
     // What was given away is taken by others as well; what is known can still be read, and the
     // master stands.
     disk.fill();
@@ -232,6 +248,7 @@ fn a_master_on_a_read_only_disk_says_so_and_changes_nothing() {
     let mut grid = on(&disk, "");
     grid.begin();
     worker(&mut grid, "h1", 1).start();
+
     let mut ledger = Ledger::new(0.0);
     ledger.submit(&grid, 2);
     grid.master().signal(Signal::TERM);
@@ -240,6 +257,7 @@ fn a_master_on_a_read_only_disk_says_so_and_changes_nothing() {
     });
     disk.read_only(true);
     grid.launch_master();
+
     let code = eventually("the master ends", Duration::from_secs(30), || {
         grid.master().ended()
     });
@@ -268,6 +286,7 @@ fn of_many_masters_that_start_at_once_on_a_directory_one_remains() {
     eventually("all but one have ended", Duration::from_secs(60), || {
         (masters.iter_mut().filter_map(Started::ended).count() == 5).then_some(())
     });
+
     let place = masters
         .iter_mut()
         .position(|master| master.ended().is_none())
@@ -277,5 +296,6 @@ fn of_many_masters_that_start_at_once_on_a_directory_one_remains() {
         let output = master.finish().expect_code(1);
         assert!(output.stderr.contains("another master"), "{output:?}");
     }
+
     grid.begin();
 }

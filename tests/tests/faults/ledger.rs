@@ -91,6 +91,7 @@ impl Ledger {
         let request = request.to_string();
         let array = format!("1-{tasks}");
         let input = format!("{}:in", input.display());
+
         let rules = [
             "--retries",
             "1000",
@@ -101,6 +102,7 @@ impl Ledger {
             "--input",
             &input,
         ];
+
         let words = [
             "--output",
             "json",
@@ -124,6 +126,7 @@ impl Ledger {
         if output.code != 0 {
             return false;
         }
+
         let answer = output.json();
         let bag = &mut self.bags[bag];
         let job = answer["job"]
@@ -135,6 +138,7 @@ impl Ledger {
             before = bag.job
         );
         bag.job = Some(job);
+
         true
     }
 
@@ -156,6 +160,7 @@ impl Ledger {
             jobs.len() <= self.bags.len(),
             "more jobs than submissions: {listed}"
         );
+
         for bag in &mut self.bags {
             let Some(number) = bag.job else { continue };
             let job = jobs.iter().find(|job| job["job"] == number);
@@ -166,6 +171,7 @@ impl Ledger {
                 job["tasks"]["failed"], 0,
                 "no fault of ours makes a task fail: {job}"
             );
+
             let count = job["tasks"]["finished"].as_u64().expect("a count");
             if count < bag.finished.len() as u64 {
                 panic!(
@@ -173,6 +179,7 @@ impl Ledger {
                     bag.finished.len()
                 );
             }
+
             if count > bag.finished.len() as u64 {
                 let finished = finished_tasks(grid, number);
                 assert!(
@@ -183,6 +190,7 @@ impl Ledger {
                 bag.finished = finished;
             }
         }
+
         self.check_processes(grid);
     }
 
@@ -214,11 +222,13 @@ impl Ledger {
                 );
             }
         }
+
         for bag in &self.bags {
             let job = bag.job.expect("submitted").to_string();
             grid.deskgrid(["job", "wait", &job, "--timeout", "100s"])
                 .expect_code(0);
         }
+
         self.check(grid);
         let listed = grid.json(["job", "list", "--all"]);
         assert_eq!(
@@ -229,6 +239,7 @@ impl Ledger {
         for bag in &self.bags {
             check_results(grid, bag);
         }
+
         let mut left = Vec::new();
         eventually("nothing of a task is left", Duration::from_secs(30), || {
             left = alive_with(&self.mark);
@@ -257,9 +268,11 @@ fn check_results(grid: &Grid, bag: &Bag) {
         .stdout;
     let mut lines: Vec<&str> = printed.lines().collect();
     lines.sort_unstable();
+
     let mut all: Vec<String> = (1..=bag.tasks).map(|task| bag.output(task)).collect();
     all.sort_unstable();
     assert_eq!(lines, all, "one result of each task of job {job}");
+
     let into = grid.dir().join(format!("results-{job}"));
     grid.deskgrid([
         "job",
@@ -269,6 +282,7 @@ fn check_results(grid: &Grid, bag: &Bag) {
         into.to_str().expect("UTF-8"),
     ])
     .expect_code(0);
+
     for task in 1..=bag.tasks {
         let text = fs::read_to_string(into.join(if bag.tasks > 1 {
             format!("{task}/out")
@@ -278,6 +292,7 @@ fn check_results(grid: &Grid, bag: &Bag) {
         .expect("a file for each task");
         assert_eq!(text.trim(), bag.output(task), "job {job}");
     }
+
     fs::remove_dir_all(into).expect("ours");
 }
 

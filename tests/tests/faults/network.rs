@@ -44,6 +44,7 @@ impl Network {
         home.run(&[
             "ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", &pid,
         ])?;
+
         for (space, address) in [(&home, CABLE[0]), (&away, CABLE[1])] {
             space.run(&[
                 "ip",
@@ -53,6 +54,7 @@ impl Network {
                 "dev",
                 "cable",
             ])?;
+
             space.run(&["ip", "link", "set", "cable", "up"])?;
             // Both directions are tables of their own, so that each can be made bad alone.
             space.run(&["nft", "add table ip faults"])?;
@@ -61,6 +63,7 @@ impl Network {
                 "add chain ip faults out { type filter hook output priority 0 ; }",
             ])?;
         }
+
         away.run(&["ip", "route", "add", "10.77.0.0/24", "via", CABLE[0]])?;
         Ok(Self { home, away })
     }
@@ -110,6 +113,7 @@ fn in_weather(all: &[Weather<'_>]) {
     };
     let mut grid = network.grid();
     let mut ledger = Ledger::new(0.4);
+
     for (rules, seconds) in all {
         ledger.submit(&grid, 2);
         network.rule(*rules);
@@ -122,6 +126,7 @@ fn in_weather(all: &[Weather<'_>]) {
         ledger.check(&grid);
         network.heal();
     }
+
     ledger.submit(&grid, 2);
     ledger.settle(&grid);
     eventually("the far worker is there", Duration::from_secs(90), || {
@@ -156,6 +161,7 @@ fn a_worker_may_change_its_address_in_the_middle_of_its_work() {
     let mut grid = network.grid();
     let mut ledger = Ledger::new(0.4);
     let job = ledger.submit(&grid, 6).to_string();
+
     for last in [3, 4] {
         let some = |j: &serde_json::Value| {
             (j["tasks"]["finished"].as_u64() >= Some(last - 2)).then_some(())
@@ -172,10 +178,12 @@ fn a_worker_may_change_its_address_in_the_middle_of_its_work() {
             "dev",
             "cable",
         ]);
+
         network
             .away
             .must(&["ip", "route", "add", "10.77.0.0/24", "via", CABLE[0]]);
     }
+
     ledger.submit(&grid, 2);
     ledger.settle(&grid);
     assert!(grid.running("far").ended().is_none());

@@ -13,15 +13,18 @@ fn behind(weather: Weather, tasks: u64) -> (u64, u64, u64) {
     let mut grid = Grid::start();
     let proxy = Proxy::new(grid.listen().parse().expect("an address"), weather, seed());
     worker(&mut grid, "far", 4).via(&proxy.address()).start();
+
     let mut ledger = Ledger::new(0.1);
     ledger.submit(&grid, tasks);
     ledger.settle(&grid);
+
     let (lost, doubled, passed) = proxy.counts();
     println!("{lost} packets lost, {doubled} doubled, {passed} passed");
     assert!(
         passed > 30,
         "the worker did speak through the proxy: {passed}"
     );
+
     (lost, doubled, passed)
 }
 

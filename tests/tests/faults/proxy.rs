@@ -61,6 +61,7 @@ impl Proxy {
         };
         let drawn = Arc::new(Mutex::new(drawn));
         runtime.spawn(serve(Arc::new(front), server, drawn.clone()));
+
         Self {
             address,
             drawn,
@@ -89,10 +90,12 @@ impl Drawn {
             loss,
             twice,
         } = self.weather;
+
         if self.rng.random_bool(loss) {
             self.lost += 1;
             return Vec::new();
         }
+
         let times = if self.rng.random_bool(twice) { 2 } else { 1 };
         self.doubled += times - 1;
         self.passed += 1;
@@ -124,6 +127,7 @@ async fn serve(front: Arc<UdpSocket>, server: SocketAddr, drawn: Arc<Mutex<Drawn
                 back
             }
         };
+
         pass(&drawn, &back, server, &packet[..length]);
     }
 }
@@ -161,6 +165,7 @@ fn the_same_seed_draws_the_same_fates() {
         loss: 0.2,
         twice: 0.2,
     };
+
     let draw = |seed| {
         let rng = StdRng::seed_from_u64(seed);
         let mut drawn = Drawn {
@@ -174,6 +179,7 @@ fn the_same_seed_draws_the_same_fates() {
     };
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1), draw(2));
+
     let times = draw(3).iter().map(Vec::len).collect::<Vec<_>>();
     assert!(
         [0, 1, 2].iter().all(|n| times.contains(n)),

@@ -25,11 +25,13 @@ impl Space {
         } else {
             &[]
         };
+
         let mut command = Command::new("unshare");
         command
             .args(flags)
             .args(propagation)
             .args(["--", "sh", "-c", &script]);
+
         let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -42,6 +44,7 @@ impl Space {
         if said.is_ok() && first.trim() == "ready" {
             return Ok(Self { holder, tie, flags });
         }
+
         drop(tie);
         let output = holder.wait_with_output().map_err(|e| e.to_string())?;
         Err(format!(
@@ -85,6 +88,7 @@ impl Space {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
+
         Err(format!(
             "{}: {}",
             words.join(" "),

@@ -72,12 +72,14 @@ impl Capture {
                 return Ok(());
             }
         }
+
         let mut piece = vec![0; PIECE];
         if self.limit <= MAX_INLINE as u64 {
             self.dropped = (self.head.len() - inline) as u64;
             self.head.truncate(inline);
             return self.throw_away(&mut piece).await;
         }
+
         while self.file.is_some() || self.begin_file().await {
             let Some(pipe) = &mut self.pipe else {
                 return Ok(());
@@ -91,6 +93,7 @@ impl Capture {
                 break;
             }
         }
+
         self.throw_away(&mut piece).await
     }
 
@@ -125,12 +128,14 @@ impl Capture {
         let Some(file) = &mut self.file else {
             return false;
         };
+
         if let Err(error) = file.write_all(kept).await {
             tracing::warn!(path = %self.path.display(), %error, "an output stream cannot be kept");
             self.dropped += bytes.len() as u64;
             self.failed = Some(error);
             return false;
         }
+
         self.kept += kept.len() as u64;
         self.dropped += rest.len() as u64;
         rest.is_empty()
@@ -160,6 +165,7 @@ impl Capture {
                 Err(error) => return Err(error),
             }
         }
+
         Ok(())
     }
 
@@ -177,14 +183,17 @@ impl Capture {
                 dropped: self.dropped,
             });
         };
+
         let flushed = file.flush().await;
         let (blobs, mut file): (_, File) = (blobs.clone(), file.into_std().await);
+
         // What it holds is all that is needed of it.
         let _ = std::fs::remove_file(&self.path);
         flushed?;
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
+
         let stored = tokio::task::spawn_blocking(move || blobs.add(&mut file));
         let blob = stored.await.map_err(io::Error::other)??;
         Ok(Stream {
@@ -240,9 +249,11 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), capture.pump())
             .await
             .unwrap();
+
         writer.await.unwrap().unwrap();
         let stream = capture.finish(&blobs).await.unwrap();
         assert!(!dir.path().join("out").exists());
+
         match stream.content {
             Content::Inline(bytes) => (bytes, false, stream.dropped),
             Content::Blob(blob) => (

@@ -56,12 +56,14 @@ impl Bounds {
                 self.files
             ));
         }
+
         if bytes > self.bytes {
             return Err(format!(
                 "it has {bytes} bytes; this worker takes at most {}",
                 self.bytes
             ));
         }
+
         Ok(())
     }
 }
@@ -109,6 +111,7 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
             )));
         }
     }
+
     let mut seen: Vec<Seen> = Vec::new();
     let mut bytes = 0u64;
     for entry in WalkDir::new(&root).min_depth(1).sort_by_file_name() {
@@ -122,6 +125,7 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
         bytes = bytes.saturating_add(meta.len());
         bounds.object(seen.len(), bytes).map_err(NoCopy::Refused)?;
     }
+
     match collision(seen.iter().map(|file| &file.path)) {
         Some(path) => Err(NoCopy::Refused(format!(
             "`{path}` differs from another file only in upper and lower case"
@@ -141,6 +145,7 @@ fn why(error: &io::Error) -> NoCopy {
 fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
     let name =
         os::slashed(relative).ok_or_else(|| format!("the name {relative:?} is not UTF-8"))?;
+
     let path: PortablePath = name.parse().map_err(|error| format!("{error}"))?;
     if !meta.is_file() {
         return Err(format!(
@@ -148,10 +153,12 @@ fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
             files::kind_of(meta)
         ));
     }
+
     // The other name may be a file of the owner's.
     if files::names_of(meta) > 1 {
         return Err(format!("`{path}` has a second name (a hard link)"));
     }
+
     Ok(Seen {
         path,
         id: files::id_of(meta),
@@ -176,6 +183,7 @@ fn copy(
             done => return done,
         }
     }
+
     Err(NoCopy::Unsteady)
 }
 
@@ -189,6 +197,7 @@ fn copy_once(
     if seen.is_empty() || seen == before {
         return Ok(None);
     }
+
     let mut hold = Hold::new(blobs);
     let mut manifest = Manifest::default();
     for file in &seen {
@@ -198,18 +207,22 @@ fn copy_once(
         if !meta.is_file() || files::id_of(&meta) != file.id || meta.len() != file.size {
             return Err(NoCopy::Unsteady);
         }
+
         let blob = hold.add(&mut open).map_err(|error| kept(&error))?;
         if blob.size != file.size {
             return Err(NoCopy::Unsteady);
         }
+
         manifest.files.push(SavedFile {
             path: file.path.clone(),
             blob,
         });
     }
+
     if survey(dir, bounds)? != seen {
         return Err(NoCopy::Unsteady);
     }
+
     let list = manifest
         .to_bytes()
         .map_err(|error| NoCopy::Refused(error.to_string()))?;
@@ -218,6 +231,7 @@ fn copy_once(
             "the names of its files are too long together".to_owned(),
         ));
     }
+
     let list = hold.add_bytes(&list).map_err(|error| kept(&error))?;
     let blobs = manifest.files.iter().map(|file| file.blob).collect();
     Ok(Some(Copy {
@@ -324,8 +338,10 @@ impl Saver {
         let every = self.setup.every;
         // The present connection is no new one.
         self.setup.master.borrow_and_update();
+
         let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
         let mut frozen = false;
         loop {
             tokio::select! {
@@ -346,6 +362,7 @@ impl Saver {
                     self.shipped.clear();
                 },
             }
+
             self.save().await;
         }
     }
@@ -355,6 +372,7 @@ impl Saver {
         if self.setup.master.has_changed().unwrap_or(false) {
             self.shipped.clear();
         }
+
         let Some(connection) = self.setup.master.borrow_and_update().clone() else {
             return;
         };
@@ -362,6 +380,7 @@ impl Saver {
         let bounds = self.setup.bounds;
         let blobs = Arc::clone(&self.setup.blobs);
         let before = self.shipped.clone();
+
         let copied = tokio::task::spawn_blocking(move || copy(&dir, bounds, &blobs, &before)).await;
         match copied.unwrap_or_else(|panic| Err(NoCopy::Refused(panic.to_string()))) {
             Ok(None) => self.behind = false,
@@ -385,9 +404,11 @@ impl Saver {
                 Err(error) => return tracing::debug!(%error, "a state did not reach the master"),
             }
         }
+
         self.shipped = copy.seen;
         self.said = None;
         self.behind = false;
+
         // The same state again keeps its number.
         if let Some((sequence, manifest)) = self.told
             && (sequence, manifest) == (self.sequence, copy.manifest)

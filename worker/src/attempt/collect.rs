@@ -70,6 +70,7 @@ impl Wanted {
     ) -> Collected {
         let mut collected = Collected::default();
         let mut matched = vec![false; self.patterns.len()];
+
         // The attempt may have taken our rights away together with its own.
         files::open_up(dir);
         let problem = match self.survey(dir, limit, &mut matched) {
@@ -84,6 +85,7 @@ impl Wanted {
                 }),
             Err(why) => Some(Outcome::BadOutput(why)),
         };
+
         let missing = || {
             matched
                 .iter()
@@ -95,6 +97,7 @@ impl Wanted {
         } else if let Some(why) = problem {
             tracing::info!(%why, "an output of a failed attempt was not collected");
         }
+
         collected
     }
 
@@ -112,12 +115,14 @@ impl Wanted {
             if meta.is_file() && files::names_of(&meta) > 1 {
                 *links.entry(files::id_of(&meta)).or_default() += 1;
             }
+
             let hits = self.set.matches(relative);
             // What lies there is not a result, and goes its own way.
             let ours = relative == Path::new(PROGRESS_FILE) || relative.starts_with(CHECKPOINT_DIR);
             if hits.is_empty() || ours {
                 continue;
             }
+
             if meta.is_dir() {
                 // A directory is what lies in it, if the pattern says so; the pattern alone is a
                 // mistake worth a word.
@@ -130,9 +135,11 @@ impl Wanted {
                 }
                 continue;
             }
+
             hits.into_iter().for_each(|at| matched[at] = true);
             found.push(Found::check(relative, meta)?);
         }
+
         check_together(&found, &links, limit)?;
         Ok(found)
     }
@@ -154,17 +161,20 @@ fn check_together(
             file.path
         ));
     }
+
     if let Some(path) = collision(found.iter().map(|file| &file.path)) {
         return Err(format!(
             "`{path}` differs from another output only in upper and lower case"
         ));
     }
+
     let size: u64 = found.iter().map(|file| file.meta.len()).sum();
     if size > limit {
         return Err(format!(
             "the outputs have {size} bytes together; this worker takes at most {limit}"
         ));
     }
+
     let list: usize = found
         .iter()
         .map(|file| file.path.as_str().len() + ENTRY)
@@ -175,6 +185,7 @@ fn check_together(
             found.len()
         ));
     }
+
     Ok(())
 }
 
@@ -215,6 +226,7 @@ impl Found {
                 &error,
             )
         })?;
+
         let executable = files::is_executable(&self.meta);
         Ok(OutputFile {
             path: self.path.clone(),

@@ -30,6 +30,7 @@ impl DiskLimits {
         if self.bytes.is_none() && self.files.is_none() {
             return None;
         }
+
         let mut count = Count {
             limits: self,
             bytes: 0,
@@ -40,6 +41,7 @@ impl DiskLimits {
         if count.exceeded.is_none() && self.bytes.is_some() {
             count.take(files::removed_below(dir));
         }
+
         count.exceeded
     }
 
@@ -82,11 +84,13 @@ impl Count {
                     Some("its directories lie deeper in each other than is looked".to_owned())
             }
         }
+
         if let Some(limit) = self.limits.files.filter(|limit| self.files > *limit) {
             self.exceeded = Some(format!(
                 "its directory holds more than the {limit} files that a task has here"
             ));
         }
+
         if self.exceeded.is_some() {
             ControlFlow::Break(())
         } else {
@@ -116,6 +120,7 @@ mod tests {
         let exceeded = |bytes, files| DiskLimits { bytes, files }.exceeded(dir.path());
         fs::create_dir(dir.path().join("d")).unwrap();
         fs::write(dir.path().join("d/a"), vec![1; 100_000]).unwrap();
+
         // Where the system does not tell holes, they count.
         let hole = if cfg!(unix) { 1 << 40 } else { 1_000 };
         File::create(dir.path().join("hole"))
@@ -149,6 +154,7 @@ mod tests {
                 .unwrap()
                 .contains("90000 bytes")
         );
+
         drop(file);
         assert_eq!(exceeded(Some(90_000), None), None);
 

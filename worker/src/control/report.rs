@@ -150,6 +150,7 @@ fn attempt_report(held: &Held) -> AttemptReport {
         Phase::Ready => ("ready", None),
         Phase::Held => ("suspended", Some("another task goes first".to_owned())),
     };
+
     AttemptReport {
         attempt: held.attempt.to_string(),
         phase: phase.to_owned(),
@@ -169,12 +170,14 @@ fn sensor_report(watched: &Watched, now: Time) -> SensorReport {
         Topic::Programs => "programs",
         Topic::Switch => "switch",
     };
+
     let (state, sees) = match &watched.sight {
         None => ("waiting", "has not looked yet".to_owned()),
         Some((at, Sight::Seen(reading))) => ("seen", words(reading, now.since(*at))),
         Some((_, Sight::Absent(how))) => ("absent", how.clone()),
         Some((_, Sight::Unknown(why))) => ("unknown", why.clone()),
     };
+
     let ago_s = watched.sight.as_ref().map(|(at, _)| now.since(*at).secs());
     let sensor = watched.name.clone();
     let topic = topic.to_owned();

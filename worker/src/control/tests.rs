@@ -24,6 +24,7 @@ fn report() -> Report {
         confinement_most: Confinement::Process,
         network: true,
     };
+
     let room = Room {
         slots: 3,
         cores: 3,
@@ -33,6 +34,7 @@ fn report() -> Report {
     let policy = Policy::new(Rules::dedicated(), &room, [], Time(0));
     let machine = Machine::new(3, Span::ZERO, None, []);
     let connected = (false, Time(0));
+
     Shown {
         host: "h",
         master: "m:1",
@@ -50,6 +52,7 @@ fn report() -> Report {
 async fn asked<T>(dir: &Path, asking: impl Future<Output = T>) -> (T, Vec<Option<Sight>>) {
     let (tell, mut questions) = tokio::sync::mpsc::unbounded_channel::<Question>();
     serve(dir.to_owned(), tell).unwrap();
+
     let mut asking = pin!(asking);
     let mut switches = Vec::new();
     loop {
@@ -71,6 +74,7 @@ async fn a_worker_however_far_from_the_root_is_asked_by_its_own_account_only() {
     let dir = tempfile::tempdir().unwrap();
     let far = dir.path().join("d".repeat(120)).join("e".repeat(120));
     fs::create_dir_all(&far).unwrap();
+
     // What a killed worker left does no harm.
     fs::write(far.join("control"), "").unwrap();
     let mode = || {
@@ -84,6 +88,7 @@ async fn a_worker_however_far_from_the_root_is_asked_by_its_own_account_only() {
     })
     .await;
     assert_eq!((said.0, said.1, switches), (report(), 0o600, vec![None]));
+
     let gone = async {
         while far.join("control").exists() {
             tokio::task::yield_now().await;
@@ -124,6 +129,7 @@ async fn a_pause_is_a_file_and_the_loop_is_told_of_it_before_it_answers() {
     };
     let (said, switches) = asked(dir.path(), turned).await;
     assert_eq!(said, "until 9998-01-01T00:00:00Z\n");
+
     let paused =
         |sight: &Option<Sight>| matches!(sight, Some(Sight::Seen(Reading::Paused(Some(_)))));
     assert!(
@@ -155,12 +161,14 @@ async fn nonsense_is_refused_in_words_and_turns_nothing() {
     };
     let (answers, switches) = asked(dir.path(), speaking).await;
     assert_eq!(answers.len(), nonsense.len());
+
     for answer in answers {
         assert!(
             answer.starts_with("{\"answer\":\"refused\",\"why\":\"") && answer.ends_with("}\n"),
             "{answer}"
         );
     }
+
     assert!(switches.is_empty() && !dir.path().join(pause::PAUSE_FILE).exists());
 }
 
@@ -173,6 +181,7 @@ async fn where_no_worker_runs_that_is_said_and_a_pause_is_made_all_the_same() {
             Err(ControlError::NotRunning(_))
         ));
     }
+
     #[cfg(unix)]
     {
         // A socket that nobody listens to any more.
@@ -182,6 +191,7 @@ async fn where_no_worker_runs_that_is_said_and_a_pause_is_made_all_the_same() {
             Err(ControlError::NotRunning(_))
         ));
     }
+
     without(dir.path(), &Ask::Pause { until: None }).unwrap();
     assert!(paused(dir.path()).is_some_and(|switch| Path::new(&switch).ends_with("pause")));
     without(dir.path(), &Ask::Resume).unwrap();

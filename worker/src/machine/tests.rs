@@ -34,6 +34,7 @@ fn command(index: u32, limit: Option<Span>) -> Assignment {
         confinement: None,
         network: false,
     };
+
     Assignment {
         attempt: id(index),
         limit,
@@ -179,12 +180,14 @@ impl World {
             .iter()
             .filter(|(_, place)| matches!(place, Place::Running { .. }));
         let (still, running): (Vec<_>, Vec<_>) = running.partition(|(id, _)| held(id));
+
         for (id, place) in still {
             assert!(
                 *place == Place::Running { frozen: true } || self.doomed.contains(id),
                 "{id} is held, and runs"
             );
         }
+
         // What was killed where it stood executes no more: it may be dying beside those that run.
         let dying = |(id, place): &&(&AttemptId, &Place)| {
             **place == Place::Running { frozen: true } && self.doomed.contains(*id)
@@ -195,6 +198,7 @@ impl World {
             "{in_slots} run in {} slots",
             self.slots
         );
+
         let active = |(id, place): &&(&AttemptId, &Place)| {
             **place == Place::Running { frozen: false } && !self.doomed.contains(*id)
         };
@@ -204,6 +208,7 @@ impl World {
             active <= allowed as usize,
             "{active} run, and the owner allows {allowed}"
         );
+
         let living: Vec<_> = running
             .iter()
             .filter(|(id, _)| !self.doomed.contains(*id))
@@ -215,6 +220,7 @@ impl World {
             !frozen || running.len() > allowed as usize,
             "something is frozen though the owner allows {allowed}"
         );
+
         if let Some(patience) = self.patience {
             for held in self.machine.held(self.now) {
                 let own = held.phase != Phase::Held && !self.doomed.contains(&held.attempt);
@@ -225,6 +231,7 @@ impl World {
                 );
             }
         }
+
         // Everything assigned is held, or has left; nothing is held twice.
         let held: Vec<_> = self
             .machine
@@ -234,6 +241,7 @@ impl World {
             .collect();
         let distinct: BTreeSet<_> = held.iter().copied().collect();
         assert_eq!(held.len(), distinct.len());
+
         for id in &self.assigned {
             assert!(
                 distinct.contains(id) || self.fates.contains_key(id),
@@ -365,6 +373,7 @@ impl World {
                 self.tell(Event::Abandon(vec![id]));
                 return;
             }
+
             self.fates.entry(id).or_insert(Fate::Abandoned);
             self.tell(Event::Abandon(vec![id]));
             assert!(
@@ -392,6 +401,7 @@ impl World {
                 }
             }
         }
+
         for id in &self.assigned {
             assert!(self.fates.contains_key(id), "{id} never came to an end");
         }
@@ -514,6 +524,7 @@ fn suspensions_do_not_count_against_the_limit() {
         world.machine.next_wakeup(),
         Some(world.now + Span::from_secs(4))
     );
+
     world.play(&Op::Pass(3));
     assert!(world.doomed.is_empty());
     world.now = world.now + Span::from_secs(1);
@@ -521,6 +532,7 @@ fn suspensions_do_not_count_against_the_limit() {
     world.now = world.now + GRACE;
     assert_eq!(world.tell(Event::Tick), [Action::Kill(id(1))]);
     world.end(id(1));
+
     let done = &world.outcomes[&id(1)];
     assert_eq!(done.outcome, Outcome::TimedOut(Span::from_secs(10)));
     assert_eq!(
@@ -560,12 +572,14 @@ fn a_frozen_command_is_killed_where_it_would_be_asked() {
 fn the_owner_gets_the_backlog_off_the_host_at_once_and_is_reported_first() {
     let mut world = running(None);
     world.assign(4, None, false);
+
     let actions = world.tell(Event::Decided(PAUSED));
     let returned: Vec<_> = actions
         .iter()
         .filter(|a| matches!(a, Action::Return(ids, _) if ids.len() == 4))
         .collect();
     assert_eq!(returned.len(), 1);
+
     let reported = actions
         .iter()
         .any(|a| matches!(a, Action::Report(held) if held[0].phase == Phase::Suspended(YieldReason::PausedByOwner)));
@@ -582,6 +596,7 @@ fn the_owner_gets_the_backlog_off_the_host_at_once_and_is_reported_first() {
 fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
     let mut world = running(None);
     world.play(&Op::Pass(6));
+
     let actions = world.tell(Event::Hold(vec![id(1)], true));
     assert_eq!(actions[0], Action::Freeze(id(1)));
     assert!(
@@ -594,6 +609,7 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
         which: 0,
         fails: false,
     });
+
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
     world.play(&Op::Pass(50));
 
@@ -603,6 +619,7 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
         actions.contains(&Action::Freeze(id(2))) && !actions.contains(&Action::Freeze(id(1))),
         "{actions:?}"
     );
+
     let actions = world.tell(Event::Decided(Decision::Run));
     assert!(
         actions.contains(&Action::Thaw(id(2))) && !actions.contains(&Action::Thaw(id(1))),
@@ -623,9 +640,11 @@ fn what_the_master_holds_stands_still_and_leaves_its_slot_to_another() {
             .contains(&Action::Thaw(id(1))),
         "it was started first"
     );
+
     assert_eq!(world.places[&id(2)], Place::Running { frozen: true });
     world.end(id(1));
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
+
     let done = &world.outcomes[&id(1)];
     assert_eq!(
         (done.ran, done.suspended),
@@ -644,6 +663,7 @@ fn what_is_held_and_of_no_use_any_more_dies_beside_those_that_took_its_slot() {
     });
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
     world.abandon(0);
+
     assert!(world.doomed.contains(&id(1)));
     assert_eq!(world.places[&id(2)], Place::Running { frozen: false });
     world.end(id(2));
@@ -657,6 +677,7 @@ fn what_is_held_and_of_no_use_any_more_dies_beside_those_that_took_its_slot() {
         "it waits until nothing of the other is left"
     );
     world.end(id(1));
+
     assert_eq!(world.places[&id(3)], Place::Running { frozen: false });
 }
 
@@ -672,6 +693,7 @@ fn what_is_held_is_killed_at_a_word_and_given_back_where_memory_is_short_but_not
     world.tell(Event::Hold(vec![id(1)], true));
     world.play(&Op::Pass(1_000));
     assert!(world.doomed.is_empty() && world.machine.next_wakeup().is_none());
+
     let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
     assert!(
         actions.contains(&Action::Save(id(1))) && actions.contains(&Action::Kill(id(1))),
@@ -706,6 +728,7 @@ fn what_is_given_back_after_it_had_begun_says_what_it_took() {
     world.places.insert(id(1), Place::Exited);
     world.tell(Event::Exited(id(1)));
     world.places.remove(&id(1));
+
     let ending = Ending {
         cpu: Span::from_secs(3),
         ..Ending::bare(Outcome::Signalled(15))
@@ -767,6 +790,7 @@ fn what_starts_together_with_others_waits_for_the_word() {
         which: 0,
         fails: false,
     });
+
     let phases = |world: &World| {
         world
             .machine
@@ -776,6 +800,7 @@ fn what_starts_together_with_others_waits_for_the_word() {
             .collect::<Vec<_>>()
     };
     assert_eq!(phases(&world), [(id(1), Phase::Ready)]);
+
     // Others pass it.
     world.assigned.insert(id(2));
     world.tell(Event::Assigned(vec![command(2, None)]));
@@ -792,6 +817,7 @@ fn what_starts_together_with_others_waits_for_the_word() {
             .tell(Event::Begin(vec![id(1)]))
             .contains(&Action::Start(id(1)))
     );
+
     // Said again, it is neither made again nor held back.
     assert_eq!(
         world.tell(Event::AssignedTogether(vec![command(1, None)])),
@@ -811,6 +837,7 @@ fn what_waits_for_the_word_says_at_once_that_it_is_ready_and_goes_back_to_an_own
     world.assigned.insert(id(1));
     world.tell(Event::AssignedTogether(vec![command(1, None)]));
     world.places.insert(id(1), Place::Staged);
+
     let told = world.tell(Event::Staged(id(1)));
     let ready = Held {
         attempt: id(1),
@@ -859,6 +886,7 @@ fn the_host_reports_as_often_as_the_most_watched_attempt_wants_while_it_is_held(
         Some(Span::from_secs(30)),
         "what was stopped needs no watching"
     );
+
     assert_eq!(after(Event::Abandon(vec![id(1)])), None);
 }
 
@@ -887,6 +915,7 @@ fn what_a_shutdown_ends_is_saved_before_and_what_the_master_stops_is_not() {
             Action::Terminate(id(1))
         ]
     );
+
     let mut world = running(None);
     assert_eq!(
         world.tell(Event::Stop(vec![id(1)])),
@@ -923,8 +952,10 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
  {
     let mut world = busy(4, None);
     world.assign(2, None, false);
+
     let actions = world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 2)));
     assert_eq!(frozen(&world), [1, 2], "4 and 3 were started first");
+
     let owner = OwnerState::Sharing(YieldReason::Busy, 2);
     assert!(
         actions.contains(&Action::Owner(owner)) && world.machine.owner() == owner,
@@ -936,6 +967,7 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
             .any(|a| matches!(a, Action::Return(ids, _) if ids.len() == 2)),
         "what was not started goes"
     );
+
     let told = actions.iter().find_map(|a| match a {
         Action::Report(held) => Some(
             held.iter()
@@ -944,12 +976,15 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
         ),
         _ => None,
     });
+
     let suspended = Phase::Suspended(YieldReason::Busy);
     assert_eq!(told.unwrap()[..2], [(1, suspended), (2, suspended)]);
+
     // What comes now has crossed the news on its way.
     world.assign(1, None, false);
     assert_eq!(world.fates[&id(12)], Fate::Returned);
     world.now = world.now + Span::from_secs(9);
+
     let held = world.machine.held(world.now);
     assert_eq!(held[0].frozen_for, Span::from_secs(9));
     world.end(id(4));
@@ -958,6 +993,7 @@ fn an_owner_who_shares_has_the_latest_starts_frozen_and_what_ends_makes_room_for
     assert_eq!(frozen(&world), [1, 2, 3]);
     world.tell(Event::Decided(Decision::Yield(YieldReason::Busy, 1)));
     assert_eq!(frozen(&world), [1, 2]);
+
     world.tell(Event::Decided(Decision::Run));
     assert!(frozen(&world).is_empty());
 }
@@ -967,12 +1003,14 @@ fn an_owner_who_shares_gets_no_more_started_than_that() {
     let mut world = World::new(4);
     world.tell(Event::Decided(Decision::Yield(YieldReason::InUse, 2)));
     world.assign(5, None, false);
+
     for _ in 0..5 {
         world.play(&Op::Stage {
             which: 0,
             fails: false,
         });
     }
+
     let running = world
         .places
         .values()
@@ -993,6 +1031,7 @@ fn what_is_suspended_for_too_long_is_saved_and_given_back_and_what_goes_on_is_no
     world.play(&Op::Pass(599));
     assert!(world.doomed.is_empty());
     world.now = world.now + Span::from_secs(1);
+
     assert_eq!(
         world.tell(Event::Tick),
         [Action::Save(id(1)), Action::Kill(id(1))]
@@ -1012,6 +1051,7 @@ fn an_eviction_ends_what_is_suspended_at_once() {
     let mut world = busy(2, None);
     world.tell(Event::Decided(Decision::Freeze(YieldReason::LowMemory)));
     assert!(world.doomed.is_empty());
+
     let actions = world.tell(Event::Decided(Decision::Evict(YieldReason::LowMemory)));
     assert_eq!(
         actions,
@@ -1020,6 +1060,7 @@ fn an_eviction_ends_what_is_suspended_at_once() {
             .concat(),
         "nobody needs to be told"
     );
+
     // A frozen process cannot be asked, and one that is given back is not given back twice.
     assert_eq!(world.tell(Event::Shutdown), [Action::Closing]);
     world.settle();

@@ -99,6 +99,7 @@ impl Abilities {
                 gap: gap(what),
             });
         }
+
         Self {
             freezers: freezers.into(),
             levels,
@@ -119,6 +120,7 @@ impl Means {
             _ if self.account.is_empty() => account::of_nobody(),
             _ => Some(self.ids()?),
         };
+
         Ok(Confines {
             level,
             network: false,
@@ -191,6 +193,7 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
         limits: Limits::default(),
         confines,
     };
+
     let failed = |error: io::Error| format!("it cannot be tried: {error}");
     let mut process = launcher
         .launch(&launch, false, true)
@@ -200,6 +203,7 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
     if let Some(stderr) = process.stderr.take() {
         let _ = stderr.take(WORDS).read_to_end(&mut words).await;
     }
+
     loop {
         match process.report().await {
             Report::Frozen => {}

@@ -62,6 +62,7 @@ pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
     if !file.try_exists()? {
         return Ok(None);
     }
+
     // A switch that cannot be read, or was never meant to be, is a switch nevertheless.
     let text = fs::read_to_string(file).unwrap_or_default();
     let until = text
@@ -69,6 +70,7 @@ pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
         .next()
         .and_then(|line| line.strip_prefix(UNTIL));
     let until = until.and_then(|time| time.trim().parse::<Timestamp>().ok());
+
     Ok(until
         .is_none_or(|until| now < until)
         .then_some(Pause { until }))
@@ -158,6 +160,7 @@ mod tests {
         assert_eq!(look(&file, now).unwrap(), None);
         pause(dir.path(), None).unwrap();
         assert_eq!(look(&file, now).unwrap(), Some(Pause { until: None }));
+
         let until = at("2026-11-21T13:00:00Z");
         pause(dir.path(), Some(until)).unwrap();
         assert_eq!(
@@ -187,6 +190,7 @@ mod tests {
                 "{content:?}"
             );
         }
+
         fs::write(&file, "until 2020-01-01T00:00:00Z").unwrap();
         assert_eq!(look(&file, Timestamp::now()).unwrap(), None);
     }

@@ -131,6 +131,7 @@ impl Policy {
                 sight: None,
             })
             .collect();
+
         Self {
             cores: f64::from(room.cores.max(1)),
             slots: rules.slots_idle(room),
@@ -158,10 +159,12 @@ impl Policy {
             return;
         };
         watched.sight = Some((now, sight));
+
         let topic = watched.topic;
         if !self.rules.heeds(topic) {
             return;
         }
+
         match topic {
             Topic::Input => {
                 let newest = self.newest_input().map(|(idle, _)| idle);
@@ -252,6 +255,7 @@ impl Policy {
                 Decision::Freeze(reason)
             };
         }
+
         match self.soft().next() {
             None => Decision::Run,
             Some(_) if self.slots_in_use >= self.slots => Decision::Run,
@@ -390,6 +394,7 @@ impl Policy {
                     } => Some((*available, *pressure, sensor)),
                     _ => None,
                 });
+
         memory.reduce(|(available, pressure, sensor), (a, p, s)| {
             (
                 available.min(a),

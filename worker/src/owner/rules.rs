@@ -235,6 +235,7 @@ impl Rules {
         rules.load.heed = false;
         rules.memory.heed = false;
         rules.battery.heed = false;
+
         rules.programs.heed = false;
         rules
     }
@@ -301,6 +302,7 @@ impl Rules {
         let input = &self.input;
         let load = &self.load;
         let memory = &self.memory;
+
         for (key, seconds) in [
             ("evict_after_s", self.evict_after_s),
             ("first_watch_s", self.first_watch_s),
@@ -318,6 +320,7 @@ impl Rules {
                 "from 0 to 1e9 seconds",
             )?;
         }
+
         for (key, part) in [
             ("memory_share_in_use", self.memory_share_in_use),
             ("memory.available_below", memory.available_below),
@@ -328,6 +331,7 @@ impl Rules {
         ] {
             held(key, part, (0.0..=1.0).contains(&part), "from 0 to 1")?;
         }
+
         for (key, part) in [
             ("cpu_limit", self.cpu_limit),
             ("memory_share_idle", self.memory_share_idle),
@@ -340,6 +344,7 @@ impl Rules {
                 "above 0 and at most 1",
             )?;
         }
+
         let idle = input.idle_s;
         let resume = input.resume_s;
         held(
@@ -348,21 +353,25 @@ impl Rules {
             resume > 0.0 && resume <= idle,
             "above 0 and at most input.idle_s",
         )?;
+
         held("input.idle_s", idle, idle <= 1e9, "at most 1e9 seconds")?;
         let busy = load.busy_above;
         let free = load.free_below;
+
         held(
             "load.busy_above",
             busy,
             busy > 0.0 && busy.is_finite(),
             "above 0",
         )?;
+
         held(
             "load.free_below",
             free,
             free > 0.0 && free <= busy,
             "above 0 and at most load.busy_above",
         )?;
+
         let above = memory.available_above;
         held(
             "memory.available_above",
@@ -370,6 +379,7 @@ impl Rules {
             above >= memory.available_below,
             "at least memory.available_below",
         )?;
+
         let below = memory.pressure_below;
         held(
             "memory.pressure_below",
@@ -413,16 +423,19 @@ mod tests {
             memory: 16 << 30,
             memory_per_task: 0,
         };
+
         let rules = Rules {
             slots_when_active: 4,
             ..Rules::default()
         };
         assert_eq!((rules.slots_idle(&room), rules.slots_in_use(&room)), (8, 4));
+
         let half = Rules {
             cpu_limit: 0.5,
             ..rules.clone()
         };
         assert_eq!((half.slots_idle(&room), half.slots_in_use(&room)), (4, 4));
+
         let little = Rules {
             cpu_limit: 0.01,
             ..rules.clone()
@@ -431,6 +444,7 @@ mod tests {
             (little.slots_idle(&room), little.slots_in_use(&room)),
             (1, 1)
         );
+
         // Three quarters of 16 GiB hold six tasks of 2 GiB, a quarter two.
         let limited = Room {
             memory_per_task: 2 << 30,
@@ -440,6 +454,7 @@ mod tests {
             (rules.slots_idle(&limited), rules.slots_in_use(&limited)),
             (6, 2)
         );
+
         let unknown = Room {
             memory: 0,
             ..limited
@@ -464,6 +479,7 @@ mod tests {
             ),
             (50, 25)
         );
+
         assert_eq!(
             (
                 rules.cache_bytes(100, Some(8_000)),
@@ -471,6 +487,7 @@ mod tests {
             ),
             (100, 100)
         );
+
         // No limit of a task's own is no reason to fill the disk; an unknown disk is.
         assert_eq!(
             (
@@ -479,6 +496,7 @@ mod tests {
             ),
             (500, 1)
         );
+
         assert_eq!(
             (
                 rules.cache_bytes(100, None),
@@ -521,6 +539,7 @@ mod tests {
                 "{error}"
             );
         }
+
         assert_eq!(Rules::dedicated().check(), Ok(()));
     }
 }

@@ -39,6 +39,7 @@ impl Book {
             let _ = std::fs::remove_file(path);
             return Self(None);
         }
+
         match Kept::open(&path, limit as usize) {
             Ok(kept) => {
                 let recorder = Recorder::new(every, kept.until());

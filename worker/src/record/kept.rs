@@ -45,6 +45,7 @@ impl Kept {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
+
         let file = OpenOptions::new().append(true).create(true).open(path)?;
         let pending = VecDeque::new();
         let mut kept = Self {
@@ -56,6 +57,7 @@ impl Kept {
             next: 1,
             until: Time(0),
         };
+
         let mut at = 0;
         loop {
             match journal::first::<Entry>(&bytes[at..]) {
@@ -70,6 +72,7 @@ impl Kept {
                 }
             }
         }
+
         kept.rewrite()?;
         Ok(kept)
     }
@@ -170,11 +173,13 @@ impl Kept {
             },
             &mut bytes,
         )?;
+
         let mut until = Time(0);
         for (number, stretch) in &self.pending {
             append(&Entry::Stretch(*number, stretch.clone()), &mut bytes)?;
             until = stretch.end;
         }
+
         if until != self.until {
             append(
                 &Entry::Base {
@@ -184,14 +189,17 @@ impl Kept {
                 &mut bytes,
             )?;
         }
+
         let new = self.path.with_extension("new");
         fs::write(&new, &bytes)?;
+
         // The old one is closed first: not every system replaces a file that is open.
         self.file = OpenOptions::new().append(true).open(&new)?;
         if let Err(error) = fs::rename(&new, &self.path) {
             self.file = OpenOptions::new().append(true).open(&self.path)?;
             return Err(error);
         }
+
         self.bytes = bytes.len() as u64;
         Ok(())
     }
@@ -230,6 +238,7 @@ mod tests {
         );
         kept.acknowledge(2).unwrap();
         drop(kept);
+
         let mut kept = Kept::open(&path, 100).unwrap();
         // An acknowledgement is not written down: what was sent before is sent again, and is there
         // once.
@@ -238,6 +247,7 @@ mod tests {
         kept.acknowledge(9).unwrap();
         assert_eq!(kept.batch(3), None);
         drop(kept);
+
         let mut kept = Kept::open(&path, 100).unwrap();
         assert_eq!(
             (kept.batch(3), kept.until()),

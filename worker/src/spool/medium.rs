@@ -104,12 +104,14 @@ impl Medium for LogFile {
             .open(&new)?;
         files::write_at(&file, bytes, 0)?;
         file.sync_all()?;
+
         // The old one is closed first: not every system replaces a file that is open.
         self.file = file;
         if let Err(error) = std::fs::rename(&new, &self.path) {
             self.file = OpenOptions::new().read(true).write(true).open(&self.path)?;
             return Err(error);
         }
+
         sync_dir(self.path.parent().unwrap_or(Path::new(".")))
     }
 }

@@ -69,10 +69,12 @@ fn whatever_the_byte_at_which_the_log_is_torn_whole_records_survive() {
     let dir = tempfile::tempdir().unwrap();
     let mut spool = open(dir.path());
     let mut ends = vec![0];
+
     for index in 1..=5 {
         append(&mut spool, &[completion(index, vec![])], moment(1));
         ends.push(spool.length);
     }
+
     drop(spool);
     let whole = std::fs::read(dir.path().join("log")).unwrap();
     for cut in 0..=whole.len() {
@@ -94,10 +96,12 @@ fn a_flipped_byte_costs_no_record_before_it_and_the_log_goes_on() {
         &[completion(1, vec![]), completion(2, vec![])],
         moment(1),
     );
+
     let mut bytes = std::fs::read(dir.path().join("log")).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     drop(spool);
     std::fs::write(dir.path().join("log"), &bytes).unwrap();
+
     let mut spool = open(dir.path());
     assert_eq!(ids(&spool), [1]);
     append(&mut spool, &[completion(3, vec![])], moment(1));
@@ -124,6 +128,7 @@ fn completions_are_read_back_as_they_were_with_their_age() {
     let mut spool = open(dir.path());
     append(&mut spool, &[completion(1, vec![])], moment(1_000));
     drop(spool);
+
     let spool = open(dir.path());
     let wanted = [attempt(1), attempt(2)];
     let read = spool.read(&wanted, moment(5_000)).unwrap();
@@ -134,6 +139,7 @@ fn completions_are_read_back_as_they_were_with_their_age() {
             ago: Span(4_000)
         }]
     );
+
     let other_boot = Moment {
         boot: Some(Uuid::from_u128(10)),
         at: Time(5_000),
@@ -148,6 +154,7 @@ fn a_blob_goes_with_its_last_completion_and_not_before() {
     let a = output(&spool, dir.path(), b"same");
     let b = output(&spool, dir.path(), b"same");
     let blob = a.blob;
+
     append(
         &mut spool,
         &[completion(1, vec![a]), completion(2, vec![b])],
@@ -155,6 +162,7 @@ fn a_blob_goes_with_its_last_completion_and_not_before() {
     );
     spool.forget(&[attempt(1)]).unwrap();
     assert!(spool.blobs.has(&blob));
+
     // A crash now brings both back: the acknowledgement was not recorded, and the blob is still
     // there.
     drop(spool);
@@ -163,6 +171,7 @@ fn a_blob_goes_with_its_last_completion_and_not_before() {
     spool.forget(&[attempt(1), attempt(2)]).unwrap();
     assert!(!spool.blobs.has(&blob));
     drop(spool);
+
     // And after that one, neither: the blob went, so both were acknowledged.
     assert_eq!(ids(&open(dir.path())), [0u32; 0]);
 }
@@ -184,9 +193,11 @@ fn the_log_shrinks_when_little_of_it_counts() {
     let many: Vec<_> = (1..=2_000).map(|i| completion(i, vec![])).collect();
     append(&mut spool, &many, moment(1));
     assert!(spool.length > COMPACT_ABOVE);
+
     let all_but_ten: Vec<_> = (1..=1_990).map(attempt).collect();
     spool.forget(&all_but_ten).unwrap();
     assert!(spool.length < COMPACT_ABOVE / 4);
+
     let left: Vec<u32> = (1_991..=2_000).collect();
     assert_eq!(ids(&spool), left);
     assert_eq!(
@@ -255,12 +266,14 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
             .unwrap();
         (said, desk.waiting())
     };
+
     let append = |completions| writer::Request::Append {
         completions,
         more: false,
     };
     let old: Vec<Completion> = (200..400).map(|index| completion(index, vec![])).collect();
     let ids: Vec<AttemptId> = old.iter().map(|old| old.attempt).collect();
+
     assert!(
         matches!(&work(vec![append(old)]).0[..], [writer::Spooled::Durable(all)] if all.len() == 200)
     );
@@ -268,6 +281,7 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
         CUT_ABOVE as usize + 1_000,
         std::sync::atomic::Ordering::Relaxed,
     );
+
     let new = (1..=4)
         .map(|index| completion(1_000 + index, vec![]))
         .collect();
@@ -286,6 +300,7 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
         "{said:?}"
     );
     assert!(waits);
+
     let (said, waits) = work(vec![writer::Request::Forget(
         [&ids[..], &[attempt(1_001)]].concat(),
     )]);
@@ -294,6 +309,7 @@ fn on_a_full_disk_new_completions_are_delivered_from_memory_and_saved_once_there
     // They become durable without another word, and are there after a restart.
     let (said, waits) = work(vec![]);
     assert!(said.is_empty() && !waits, "{said:?}");
+
     let (said, _) = work(vec![writer::Request::Read(vec![
         attempt(1_001),
         attempt(1_002),

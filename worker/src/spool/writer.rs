@@ -62,12 +62,14 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
         .spawn(move || {
             let mut desk = Desk::new(spool);
             let mut crowd: Option<Instant> = None;
+
             // What waits for room on the disk is tried again even if nothing more comes, also when
             // nothing more can.
             while let Some(first) = next(&inbox, desk.waiting()) {
                 if let Some(early) = crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
                     thread::sleep(early);
                 }
+
                 first
                     .into_iter()
                     .chain(inbox.try_iter())
@@ -75,6 +77,7 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
                 if let Some(crowded) = desk.crowded() {
                     crowd = crowded.then(Instant::now);
                 }
+
                 let mut heard = true;
                 let worked = desk.work(now(), &mut |answer| {
                     heard &= answers.send(answer.into()).is_ok()
@@ -83,6 +86,7 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
                     let _ = answers.send(Spooled::Broken(error).into());
                     return;
                 }
+
                 if !heard {
                     return;
                 }
@@ -190,6 +194,7 @@ impl<S: Contents> Desk<S> {
             );
             say(Spooled::Read(found));
         }
+
         Ok(())
     }
 
@@ -198,6 +203,7 @@ impl<S: Contents> Desk<S> {
         if self.unsaved.is_empty() {
             return Ok(());
         }
+
         match self.spool.append(
             self.unsaved
                 .iter()
@@ -214,6 +220,7 @@ impl<S: Contents> Desk<S> {
             }
             Err(error) => return Err(error),
         }
+
         Ok(())
     }
 
@@ -221,6 +228,7 @@ impl<S: Contents> Desk<S> {
         if self.new.is_empty() {
             return Ok(());
         }
+
         let new = std::mem::take(&mut self.new);
         match self
             .spool

@@ -56,6 +56,7 @@ impl Master {
             ca: ca.clone(),
         };
         let config = tls::server_config(vec![chain], &[Purpose::Worker.alpn()]);
+
         let at: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let endpoint = endpoint::listen(at, config.unwrap(), [7; 32]).unwrap();
         let master = endpoint.local_addr().unwrap().to_string();
@@ -67,6 +68,7 @@ impl Master {
         let blobs = BlobStore::open(&dir.path().join("blobs")).unwrap();
         let (tell, sessions) = mpsc::unbounded_channel();
         tokio::spawn(accept(endpoint, blobs.clone(), tell));
+
         Self {
             dir,
             identity: Identity {
@@ -112,6 +114,7 @@ impl Master {
         else {
             panic!("no hello")
         };
+
         Worker {
             connection,
             control,
@@ -140,6 +143,7 @@ impl Master {
             abandon,
         };
         worker.control.tx.send(&welcome).await.unwrap();
+
         worker
     }
 }
@@ -185,6 +189,7 @@ impl Worker {
             if held == expected {
                 return;
             }
+
             assert!(
                 Instant::now() < deadline,
                 "for a minute it held not {expected:?} but {held:?}"
@@ -302,6 +307,7 @@ pub(crate) fn sh(index: u32, script: &str) -> Assignment {
         confinement: None,
         network: false,
     };
+
     Assignment {
         attempt: id(index),
         limit: None,

@@ -78,6 +78,7 @@ pub(crate) fn commit(act: &str, target: &str) -> i32 {
         "swap-output" => swap(target),
         _ => Err(io::Error::other("no such act")),
     };
+
     match done {
         Ok(()) => 0,
         Err(error) => {
@@ -143,6 +144,7 @@ fn limit_others(pid: &str) -> io::Result<()> {
         rlim_cur: 0,
         rlim_max: 0,
     };
+
     // SAFETY: the kernel reads one local struct.
     any(&[unsafe {
         libc::prlimit(
@@ -162,6 +164,7 @@ fn slow_others(pid: &str) -> io::Result<()> {
         let (mut one, lowest): (libc::cpu_set_t, libc::sched_param) =
             (std::mem::zeroed(), std::mem::zeroed());
         libc::CPU_SET(0, &mut one);
+
         let mut attributes = [0_u8; 48];
         attributes[0] = 48;
         attributes[4] = libc::SCHED_IDLE as u8;
@@ -213,6 +216,7 @@ fn change_modes(path: &str) -> io::Result<()> {
         tv_sec: 1,
         tv_usec: 0,
     }; 2];
+
     // SAFETY: the kernel reads strings and locals.
     unsafe {
         any(&[
@@ -276,12 +280,14 @@ fn call_kernel() -> io::Result<()> {
                 0,
             )
         };
+
         let error = io::Error::last_os_error();
         if answer != -1 || !matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
             println!("{name} was not refused");
             return Ok(());
         }
     }
+
     Err(io::ErrorKind::PermissionDenied.into())
 }
 
@@ -313,6 +319,7 @@ fn fork_bomb() -> io::Result<()> {
             Err(error) => refused = Some(error),
         }
     }
+
     println!("{}", children.len());
     children.iter_mut().for_each(|child| drop(child.kill()));
     refused.map_or(Ok(()), Err)

@@ -217,5 +217,6 @@ pub(crate) fn text() -> String {
             row.stops.map(Stop::word).join(" | ")
         )
     }));
+
     lines.join("\n") + "\n"
 }

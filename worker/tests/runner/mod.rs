@@ -11,6 +11,7 @@ pub(crate) fn run<T>(args: &[String], tests: &[(&str, T)], each: impl Fn(&T)) {
     if has("--ignored") {
         return; // None of them is.
     }
+
     let value = |at: usize| at > 0 && WITH_VALUE.contains(&args[at - 1].as_str());
     let words = args
         .iter()

@@ -28,6 +28,7 @@ pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
         !first.is_empty() && first.iter().all(Stretch::is_sound),
         "{first:?}"
     );
+
     // Not acknowledged: the next connection hears it again, and a second worker on the same
     // directory, too.
     worker.connection.close(0u32.into(), b"");
@@ -36,6 +37,7 @@ pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
     assert_eq!(again[..first.len()], first[..]);
     drop(stop);
     within(run).await.unwrap().unwrap();
+
     let (_stop, _run) = master.start_as(watchful());
     let mut worker = master.welcome(Vec::new()).await;
     let (last, again) = worker.recorded().await;
@@ -46,6 +48,7 @@ pub(super) async fn what_was_recorded_is_sent_until_it_is_kept() {
         .send(&ToWorker::Kept { last })
         .await
         .unwrap();
+
     let (later, next) = worker.recorded().await;
     assert!(
         later > last && next[0].start >= again[again.len() - 1].end,

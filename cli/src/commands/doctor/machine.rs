@@ -21,6 +21,7 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
         "program",
         format!("deskgrid {}, {os} {arch}", env!("CARGO_PKG_VERSION")),
     )];
+
     if super::master::identities(state).is_empty() {
         let what = format!(
             "no identity in {}: this machine has not joined a grid with it",
@@ -29,6 +30,7 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
         let todo = "name the right directory with --dir, or join: deskgrid worker start, or deskgrid login";
         findings.push(Finding::note("identity", what, todo));
     }
+
     findings
 }
 
@@ -39,6 +41,7 @@ pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
     let views = tokio::task::spawn_blocking(move || sensors::look(all, patience))
         .await
         .unwrap_or_default();
+
     if views.is_empty() {
         return vec![Finding::wrong(
             "sensors",
@@ -46,6 +49,7 @@ pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
             "see [sensors] in the worker's settings",
         )];
     }
+
     views.iter().map(sensor).collect()
 }
 
@@ -78,6 +82,7 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
         Ok(dir) => dir,
         Err(error) => return failed(format!("cannot be tried: no directory for it: {error}")),
     };
+
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(error) => {
@@ -102,6 +107,7 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
             &level.gap,
         )
     });
+
     let groups = [
         ("memory", &found.no_memory_limit),
         ("processes", &found.no_process_limit),
@@ -119,6 +125,7 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
             "docs/confinement.md says what each level needs",
         ),
     };
+
     [chosen]
         .into_iter()
         .chain(levels)
@@ -204,6 +211,7 @@ mod tests {
             see(Sight::Absent("no device".to_owned())).severity,
             Severity::Ok
         );
+
         let unknown = see(Sight::Unknown("cannot open it".to_owned()));
         assert!(
             unknown.severity == Severity::Wrong

@@ -49,6 +49,7 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
             )];
         }
     };
+
     let mut findings = vec![certificate(check("certificate"), who, identity)];
     let (udp, tcp) = tokio::join!(
         link::probe(identity, Way::Udp),
@@ -59,10 +60,12 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
         way(&check, identity, Way::Udp, udp, reached.is_some()),
         way(&check, identity, Way::Tcp, tcp, reached.is_some()),
     ]);
+
     if let Some(probe) = reached {
         findings.extend(told(&check, &probe));
         findings.push(accepted(check("accepted"), who, identity).await);
     }
+
     findings
 }
 
@@ -82,6 +85,7 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
         Ok(validity) => validity,
         Err(error) => return Finding::wrong(check, error.to_string(), rejoin(who)),
     };
+
     let now_s = i64::try_from(now().0 / 1_000_000).unwrap_or(i64::MAX);
     let day = |s: i64| {
         iso(Time(u64::try_from(s).unwrap_or(0) * 1_000_000))
@@ -90,6 +94,7 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
             .unwrap_or_default()
             .to_owned()
     };
+
     let name = &identity.link.name;
     if now_s < validity.from_s {
         let what = format!("{name}: it holds from {} on only", day(validity.from_s));
@@ -99,6 +104,7 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
             "set this machine's clock; it seems to be far behind",
         );
     }
+
     if now_s > validity.until_s {
         let what = format!(
             "{name}: it has expired on {} by this machine's clock",
@@ -112,6 +118,7 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
         };
         return Finding::wrong(check, what, todo);
     }
+
     let what = format!("{name}: valid until {}", day(validity.until_s));
     if validity.until_s - now_s < LATE_S {
         Finding::note(check, what, rejoin(who))
@@ -141,6 +148,7 @@ fn way(
         }
         Err(error) => error,
     };
+
     match error {
         LinkError::Unreachable { .. } | LinkError::Closed(_) if spared => {
             let todo = match way {
@@ -186,6 +194,7 @@ fn clock(check: String, now: Time, probe: &Probe) -> Finding {
     let off_s = probe.off_s(now);
     let way = if off_s < 0.0 { "behind" } else { "ahead of" };
     let todo = "have both clocks set by the network (on most systems: timedatectl set-ntp true)";
+
     match off_s.abs() {
         off if off > OFF_WRONG_S => {
             let what = format!("{off:.0} s ({}) {way} the master's", link::coarse(off));
@@ -229,6 +238,7 @@ async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
             Err(error) => Err(error),
         }
     };
+
     match result {
         Ok(()) => Finding::ok(check, format!("the master accepts {}", identity.link.name)),
         Err(error) => Finding {

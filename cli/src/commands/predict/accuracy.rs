@@ -74,6 +74,7 @@ pub(super) fn run(context: &Context, file: &Path, scatter: bool) -> Result<Exit,
         processors,
         ways,
     } = foretell(&log);
+
     let predictors = ways
         .into_iter()
         .map(|way| WayJson::of(way, scatter))
@@ -89,6 +90,7 @@ pub(super) fn run(context: &Context, file: &Path, scatter: bool) -> Result<Exit,
     context
         .out
         .show(&answer, || text(&answer, context.out.color()), ids)?;
+
     Ok(Exit::Well)
 }
 
@@ -123,5 +125,6 @@ pub(super) fn table(predictors: &[WayJson], color: bool) -> String {
             format!("{:.2}", way.correlation),
         ]);
     }
+
     rows.text("nothing to judge")
 }

@@ -44,6 +44,7 @@ pub(super) fn kill(context: &Context, args: &KillArgs) -> Result<Exit, Failure> 
             ));
         }
     }
+
     let chance = |rule: Rule| rule.chance(est, elapsed);
     let hard = chance(Rule::Hard) == 1.0;
     let graced = chance(Rule::Grace(grace)) == 1.0;
@@ -56,6 +57,7 @@ pub(super) fn kill(context: &Context, args: &KillArgs) -> Result<Exit, Failure> 
         grace_part: grace,
         prob,
     };
+
     let word = |killed: bool| if killed { "killed" } else { "goes on" };
     let text = || {
         format!(
@@ -67,6 +69,7 @@ pub(super) fn kill(context: &Context, args: &KillArgs) -> Result<Exit, Failure> 
     context
         .out
         .show(&document, text, || vec![prob.to_string()])?;
+
     Ok(Exit::Well)
 }
 
@@ -84,6 +87,7 @@ pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> 
             &error,
         )
     })?;
+
     let cannot = || format!("the calendar {} cannot be used", path.display());
     let hint = "docs/deadlines.md shows its form: now, hosts, running_start_est, waiting_est and new_est, in seconds";
     let found = read(&text).map_err(|why| Failure::usage(cannot(), hint).because(why))?;
@@ -96,6 +100,7 @@ pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> 
             Failure::usage(cannot(), hint).because(format!("it holds an entry of `{kind}`"))
         );
     }
+
     let mut answers: Vec<Value> = found
         .iter()
         .map(|(_, scenario)| answer(scenario).0)
@@ -105,6 +110,7 @@ pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> 
             fields.retain(|field, _| TOLD.contains(&field.as_str()));
         }
     }
+
     let text = || {
         answers
             .iter()
@@ -112,6 +118,7 @@ pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> 
             .collect::<Vec<_>>()
             .join("\n")
     };
+
     let ids = || {
         answers
             .iter()
@@ -128,6 +135,7 @@ pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> 
             ids,
         )?,
     }
+
     Ok(Exit::Well)
 }
 
@@ -145,6 +153,7 @@ fn table(answer: &Value, color: bool) -> String {
             finish.to_string(),
         ]);
     }
+
     let earliest = &answer["earliest_feasible_deadline"];
     format!(
         "{}earliest deadline that could be promised: {earliest}\n",

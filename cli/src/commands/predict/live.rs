@@ -28,6 +28,7 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
         Reply::Accuracy(view) => view,
         other => return Err(unexpected(Some(&other)).into()),
     };
+
     session.close().await;
     let answer = reckon(&view, args.scatter);
     let ids = || answer.predictors.iter().map(WayJson::line).collect();
@@ -39,6 +40,7 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
         )
     };
     context.out.show(&answer, text, ids)?;
+
     Ok(Exit::Well)
 }
 
@@ -51,6 +53,7 @@ fn reckon(view: &AccuracyView, scatter: bool) -> Answer {
         .into_iter()
         .filter_map(|(name, all)| judge(name, all, scatter))
         .collect();
+
     Answer {
         judged: view.hosts.len() + view.starts.len(),
         open: view.open,
@@ -72,6 +75,7 @@ fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<WayJ
         .iter()
         .map(|one| one.high.secs() - one.low.secs())
         .collect();
+
     Some(WayJson::of(Way::of(name, pairs, held, widths_s)?, scatter))
 }
 
@@ -104,6 +108,7 @@ mod tests {
             (answer.judged, answer.open, answer.predictors.len()),
             (4, 3, 1)
         );
+
         let way = &answer.predictors[0];
         assert_eq!(
             (way.name, way.median_error_s, way.coverage),

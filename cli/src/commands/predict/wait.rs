@@ -116,6 +116,7 @@ pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Fai
         || wait_text(&answer),
         || vec![seconds(answer.used)],
     )?;
+
     Ok(Exit::Well)
 }
 
@@ -148,6 +149,7 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<WaitJson, Failure> {
         )
     })?;
     let wait = machine.wait(wanted);
+
     let edge = |part: f64| machine.quantile_s(wanted, part);
     let low = edge((1.0 - HELD) / 2.0);
     let median = edge(0.5);
@@ -178,6 +180,7 @@ async fn live(context: &Context, hosts: u32) -> Result<WaitJson, Failure> {
         Reply::HostsWait(view) => view,
         other => return Err(unexpected(Some(&other)).into()),
     };
+
     session.close().await;
     let time = |span: Option<Span>| span.map(Span::secs);
     Ok(WaitJson {
@@ -234,6 +237,7 @@ fn wait_text(answer: &WaitJson) -> String {
             said(answer.total_s)
         );
     }
+
     out
 }
 
@@ -263,12 +267,14 @@ pub(super) fn width(context: &Context, args: &WidthArgs) -> Result<Exit, Failure
         );
         Failure::usage(what, "give \"free\" hosts, or \"jobs\" whose hosts will be")
     })?;
+
     let way = |way: &Way| WayJson {
         hosts: way.hosts,
         wait_s: way.wait_s,
         run_s: way.run_s,
         total_s: way.total_s(),
     };
+
     let free = state.free.min(question.most);
     let answer = WidthJson {
         policy: args.policy.clone(),
@@ -283,6 +289,7 @@ pub(super) fn width(context: &Context, args: &WidthArgs) -> Result<Exit, Failure
         || width_text(&answer, context.out.color()),
         || vec![answer.n_star.to_string()],
     )?;
+
     Ok(Exit::Well)
 }
 
@@ -309,6 +316,7 @@ fn width_text(answer: &WidthJson, color: bool) -> String {
         } else {
             ""
         };
+
         let said = |time_s: f64| format!("{time_s:.1} s");
         rows.add([
             way.hosts.to_string(),
@@ -318,6 +326,7 @@ fn width_text(answer: &WidthJson, color: bool) -> String {
             chosen.to_owned(),
         ]);
     }
+
     rows.text("no way to run")
 }
 
@@ -337,6 +346,7 @@ impl State {
             .jobs
             .iter()
             .fold(state.free, |sum, job| sum.saturating_add(job.1));
+
         let old = state
             .jobs
             .iter()
@@ -350,6 +360,7 @@ impl State {
             );
             return Err(Failure::usage(what, "ages are seconds, not negative"));
         }
+
         if hosts > HOSTS
             || state
                 .need

@@ -39,14 +39,17 @@ pub(super) fn run(context: &Context, path: &Path) -> Result<Exit, Failure> {
         .collect::<Vec<_>>()
         .join("\n");
     let lines = || text.lines().map(str::to_owned).collect();
+
     if let [(_, only)] = &answers[..] {
         context.out.show(only, || text.clone(), lines)?;
         return Ok(Exit::Well);
     }
+
     let mut by_kind: BTreeMap<&'static str, Vec<Answer>> = BTreeMap::new();
     for (kind, answer) in answers {
         by_kind.entry(kind).or_default().push(answer);
     }
+
     context
         .out
         .show(&Answers(by_kind), || text.clone(), lines)?;
@@ -60,6 +63,7 @@ fn words(answer: &Value) -> String {
         let fields: Vec<String> = entry.as_array().into_iter().flatten().map(word).collect();
         out.push(fields.join(" "));
     }
+
     for (field, value) in answer
         .as_object()
         .into_iter()
@@ -75,6 +79,7 @@ fn words(answer: &Value) -> String {
             value => out.push(format!("{field}: {}", word(value))),
         }
     }
+
     out.join("\n")
 }
 

@@ -84,6 +84,7 @@ fn tell(context: &Context, trace: &Trace, format: Written, out: &Path) -> Result
         since: at(0.0),
         until: at(trace.end_s()),
     };
+
     let text = || {
         let Answer {
             hosts,
@@ -96,5 +97,6 @@ fn tell(context: &Context, trace: &Trace, format: Written, out: &Path) -> Result
     context
         .out
         .show(&answer, text, || vec![answer.out.clone()])?;
+
     Ok(Exit::Well)
 }

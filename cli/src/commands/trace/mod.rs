@@ -48,6 +48,7 @@ fn read(format: Read, path: &Path) -> Result<Trace, Failure> {
             "in ActivityWatch, open Raw Data and export the bucket aw-watcher-afk as JSON",
         ),
     };
+
     read.map_err(|why| Failure::usage("the trace cannot be used", hint).because(why))
 }
 
@@ -64,6 +65,7 @@ fn window(part: &PartArgs) -> Result<(Time, Time), Failure> {
     let now = when::now();
     let since = part.since.map_or(Time(0), |since| since.time(now));
     let until = part.until.map_or(now, |until| until.time(now));
+
     if since >= until {
         let what = format!(
             "--since {} is not before --until {}",
@@ -75,6 +77,7 @@ fn window(part: &PartArgs) -> Result<(Time, Time), Failure> {
             "give an earlier --since, or a later --until",
         ));
     }
+
     Ok((since, until))
 }
 
@@ -91,12 +94,14 @@ fn part(mut trace: Trace, part: &PartArgs) -> Result<Trace, Failure> {
             hint,
         ));
     }
+
     if !part.hosts.is_empty() {
         trace.hosts.retain(|host| part.hosts.contains(&host.name));
     }
     if part.since.is_none() && part.until.is_none() {
         return Ok(trace);
     }
+
     if trace.origin_s == 0 {
         let hint = "its times count from its own start: leave --since and --until away";
         return Err(Failure::usage(
@@ -104,14 +109,17 @@ fn part(mut trace: Trace, part: &PartArgs) -> Result<Trace, Failure> {
             hint,
         ));
     }
+
     let (since, until) = window(part)?;
     let second = |time: Time| time.secs() - trace.origin_s as f64;
     let cut = trace.between(second(since), second(until));
+
     if cut.hosts.iter().all(|host| host.segments.is_empty()) {
         return Err(Failure::usage(
             "the trace has nothing in that time",
             "give other times",
         ));
     }
+
     Ok(cut)
 }

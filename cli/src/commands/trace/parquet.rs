@@ -51,9 +51,11 @@ pub(super) fn write(trace: &Trace, path: &Path) -> Result<(), ParquetError> {
             .set_column_dictionary_enabled(column.clone(), false)
             .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
     }
+
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let mut writer =
         SerializedFileWriter::new(File::create(path)?, schema, Arc::new(properties.build()))?;
+
     let mut rows = Columns::default();
     for host in &trace.hosts {
         let name = ByteArray::from(host.name.as_str());
@@ -65,9 +67,11 @@ pub(super) fn write(trace: &Trace, path: &Path) -> Result<(), ParquetError> {
             }
         }
     }
+
     if !rows.start.is_empty() {
         rows.write(writer.next_row_group()?)?;
     }
+
     writer.close().map(drop)
 }
 
@@ -125,6 +129,7 @@ mod tests {
             up,
             cpu,
         };
+
         let mut pc = TracedHost::new(
             "pc",
             1_500.0,
@@ -143,6 +148,7 @@ mod tests {
                 reason: Some("on-battery".into()),
             },
         ];
+
         let other = TracedHost::new("ä", 1_500.0, vec![segment(1.0, 2.0, false, 0.0)]);
         let trace = Trace {
             origin_s: 1_700_000_000,
@@ -151,6 +157,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.parquet");
         write(&trace, &path).unwrap();
+
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert!(
             reader
@@ -161,6 +168,7 @@ mod tests {
                 .is_some(),
             "hosts are numbers in a dictionary"
         );
+
         let rows: Vec<_> = reader
             .get_row_iter(None)
             .unwrap()
@@ -176,6 +184,7 @@ mod tests {
                 let up = row.get_bool(3).unwrap();
                 let cpu = row.get_float(4).unwrap();
                 let reason = row.get_string(6).ok().cloned();
+
                 (
                     row.get_string(0).unwrap().clone(),
                     times,
@@ -186,6 +195,7 @@ mod tests {
                 )
             })
             .collect();
+
         let at = |ms: i64| 1_700_000_000_000 + ms;
         let battery = Some("on-battery".to_owned());
         assert_eq!(

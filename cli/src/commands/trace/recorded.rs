@@ -25,6 +25,7 @@ pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, F
         until,
     };
     let mut views: Vec<AvailabilityView> = Vec::new();
+
     for reply in session.client().ask(&request).await? {
         let Reply::Availability(view) = reply else {
             return Err(unexpected(Some(&reply)).into());
@@ -34,6 +35,7 @@ pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, F
             _ => views.push(view),
         }
     }
+
     session.close().await;
     made(&views, (since, until.min(when::now()))).ok_or_else(|| {
         let hint = "workers send what they record within five minutes, unless record_limit is 0 in their configuration \
@@ -59,6 +61,7 @@ fn made(views: &[AvailabilityView], (since, until): (Time, Time)) -> Option<Trac
         .into_iter()
         .map(|(view, from)| host(view, (from, until), origin_s));
     let hosts: Vec<TracedHost> = hosts.filter(|host| !host.segments.is_empty()).collect();
+
     (!hosts.is_empty()).then_some(Trace { origin_s, hosts })
 }
 
@@ -73,6 +76,7 @@ fn host(view: &AvailabilityView, (from, until): (Time, Time), origin_s: i64) -> 
         if start >= end {
             return;
         }
+
         let cpu = known.map_or(0.0, |stretch| decimal(stretch.cpu));
         host.segments.push(Segment {
             start_s: second(start),
@@ -80,22 +84,26 @@ fn host(view: &AvailabilityView, (from, until): (Time, Time), origin_s: i64) -> 
             up: known.is_some(),
             cpu,
         });
+
         let reason = known.and_then(|stretch| stretch.reason.as_deref().map(Into::into));
         host.notes.push(Note {
             owner_active: known.and_then(|stretch| stretch.owner_active),
             reason,
         });
     };
+
     let mut at = from;
     for stretch in &view.stretches {
         add(at, stretch.start, None);
         add(stretch.start.max(at), stretch.end, Some(stretch));
         at = at.max(stretch.end);
     }
+
     // Of a worker that is connected the rest is on its way.
     if !view.connected {
         add(at, until, None);
     }
+
     host
 }
 
@@ -143,6 +151,7 @@ mod tests {
             .map(|s| (s.start_s, s.end_s, s.up, s.cpu))
             .collect();
         let down = |from, to| (from, to, false, 0.0);
+
         assert_eq!(
             found,
             [
@@ -152,8 +161,10 @@ mod tests {
                 down(70.0, 100.0)
             ]
         );
+
         assert_eq!((trace.origin_s, host.clock_mhz), (1_700_000_000, 3_000.0));
         assert_eq!(host.notes[2].reason.as_deref(), Some("paused-by-owner"));
+
         let connected = made(&[view(true, stretches)], (Time(0), at(100))).unwrap();
         assert_eq!(
             connected.hosts[0].segments.last().map(|s| s.end_s),
@@ -180,9 +191,11 @@ mod tests {
         );
         assert_eq!(trace.unwrap().hosts[1].segments[0].start_s, 40.0);
         assert_eq!(made(&[view(false, Vec::new())], (Time(0), at(50))), None);
+
         // Recorded before what is asked for, and gone since.
         let mut gone = view(false, Vec::new());
         gone.known_since = Some(at(0));
+
         let trace = made(&[gone], (at(10), at(50))).unwrap();
         assert_eq!(
             trace.hosts[0].segments,

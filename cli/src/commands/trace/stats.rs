@@ -41,6 +41,7 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
             write(&dir.join(format!("{}.svg", figure.name)), &draw(&figure))?;
         }
     }
+
     let answer = Answer {
         stats: &stats,
         calibration: table.as_ref(),
@@ -49,6 +50,7 @@ pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Fai
     context
         .out
         .show(&answer, text, || vec![stats.hosts.to_string()])?;
+
     Ok(Exit::Well)
 }
 
@@ -59,12 +61,14 @@ fn generated(args: &StatsArgs) -> Result<(Trace, Option<Calibration>), Failure> 
             format!("one of {}", names.join(", ")),
         )
     };
+
     let platform = args.platform.as_deref().unwrap_or("sdsc");
     let model = args.model.as_deref().unwrap_or("default");
     let hosts =
         Platform::named(platform).ok_or_else(|| unknown("platform", platform, &Platform::NAMES))?;
     let model =
         Model::named(model).ok_or_else(|| unknown("availability model", model, &Model::NAMES))?;
+
     let trace = model.trace(args.seed, FIRST_DAY, hosts.clocks_mhz(args.seed, HOSTS));
     Ok((
         trace,
@@ -95,6 +99,7 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
             span(what.median_s)
         )
     };
+
     let failures = stats.failure_by_task_s.iter();
     let failures: Vec<String> = failures
         .map(|(task_s, part)| format!("{} of {}", share(*part), span(f64::from(*task_s))))
@@ -117,6 +122,7 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
         ("power varies by", varies),
     ]);
     out += &format!("\n{}", hours(stats, color));
+
     if let Some(table) = table {
         let mut rows = Rows::new(&["STATISTIC", "PAPER", "REFERENCE", "THIS MODEL"], color);
         let number = |value: Option<f64>| {
@@ -130,6 +136,7 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
                 number(row.ours),
             ]);
         }
+
         out += &format!(
             "\nThe model {} over {} days, beside the paper:\n{}",
             table.model,
@@ -137,6 +144,7 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
             rows.text("")
         );
     }
+
     out
 }
 
@@ -165,6 +173,7 @@ fn hours(stats: &Stats, color: bool) -> String {
         ],
         color,
     );
+
     for hour in &stats.by_hour {
         let power = hour
             .power
@@ -178,5 +187,6 @@ fn hours(stats: &Stats, color: bool) -> String {
         ];
         rows.add([format!("{:02}", hour.hour)].into_iter().chain(parts));
     }
+
     rows.text("")
 }

@@ -48,6 +48,7 @@ impl From<&WidthView> for Width {
             sigma: scaling.sigma,
             runs: scaling.runs,
         };
+
         let way = |way: &WayView| Way {
             hosts: way.hosts,
             start: iso(way.start),

@@ -51,6 +51,7 @@ impl ExclPred {
                 rate,
                 scene.settings.start_cost,
             )?;
+
         let early = Span::from_secs_f64(self.revert * work_s / mean_speed);
         let reverts = Time(finish.0.saturating_sub(early.0));
         let task = scene.settings.start_cost + Span::from_secs_f64(work_s / rate);

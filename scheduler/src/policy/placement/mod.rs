@@ -187,6 +187,7 @@ impl<'a> Scene<'a> {
         if !self.job.rules.quorum.compares() {
             return !self.job.is_on(index, host);
         }
+
         let party = |id: HostId| self.hosts.table.get(&id).map_or(id, |host| host.party);
         let mine = party(host);
         self.job.records.get(&index).is_none_or(|record| {

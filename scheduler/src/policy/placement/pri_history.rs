@@ -24,12 +24,14 @@ pub(super) fn order(scene: &Scene<'_>) -> Vec<HostId> {
             (work >= work_s, rate)
         }),
     };
+
     let ready = scene
         .ready_by_speed()
         .filter_map(|(_, id)| scene.hosts.table.get(&id));
     let mut ranked: Vec<_> = ready
         .map(|host| (rank(host), host.id, host.free_slots()))
         .collect();
+
     // Stable: of equals the faster one by its clock, and then the one that has been ready for
     // longer.
     ranked.sort_by(|(a, ..), (b, ..)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));

@@ -94,6 +94,7 @@ impl<'a> Gains<'a> {
     pub(crate) fn new(tasks: usize, search: Search<'a>) -> Self {
         let end_s =
             search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
+
         let step_s = (end_s - search.begin_s) / POINTS as f64;
         let at_s = std::array::from_fn(|point| search.begin_s + (point as f64 + 0.5) * step_s);
         let open = Vec::with_capacity(tasks);
@@ -129,12 +130,14 @@ impl<'a> Gains<'a> {
             first_s = first_s.min(law.end_s);
             self.multiply(&mut undone, &law);
         }
+
         let mut odds = self.unsaved(first_s, open.left);
         for ((odds, done), undone) in odds.iter_mut().zip(&mut self.done).zip(undone) {
             let undone = (undone * *odds).min(1.0 - CERTAIN);
             *done *= 1.0 - undone;
             *odds = undone / (1.0 - undone);
         }
+
         self.open.push(open);
         self.odds.push(odds);
     }
@@ -153,6 +156,7 @@ impl<'a> Gains<'a> {
         if law.suspended_s.is_some() || place as usize + later.len() > REACH {
             return law.multiply_undone(&self.at_s[first..], later, self.search.curves);
         }
+
         let parts = (age - f64::from(place)) * PARTS as f64;
         let part = (parts as u32).min(PARTS as u32 - 1);
         let weight = parts - f64::from(part);
@@ -177,6 +181,7 @@ impl<'a> Gains<'a> {
             notice_s,
             ..
         } = self.search;
+
         let could_s = notice_s + start_s + left * (best_s - start_s);
         // With its state kept, a task that is missed at its end has little left to do.
         let missed_s = first_s
@@ -185,6 +190,7 @@ impl<'a> Gains<'a> {
             } else {
                 could_s
             };
+
         let could = self.upto(could_s);
         let missed = self.upto(missed_s).max(could);
         let slope = (1.0 - LEFT) / (missed_s - could_s).max(1.0);
@@ -192,6 +198,7 @@ impl<'a> Gains<'a> {
         for (hope, at_s) in row[could..missed].iter_mut().zip(&self.at_s[could..missed]) {
             *hope = 1.0 - slope * (at_s - could_s);
         }
+
         if let Some(at_s) = self.at_s.get(missed) {
             let mut rest = LEFT * (-2.0 * (at_s - missed_s) / (task_s + best_s)).exp();
             for hope in &mut row[missed..] {
@@ -199,6 +206,7 @@ impl<'a> Gains<'a> {
                 rest *= self.fall;
             }
         }
+
         row
     }
 
@@ -219,6 +227,7 @@ impl<'a> Gains<'a> {
                 best = Some((at, gain));
             }
         }
+
         best
     }
 
@@ -298,6 +307,7 @@ mod tests {
         let best_s = 100.0;
         let notice_s = 5.0;
         let keeps = false;
+
         Gains::new(
             3,
             Search {
@@ -331,13 +341,16 @@ mod tests {
         for (task, left_s) in [(1, 50.0), (2, 1_000.0), (3, 60.0)] {
             open(&mut gains, task, law(left_s, false, &curves));
         }
+
         let copy = law(100.0, false, &curves);
         let (at, gain_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
         assert_eq!(gains.task(at).0, 2);
+
         // At most the 900 s that it is done sooner; less by what a later copy could have saved as
         // well.
         assert!((400.0..=910.0).contains(&gain_s), "{gain_s}");
         gains.add(at, &copy, true);
+
         let (_, next_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
         assert!(next_s < 0.05 * gain_s, "one copy is enough: {next_s}");
     }
@@ -384,6 +397,7 @@ mod tests {
             },
             std::iter::once(law(500.0, false, &curves)),
         );
+
         open(&mut gains, 2, law(400.0, false, &curves));
         let copy = |_| law(100.0, false, &curves);
         assert_eq!(

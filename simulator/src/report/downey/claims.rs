@@ -170,6 +170,7 @@ fn first(found: &Found) -> Vec<Claim> {
             Unit::Seconds,
         )
     }));
+
     if let Some(opt) = found.asked("OPT") {
         all.push(claim(
             "median saving of who should hold out",
@@ -178,6 +179,7 @@ fn first(found: &Found) -> Vec<Claim> {
             opt.median_s,
             Unit::Seconds,
         ));
+
         all.push(claim(
             "mean saving of who should hold out",
             "5760 s",
@@ -186,6 +188,7 @@ fn first(found: &Found) -> Vec<Claim> {
             Unit::Seconds,
         ));
     }
+
     all
 }
 
@@ -230,6 +233,7 @@ fn asked(found: &Found) -> Vec<Claim> {
             ),
         ]);
     }
+
     all
 }
 
@@ -251,6 +255,7 @@ fn followed(found: &Found) -> Vec<Claim> {
             claim("utilisation", 1, line.utilised),
         ]);
     }
+
     all
 }
 
@@ -283,6 +288,7 @@ fn scatter(found: &Found) -> Vec<Claim> {
         else {
             continue;
         };
+
         let ours = [
             ("slope", slope),
             ("intercept", intercept),
@@ -298,5 +304,6 @@ fn scatter(found: &Found) -> Vec<Claim> {
             },
         ));
     }
+
     all
 }

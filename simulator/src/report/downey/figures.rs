@@ -41,6 +41,7 @@ pub(super) fn all(found: &Found) -> Vec<Figure> {
         prices(found),
     ];
     all.extend(found.real.iter().map(errors));
+
     all
 }
 
@@ -65,6 +66,7 @@ fn speedups() -> Figure {
                 .collect(),
         )
     };
+
     let mut lines: Vec<Line> = [0.0, 0.5, 1.0, 2.0]
         .into_iter()
         .filter_map(|sigma| {
@@ -77,6 +79,7 @@ fn speedups() -> Figure {
     lines.push(over("lower bound", &|hosts| {
         A * f64::from(hosts) / (A + f64::from(hosts) - 1.0)
     }));
+
     figure(
         "figure-2",
         "Figure 2: speedup, A = 64",
@@ -114,6 +117,7 @@ fn times(found: &Found) -> Figure {
         ("model of work".to_owned(), straight(LN_WORK)),
         ("model of predictions".to_owned(), straight(patient)),
     ];
+
     let title = "Figure 3: times of jobs under AVG";
     figure(
         "figure-3",
@@ -142,6 +146,7 @@ fn widths(found: &Found) -> Figure {
             vec![(0.0, 0.0), (f64::from(PROCESSORS).log2(), 1.0)],
         ),
     ];
+
     let title = "Figure 4: processors of jobs under AVG";
     figure(
         "figure-4",
@@ -163,6 +168,7 @@ fn scatter(name: &str, title: &str, told: &[Told]) -> Figure {
     let most = logs.iter().map(|(x, y)| x.max(*y)).fold(1.0, f64::max);
     let mut means = Vec::new();
     let mut medians = Vec::new();
+
     for column in 0..COLUMNS {
         let at = |edge: usize| most * edge as f64 / COLUMNS as f64;
         let mut inside: Vec<f64> = logs
@@ -170,6 +176,7 @@ fn scatter(name: &str, title: &str, told: &[Told]) -> Figure {
             .filter(|(x, _)| (at(column)..at(column + 1)).contains(x))
             .map(|(_, y)| *y)
             .collect();
+
         // Few points make no mean.
         if inside.len() >= 10 {
             inside.sort_by(f64::total_cmp);
@@ -178,6 +185,7 @@ fn scatter(name: &str, title: &str, told: &[Told]) -> Figure {
             medians.push((x, inside[inside.len() / 2]));
         }
     }
+
     let lines = vec![
         ("perfect".to_owned(), vec![(0.0, 0.0), (most, most)]),
         ("mean".to_owned(), means),
@@ -234,6 +242,7 @@ fn schedule(name: &str, title: &str, width: Width) -> Figure {
         )
     };
     let mut lines: Vec<Line> = kept.iter().map(outline).collect();
+
     // Both pictures have the same axes.
     lines.push((
         "all processors".to_owned(),
@@ -265,6 +274,7 @@ fn tables(found: &Found) -> Figure {
             of(&|line| bar(1.0 + line.utilised.mean, line.utilised.sd)),
         ),
     ];
+
     let groups = lines.iter().map(|line| short(line.label)).collect();
     let x = "rule (B: by the paper's line; own: self-fitted)";
     figure(
@@ -317,6 +327,7 @@ fn prices(found: &Found) -> Figure {
             line(|followed| (followed.utilised.mean, followed.utilised.sd)),
         ),
     ];
+
     let title = "What waiting costs who waits behind";
     figure(
         "prices",
@@ -336,6 +347,7 @@ fn errors(real: &Foretold) -> Figure {
             .map(|(predicted, came)| (came - predicted).abs().max(1.0));
         share(way.name, errors.collect(), f64::log10)
     };
+
     let title = "A real log: how far predicted waits were off";
     let lines = real.ways.iter().map(line).collect();
     figure(

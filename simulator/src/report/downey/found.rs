@@ -108,6 +108,7 @@ impl Found {
             study.days,
             study.runs
         ));
+
         let seeds: Vec<u64> = (0..u64::from(study.runs.max(1)))
             .map(|run| study.seed.wrapping_add(run))
             .collect();
@@ -120,18 +121,21 @@ impl Found {
         work.extend(
             (0..seeds.len()).flat_map(|seed| FOLLOWED.iter().map(move |rule| (seed, Some(rule)))),
         );
+
         let done = in_parallel(study.threads, &work, |(seed, rule)| match rule {
             None => Done::Baseline(baseline(&days[*seed])),
             Some(rule) => Done::System(system(&days[*seed], rule)),
         });
         let mut baselines = Vec::new();
         let mut systems = Vec::new();
+
         for one in done {
             match one {
                 Done::Baseline(one) => baselines.push(one),
                 Done::System(one) => systems.push(one),
             }
         }
+
         Self::of(&seeds, baselines, &systems, real)
     }
 
@@ -148,12 +152,14 @@ impl Found {
                 .zip(*systems)
                 .map(|(rule, s)| (*seed, rule.label, s.turnaround_s, s.utilisation))
         });
+
         let runs_s = |seen: &Seen| {
             let mut all: Vec<f64> = seen.jobs.iter().map(|job| job.1).collect();
             all.sort_by(f64::total_cmp);
             all
         };
         let spoiled = |one: &Baseline| one.seen.spoiled as f64 / one.seen.jobs.len() as f64;
+
         Found {
             asked: (0..ASKED.len()).map(|at| asked(at, &baselines)).collect(),
             followed: (0..FOLLOWED.len())
@@ -233,6 +239,7 @@ fn followed(at: usize, by_draw: &[&[System]]) -> Followed {
         .filter_map(|systems| accuracy(&systems[at].told))
         .collect();
     let trend = |of: fn(&Accuracy) -> f64| Spread::of(trends.iter().map(of));
+
     Followed {
         label: FOLLOWED[at].label,
         policy: FOLLOWED[at].policy,

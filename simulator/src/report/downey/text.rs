@@ -62,8 +62,10 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     ours(&mut out, found);
     predictions(&mut out, found);
     real(&mut out, found.real.as_ref());
+
     readings(&mut out);
     pictures(&mut out, figures);
+
     let quick = if study.quick { " --quick" } else { "" };
     let log = study
         .log
@@ -76,6 +78,7 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
             study.seed, study.runs
         ),
     );
+
     out
 }
 
@@ -84,6 +87,7 @@ fn head(out: &mut String, study: &Study, found: &Found) {
         out,
         "# Using queue time predictions for processor allocation: Downey (1997) again\n",
     );
+
     let all = claims(found);
     let judged: Vec<bool> = all.iter().filter_map(super::claims::Claim::near).collect();
     let near = judged.iter().filter(|near| **near).count();
@@ -96,6 +100,7 @@ fn head(out: &mut String, study: &Study, found: &Found) {
             )
         })
     };
+
     let _ = writeln!(
         out,
         "**In short.** {near} of {} numbers are within the spread of an independent simulation of the same model. Against AVG: \
@@ -123,6 +128,7 @@ fn claimed(out: &mut String, found: &Found) {
          draws are to each other (two standard deviations, the larger of both).\n",
     );
     heading(out, &["number", "paper", "independent", "here", "verdict"]);
+
     for claim in claims(found) {
         let reference = claim.reference.map_or_else(String::new, |(mean, sd)| {
             let sd = sd.map_or_else(String::new, |sd| match claim.unit {
@@ -131,6 +137,7 @@ fn claimed(out: &mut String, found: &Found) {
             });
             format!("{}{sd}", claim.unit.write(mean))
         });
+
         row(
             out,
             [
@@ -142,6 +149,7 @@ fn claimed(out: &mut String, found: &Found) {
             ],
         );
     }
+
     line(out, "");
 }
 
@@ -162,6 +170,7 @@ fn asked(out: &mut String, found: &Found) {
             "mean saving",
         ],
     );
+
     for one in &found.asked {
         let fields = [
             one.label.to_owned(),
@@ -173,6 +182,7 @@ fn asked(out: &mut String, found: &Found) {
         ];
         row(out, fields);
     }
+
     line(out, "");
 }
 
@@ -189,6 +199,7 @@ fn followed(out: &mut String, found: &Found) {
             "against AVG",
         ],
     );
+
     for one in &found.followed {
         let fields = [
             one.label.to_owned(),
@@ -208,6 +219,7 @@ fn followed(out: &mut String, found: &Found) {
         ];
         row(out, fields);
     }
+
     line(out, "");
 }
 
@@ -219,6 +231,7 @@ fn ours(out: &mut String, found: &Found) {
          costs what it costs all behind it. Here a second of waiting costs 1 + g q, with q jobs behind. Whoever does not want \
          to wait for others asks for `price=0`, which is PRED.\n",
     );
+
     heading(
         out,
         &["g", "turnaround against AVG", "utilisation against AVG"],
@@ -236,6 +249,7 @@ fn ours(out: &mut String, found: &Found) {
             ],
         );
     }
+
     if let Some(one) = found.followed(OURS.label) {
         let faster = one.slower.mean <= -0.08;
         let used = one.utilised.mean >= 0.0;
@@ -267,6 +281,7 @@ fn predictions(out: &mut String, found: &Found) {
             "learned intercept",
         ],
     );
+
     for one in found
         .followed
         .iter()
@@ -288,6 +303,7 @@ fn predictions(out: &mut String, found: &Found) {
             ],
         );
     }
+
     line(out, "");
 }
 
@@ -300,6 +316,7 @@ fn real(out: &mut String, real: Option<&Foretold>) {
         );
         return;
     };
+
     let _ = writeln!(
         out,
         "Each job's wait on {} processors was predicted when it was submitted, from what had started and ended by then. {} jobs \
@@ -311,6 +328,7 @@ fn real(out: &mut String, real: Option<&Foretold>) {
         real.judged,
         100.0 * HELD,
     );
+
     heading(
         out,
         &[
@@ -322,6 +340,7 @@ fn real(out: &mut String, real: Option<&Foretold>) {
             "correlation of logarithms",
         ],
     );
+
     for way in &real.ways {
         let fields = [
             way.name.to_owned(),
@@ -333,6 +352,7 @@ fn real(out: &mut String, real: Option<&Foretold>) {
         ];
         row(out, fields);
     }
+
     line(out, "");
 }
 

@@ -30,6 +30,7 @@ pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
         let mut stream = Stream::new("downey-workload", seed, day, 0);
         let mut jobs = Vec::new();
         let mut submit_s = 0.0;
+
         loop {
             submit_s -= stream.unit().ln() / rate;
             if submit_s > DAYTIME_S {
@@ -161,6 +162,7 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
         ..Baseline::default()
     };
     let none = Bias::default();
+
     for arrivals in days {
         let what_ifs = &mut found.what_ifs;
         let mut deciding = |world: &Elastic<'_>| {
@@ -171,6 +173,7 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
             if world.free() >= job.most().min(PROCESSORS) {
                 return;
             }
+
             let docile_s = job.run_s(world.free());
             for (contender, what_if) in ASKED.iter().zip(what_ifs.iter_mut()) {
                 let stay = world.what_if(&contender.ruled(&law), &none);
@@ -180,6 +183,7 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
                     .extend(held.map(|stay| docile_s - (stay.to_s - now_s)));
             }
         };
+
         let kept = Elastic::new(arrivals, PROCESSORS).run(
             &AVG.ruled(&law),
             &mut Bias::default(),
@@ -197,6 +201,7 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
             ));
         }
     }
+
     found
 }
 
@@ -210,10 +215,12 @@ pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
     let mut turnaround_s = 0.0;
     let mut useful_s = 0.0;
     let mut whole_s = 0.0;
+
     for arrivals in days {
         let kept =
             Elastic::new(arrivals, PROCESSORS)
                 .run(&ruled, &mut bias, &mut |_| (), &mut |one| told.push(one));
+
         // Until the day is over, or the last job has begun.
         let until_s = kept
             .iter()
@@ -233,6 +240,7 @@ pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
             jobs += 1;
         }
     }
+
     let turnaround_s = turnaround_s / jobs as f64;
     System {
         jobs,
@@ -287,6 +295,7 @@ mod tests {
             found.what_ifs[0].savings_s.len() > 50
                 && found.what_ifs[0].savings_s.iter().all(|s| *s > 0.0)
         );
+
         // Patience often does not pay.
         let lost = found.what_ifs[3]
             .savings_s

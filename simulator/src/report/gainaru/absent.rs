@@ -104,6 +104,7 @@ pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
             found.push((owners, name, lines(ways, &came)));
         }
     }
+
     Ok(found)
 }
 
@@ -138,6 +139,7 @@ pub(super) fn section(out: &mut String, found: &Absent) {
          `told`: the scheduler has four weeks of records of each host, and its hours where there are any. The rows that \
          promise have a deadline of three weeks. Makespans by that of the first row, run by run.\n",
     );
+
     for owners in [Owners::Habits, Owners::Hours] {
         line(
             out,
@@ -147,6 +149,7 @@ pub(super) fn section(out: &mut String, found: &Absent) {
                 "\nBy hours that owners set:\n"
             },
         );
+
         heading(
             out,
             &[
@@ -159,6 +162,7 @@ pub(super) fn section(out: &mut String, found: &Absent) {
                 "given back, by task",
             ],
         );
+
         for (_, law, lines) in found.iter().filter(|(of, ..)| *of == owners) {
             for Line {
                 way,
@@ -181,5 +185,6 @@ pub(super) fn section(out: &mut String, found: &Absent) {
             }
         }
     }
+
     line(out, "");
 }

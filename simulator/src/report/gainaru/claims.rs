@@ -66,6 +66,7 @@ fn table(found: &Found) -> Claim {
         .zip(&found.table)
         .filter(|pair| same(*pair))
         .count();
+
     Claim {
         claim: "Table 1: the sequences for the truncated normal law",
         paper: "five sequences",
@@ -98,11 +99,13 @@ fn gains(found: &Found) -> [Claim; 4] {
     let light = of(light);
     let heavy = of(heavy);
     let more: Vec<f64> = light.iter().map(|gain| gain.0 - 1.0).collect();
+
     let sooner: Vec<f64> = light.iter().map(|gain| 1.0 - 1.0 / gain.1).collect();
     let times_more: Vec<f64> = heavy.iter().map(|gain| gain.0).collect();
     let times_sooner: Vec<f64> = heavy.iter().map(|gain| gain.1).collect();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+
     [
         Claim {
             claim: "TOptimal's utilisation against the better of HPC and Neuroscience, truncated normal and Beta (Full, Beta each)",
@@ -141,6 +144,7 @@ fn widths(found: &Found) -> Claim {
         };
         of("TOptimal") > of("HPC")
     };
+
     let paper = found.first.iter().filter(|(law, ..)| *law != LAWS[0].0);
     let all = paper.clone().count();
     let good = paper.filter(better).count();
@@ -168,6 +172,7 @@ fn histories(found: &Found) -> [Claim; 2] {
     };
     let best_off = best.map_or(f64::NAN, |(_, cell)| cell.utilisation.value / hpc - 1.0);
     let last = off(found.histories.last());
+
     [
         Claim {
             claim: "Neuroscience is best when it looks at about 10 past runs (Figure 4)",
@@ -195,6 +200,7 @@ fn backfilling(found: &Found) -> [Claim; 3] {
             .find(|cell| cell.who == who)
             .map_or(f64::NAN, |c| c.utilisation.value)
     };
+
     let ratio = |a: &str, b: &str| -> Vec<f64> {
         found
             .second
@@ -211,6 +217,7 @@ fn backfilling(found: &Found) -> [Claim; 3] {
         .zip(&crossing)
         .find(|(_, ratio)| **ratio >= 1.0)
         .map(|((percent, _), _)| *percent);
+
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let hpc = mean(&hpc) - 1.0;
     let ours = mean(&ours) - 1.0;
@@ -258,6 +265,7 @@ fn streams(found: &Found) -> [Claim; 3] {
     let all = found.third.len();
     let good = found.third.iter().filter(best).count();
     let over = found.third.iter().filter(over_hpc).count();
+
     let large = |who: &str| -> Vec<f64> {
         found
             .third
@@ -275,12 +283,14 @@ fn streams(found: &Found) -> [Claim; 3] {
         .windows(2)
         .filter(|pair| pair[1] + 0.5 >= pair[0])
         .count();
+
     let ends = |values: &[f64]| {
         (
             values.first().copied().unwrap_or(f64::NAN),
             values.last().copied().unwrap_or(f64::NAN),
         )
     };
+
     [
         Claim {
             claim: "with small work ATOptimal's utilisation is always highest (Figure 6)",
@@ -322,6 +332,7 @@ fn intrepid(found: &Found) -> [Claim; 3] {
     let hpc = against("HPC, speculative", "HPC, classic");
     let ours = against("ATOptimal, speculative", "ATOptimal, classic");
     let whole = against("ATOptimal, speculative", "HPC, classic");
+
     let told = |(used, response): (f64, f64)| {
         format!(
             "utilisation {}, response {}",
@@ -329,6 +340,7 @@ fn intrepid(found: &Found) -> [Claim; 3] {
             percents(&[-response])
         )
     };
+
     let near = |(used, response): (f64, f64), low: f64, high: f64| {
         (low..=high).contains(&used) && (low..=high).contains(&response)
     };

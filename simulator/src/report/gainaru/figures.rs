@@ -59,6 +59,7 @@ pub(super) fn all(found: &Found) -> Vec<Figure> {
         eighth(found, "figure-8-response", "hours", |cell| cell.response),
         learning(found),
     ]);
+
     all
 }
 
@@ -96,6 +97,7 @@ fn bars(groups: Vec<(String, Vec<Cell>)>, of: Of) -> Body {
         (String::from(*name), heights)
     });
     let series = series.collect();
+
     Body::Bars {
         groups: groups.into_iter().map(|(name, _)| name).collect(),
         series,
@@ -127,6 +129,7 @@ fn second(found: &Found, name: &str, title: &str, y: &str, of: Of) -> Figure {
         .filter(|(_, widths, _)| ["Full", "Beta"].contains(widths));
     let groups =
         wanted.map(|(law, widths, cells)| (format!("{} {widths}", short(law)), cells.clone()));
+
     figure(
         name,
         title,
@@ -153,12 +156,14 @@ fn third(found: &Found) -> Figure {
             .collect();
         (format!("{} {widths}", short(law)), wanted)
     };
+
     let groups = found
         .first
         .iter()
         .filter(|(law, ..)| *law != LAWS[0].0)
         .map(group)
         .collect();
+
     let title = "Figure 3: utilisation by laws of run times and processors";
     figure(
         "figure-3",
@@ -177,6 +182,7 @@ fn fourth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
         .collect();
     let mut all = vec![("Neuroscience".to_owned(), line)];
     let ends = found.histories.first().zip(found.histories.last());
+
     if let Some(((from, _), (to, _))) = ends {
         let flat = |cell: &Cell| {
             [*from, *to]
@@ -190,6 +196,7 @@ fn fourth(found: &Found, name: &str, y: &str, of: Of) -> Figure {
                 .map(|cell| (cell.who.to_owned(), flat(cell))),
         );
     }
+
     figure(
         name,
         "Figure 4: what Neuroscience looks back at",
@@ -247,6 +254,7 @@ fn learning(found: &Found) -> Figure {
         groups,
         series: series.collect(),
     };
+
     figure(
         "learning",
         "Sequences learned from past runs",

@@ -87,18 +87,24 @@ impl Found {
         say("Table 1");
         let table = table()?;
         say("scenario 1: sequences at submission");
+
         let first = first(study)?;
         let (histories, history_peers) = histories(study)?;
         say("scenario 2: speculative backfilling");
+
         let second = second(study)?;
         say("scenario 3: a stream of small work");
+
         let third = third(study)?;
         say("scenario 4: two weeks on Intrepid");
+
         let [fourth, spread, moving_fourth] = fourth(study)?;
         say("where limits pay, and what runs teach");
+
         let moving = moving(study)?;
         let lessons = lessons(study)?;
         say("owners' absences");
+
         let absent = absent::measure(study)?;
         Ok(Found {
             table,
@@ -246,11 +252,13 @@ fn second(study: &Study) -> Result<Vec<(u32, Vec<Cell>)>, BadLaw> {
             Backfill::Speculative,
         ),
     ];
+
     let steps: &[u32] = if study.quick {
         &[0, 25, 50, 75, 100]
     } else {
         &[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
     };
+
     let large = law("truncnorm:1,8,4,2")?;
     let short = law("truncnorm:0,4,1,1")?;
     let one = |percent: &u32| {
@@ -281,6 +289,7 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
         within: 0.0,
         seed: study.seed,
     };
+
     let one = |tenths: u32| {
         let zeta = f64::from(tenths) / 10.0;
         let rate = zeta * f64::from(PROCESSORS);
@@ -295,6 +304,7 @@ fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
                     .sum();
                 let large = outcome.response(&jobs);
                 let many = stream.work / small;
+
                 let few = jobs.len() as f64;
                 let all = (large * few + (stream.wait + small) * many) / (few + many);
                 (
@@ -322,6 +332,7 @@ fn applications() -> Result<[Kind; 3], BadLaw> {
         mean: minutes(20.0),
         sd: minutes(8.0),
     };
+
     Ok([
         Kind::new(law("truncnorm:11,31,20,8")?, Widths::Beta, 10),
         Kind::new(law("truncnorm:1.5,3,1.7,0.5")?, Widths::Beta, 90),
@@ -352,6 +363,7 @@ fn fourth(study: &Study) -> Result<[Vec<Cell>; 3], BadLaw> {
         ("ATOptimal, classic", adaptive, Backfill::Fitting),
         ("ATOptimal, speculative", adaptive, Backfill::Speculative),
     ];
+
     let moved = |(who, asking): (&'static str, Asking)| moving_up(study, &draw, who, asking);
     let moved = [HPC, ("ATOptimal", adaptive)].map(moved).to_vec();
     Ok([
@@ -372,6 +384,7 @@ fn moving_up(study: &Study, draw: &Draw<'_>, who: &'static str, asking: Asking) 
                 .total_cmp(&b.submit)
                 .then(size(b).total_cmp(&size(a)))
         });
+
         let outcome = conservative(&jobs, draw.processors);
         let response = outcome.response(&jobs);
         (

@@ -60,10 +60,12 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
     first(&mut out, found);
     pays(&mut out, found);
     absent::section(&mut out, &found.absent);
+
     lessons(&mut out, found);
     real(&mut out, found.real.as_ref());
     readings(&mut out);
     pictures(&mut out, figures);
+
     let quick = if study.quick { " --quick" } else { "" };
     let log = study
         .log
@@ -76,6 +78,7 @@ pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String
             study.seed, study.runs
         ),
     );
+
     out
 }
 
@@ -92,6 +95,7 @@ fn head(out: &mut String, study: &Study, found: &Found) {
         out,
         "# Speculative scheduling for stochastic jobs: Gainaru, Pallez, Sun and Raghavan (ICPP 2019) again\n",
     );
+
     let all = claims(found);
     let count = |word: &str| all.iter().filter(|claim| claim.verdict == word).count();
     let _ = writeln!(
@@ -140,6 +144,7 @@ fn ours(out: &mut String, found: &Found) {
             "response, by that of Neuroscience",
         ],
     );
+
     for (law, _) in LAWS {
         let of = |who| found.cell(law, "Beta", who);
         let (Some(neuro), Some(ours)) = (of("Neuroscience"), of("Learned")) else {
@@ -156,6 +161,7 @@ fn ours(out: &mut String, found: &Found) {
             ],
         );
     }
+
     line(out, "");
 }
 
@@ -183,6 +189,7 @@ fn table(out: &mut String, found: &Found) {
             ],
         );
     }
+
     line(out, "");
 }
 
@@ -210,6 +217,7 @@ fn first(out: &mut String, found: &Found) {
             );
         }
     }
+
     line(
         out,
         "\n## Scenario 2: speculative backfilling\n\n200 jobs; utilisation, and response in hours.\n",
@@ -223,10 +231,12 @@ fn first(out: &mut String, found: &Found) {
             .map(|(percent, cells)| (format!("{percent} %"), cells)),
         both,
     );
+
     line(
         out,
         "## Scenario 3: a stream of small work\n\nUtilisation, and response of large jobs in hours.\n",
     );
+
     let large = |cell: &Cell| format!("{}; {}", share(cell.utilisation), hours(cell.large));
     by_step(
         out,
@@ -237,10 +247,12 @@ fn first(out: &mut String, found: &Found) {
             .map(|(rate, cells)| (format!("{rate:.1}"), cells)),
         large,
     );
+
     line(
         out,
         "## Scenario 4: two weeks on Intrepid\n\nUtilisation, and response in hours.\n",
     );
+
     let ways = [
         ("together", &found.fourth),
         ("over two weeks", &found.spread),
@@ -271,6 +283,7 @@ fn by_step<'a>(
         }
         row(out, std::iter::once(name).chain(cells.iter().map(show)));
     }
+
     line(out, "");
 }
 
@@ -282,6 +295,7 @@ fn pays(out: &mut String, found: &Found) {
          requests move up when a job ends early (conservative backfilling), as on a desktop grid, where a host is given \
          back the moment its task ends. Utilisation.\n",
     );
+
     heading(
         out,
         &[
@@ -292,6 +306,7 @@ fn pays(out: &mut String, found: &Found) {
             "given back: TOptimal",
         ],
     );
+
     for (law, cells) in &found.moving {
         let reserved = |who| {
             found
@@ -313,6 +328,7 @@ fn pays(out: &mut String, found: &Found) {
             ],
         );
     }
+
     line(out, "\nThe jobs of scenario 4 where requests move up:\n");
     by_step(
         out,
@@ -320,6 +336,7 @@ fn pays(out: &mut String, found: &Found) {
         std::iter::once(("moved up".to_owned(), &found.moving_fourth)),
         both,
     );
+
     line(
         out,
         "So deskgrid gives limits to tasks only where what they do not need of a reservation is lost; elsewhere a task has \
@@ -334,6 +351,7 @@ fn lessons(out: &mut String, found: &Found) {
         "The least expected cost by that of a sequence learned from so many runs (product-limit estimate, evenly spread \
          between runs; where runs are alike some room beyond the longest; limits double after the last).\n",
     );
+
     let names: Vec<String> = LESSONS.iter().map(|runs| format!("{runs} runs")).collect();
     heading(
         out,
@@ -341,10 +359,12 @@ fn lessons(out: &mut String, found: &Found) {
             .chain(names)
             .collect::<Vec<_>>(),
     );
+
     for (law, lessons) in &found.lessons {
         let parts = lessons.iter().map(|(_, mean)| share(*mean));
         row(out, std::iter::once((*law).to_owned()).chain(parts));
     }
+
     line(out, "");
 }
 
@@ -362,6 +382,7 @@ fn real(out: &mut String, real: Option<&Real>) {
         "{} jobs on {} processors, with users' estimates as requests and runs that end at them.\n",
         real.jobs, real.processors
     );
+
     heading(
         out,
         &[
@@ -370,6 +391,7 @@ fn real(out: &mut String, real: Option<&Real>) {
             "average slowdown, bounded at 10 s",
         ],
     );
+
     for (name, (flow, slowdown)) in [
         ("FCFS, EASY", real.easy),
         ("conservative", real.conservative),
@@ -383,6 +405,7 @@ fn real(out: &mut String, real: Option<&Real>) {
             ],
         );
     }
+
     line(
         out,
         "\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n",

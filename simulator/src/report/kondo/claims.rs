@@ -87,6 +87,7 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
         .filter(|cell| cell.makespan_s > 8.0 * 3_600.0)
         .count();
     let first = table.ratio("sdsc", "PRI-CR", 100, 5.0).unwrap_or(f64::NAN);
+
     let firsts = PLATFORMS.map(|platform| {
         table
             .ratio(platform, "PRI-CR", 100, 5.0)
@@ -94,6 +95,7 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
     });
     let waits = better(table, "PRI-CR-WAIT", "PRI-CR");
     let history = geo("sdsc", "PRI-HISTORY") / geo("sdsc", "PRI-CR") - 1.0;
+
     vec![
         Claim {
             claim: "FCFS is poor; on Internet hosts its jobs do not end within eight hours",
@@ -188,6 +190,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
     let cell = |label: &str| table.ratio("sdsc", label, 200, 15.0).unwrap_or(f64::NAN);
     let bad = cell("EXCL-PRED") / cell("EXCL-S.5") - 1.0;
     let alike = against.iter().filter(|gain| gain.abs() <= 0.1).count();
+
     claims.push(Claim {
         claim: "EXCL-PRED does like EXCL-S.5 on SDSC, worse with 200 tasks of 15 minutes",
         paper: "equal; worse at 200 x 15",
@@ -198,6 +201,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
         ),
         verdict: Verdict::of(alike == 3 && bad > EVEN, alike > 0 && bad > EVEN),
     });
+
     let four = |platform: &str| {
         let site = table.site(platform).unwrap_or_default();
         table
@@ -212,6 +216,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
         ours: list(&[lri, homogeneous]),
         verdict: Verdict::of(lri > EVEN && homogeneous > EVEN, lri > EVEN || homogeneous > EVEN),
     });
+
     let errors = errors(table, site);
     let mean = errors.iter().map(|(_, error)| error).sum::<f64>() / errors.len().max(1) as f64;
     let most = errors.iter().map(|(_, error)| *error).fold(0.0, f64::max);
@@ -225,6 +230,7 @@ fn prediction(table: &Table) -> Vec<Claim> {
         ),
         verdict: Verdict::of(most <= 0.1, mean <= 0.15),
     });
+
     claims
 }
 
@@ -255,6 +261,7 @@ fn replication(table: &Table, equal: &[Reading]) -> Vec<Claim> {
             .map_or(f64::NAN, |s| s.worst)
     });
     let within = worst.iter().filter(|worst| **worst <= 1.7).count();
+
     let summary = |label: &str| table.summary(table.site("sdsc"), label);
     let waste = summary(TIMEOUT).map_or(f64::NAN, |summary| summary.max_replicas);
     let to = summary(TIMEOUT).map_or(f64::NAN, |summary| summary.geo.value);

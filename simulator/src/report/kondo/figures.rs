@@ -36,6 +36,7 @@ pub(super) fn completions(runs: &[(u32, Outcome)]) -> Figure {
             [(0.0, 0.0)].into_iter().chain(points).collect(),
         )
     };
+
     let title = "Figure 1: tasks done over time, FCFS, 15-minute tasks, SDSC-like";
     figure(
         "figure-01",
@@ -66,6 +67,7 @@ pub(super) fn clocks(seed: u64) -> Figure {
         .chain(&super::reference::LATER_PLATFORMS)
         .map(curve)
         .collect();
+
     figure(
         "figure-02",
         "Figure 2: clock rates",
@@ -96,6 +98,7 @@ pub(super) fn queue(world: &World, start_s: f64, tasks: u32, outcome: &Outcome) 
         with.dedup();
         f64::from(tasks) - with.len() as f64
     };
+
     let free = |s: f64| {
         let busy: Vec<usize> = outcome
             .story
@@ -141,11 +144,13 @@ fn ratios(table: &Table, name: &str, title: &str, platform: &str, labels: &[&str
             .collect();
         (String::from(*label), bars)
     });
+
     let groups = table.jobs.iter().map(|job| size(*job)).collect();
     let body = Body::Bars {
         groups,
         series: series.collect(),
     };
+
     figure(
         name,
         title,
@@ -216,6 +221,7 @@ pub(super) fn bars(table: &Table, equal: &[Reading]) -> Vec<Figure> {
         ),
     ];
     all.push(replication(table, equal));
+
     for (number, platform) in (12..).zip(PLATFORMS) {
         let title = format!("Figure {number} (ours): {platform}");
         let labels = ["PRI-CR", TIMEOUT, OURS, OURS_KEPT];
@@ -227,6 +233,7 @@ pub(super) fn bars(table: &Table, equal: &[Reading]) -> Vec<Figure> {
             &labels,
         ));
     }
+
     all
 }
 
@@ -241,6 +248,7 @@ fn replication(table: &Table, equal: &[Reading]) -> Figure {
         ci: None,
     };
     let jobs = || 0..table.jobs.len();
+
     if let Body::Bars { series, .. } = &mut figure.body {
         series.insert(
             0,
@@ -249,13 +257,16 @@ fn replication(table: &Table, equal: &[Reading]) -> Figure {
                 jobs().map(|job| bar(of_equal(job))).collect(),
             ),
         );
+
         series.push((
             format!("copies per task, {EQUAL}"),
             jobs().map(|job| copies(of_equal(job))).collect(),
         ));
+
         let timeouts = jobs().map(|job| copies(table.reading(site, TIMEOUT, job)));
         series.push((format!("copies per task, {TIMEOUT}"), timeouts.collect()));
     }
+
     figure.log = false;
     figure.y = "times the optimum; copies per task".to_owned();
     figure
@@ -270,6 +281,7 @@ pub(super) fn frontier(points: &[(f64, f64)]) -> Figure {
             .map(|(copies, geo)| (100.0 * copies, *geo))
             .collect(),
     )];
+
     let title = "Figure 16 (ours): copies and what they bring, all platforms";
     figure(
         "figure-16",

@@ -25,6 +25,7 @@ pub(super) fn report(found: &Findings, figures: &[Figure]) -> String {
     for platform in PLATFORMS {
         cells(&mut out, &found.main, platform);
     }
+
     predictor(&mut out, &found.main);
     spreads(&mut out, &found.main);
     intervals(&mut out, &found.main);
@@ -32,6 +33,7 @@ pub(super) fn report(found: &Findings, figures: &[Figure]) -> String {
     others(&mut out, found);
     pictures(&mut out, figures);
     again(&mut out, found);
+
     out
 }
 
@@ -53,6 +55,7 @@ fn head(out: &mut String, found: &Findings) {
         out,
         "# Rapid turnaround on desktop grids: Kondo, Chien and Casanova (SC 2004) again\n",
     );
+
     let geo = |label: &str| {
         main.geo(None, label)
             .map_or(f64::NAN, |number| number.value)
@@ -80,6 +83,7 @@ fn head(out: &mut String, found: &Findings) {
         geo(OURS_KEPT),
         worst(OURS_KEPT),
     );
+
     line(out, "## What was done\n");
     let _ = writeln!(
         out,
@@ -91,6 +95,7 @@ fn head(out: &mut String, found: &Findings) {
          what it tells of them (`deskgrid trace stats` prints the comparison), with the same availability on every \
          platform and other clocks.\n"
     );
+
     let days: std::collections::BTreeSet<u32> = main.rows.iter().map(|row| row.day).collect();
     let starts: std::collections::BTreeSet<(u32, u64)> = main
         .rows
@@ -118,6 +123,7 @@ fn geos(out: &mut String, main: &Table) {
         "Geometric means over the nine sizes, and over all cells. Copies: attempts started while another of the \
                task was live, by tasks. CPU waste: processor time of attempts that did not deliver their task.\n",
     );
+
     let mut fields = words(["heuristic"]);
     fields.extend(PLATFORMS.map(str::to_owned));
     fields.extend(words([
@@ -127,6 +133,7 @@ fn geos(out: &mut String, main: &Table) {
         "CPU waste",
         "unfinished",
     ]));
+
     heading(out, &fields);
     for (label, ..) in CONTENDERS {
         let Some(all) = main.summary(None, label) else {
@@ -145,8 +152,10 @@ fn geos(out: &mut String, main: &Table) {
             percent(all.cpu_waste),
             all.unfinished.to_string(),
         ]);
+
         row(out, fields);
     }
+
     line(out, "");
     line(
         out,
@@ -169,6 +178,7 @@ fn claimed(out: &mut String, main: &Table, equal: &[Reading]) {
             ],
         );
     }
+
     line(
         out,
         "\nVerdicts are computed from the numbers beside them: a difference counts from 2 % on.\n",
@@ -182,9 +192,11 @@ fn reference(out: &mut String, main: &Table) {
         "Geometric means of another simulation of the same model, with days of its own, ours, and how far ours are \
                off. The aim for the paper's rows is 10 %.\n",
     );
+
     let mut fields = words(["heuristic"]);
     fields.extend(PLATFORMS.map(str::to_owned));
     heading(out, &fields);
+
     let mut far = Vec::new();
     for (label, values) in REFERENCE {
         let mut fields = vec![label.to_owned()];
@@ -198,6 +210,7 @@ fn reference(out: &mut String, main: &Table) {
                 ours.value,
                 100.0 * off
             ));
+
             let covered = ours
                 .ci
                 .is_some_and(|ci| (ci.low..=ci.high).contains(&theirs));
@@ -213,8 +226,10 @@ fn reference(out: &mut String, main: &Table) {
                 ));
             }
         }
+
         row(out, fields);
     }
+
     line(out, "");
     if far.is_empty() {
         line(out, "Every one is within 10 %.\n");
@@ -247,6 +262,7 @@ fn cells(out: &mut String, main: &Table, platform: &str) {
         out,
         "Tasks x minutes on a 1.5 GHz host. Mean makespan by mean optimum, with intervals of 95 %.\n",
     );
+
     let table = |out: &mut String, of: &dyn Fn(&Reading) -> String| {
         let mut fields = words(["heuristic"]);
         fields.extend(main.jobs.iter().map(|job| size(*job)));
@@ -267,6 +283,7 @@ fn cells(out: &mut String, main: &Table, platform: &str) {
             cell.optimal_s / 60.0
         )
     });
+
     line(out, "Copies by tasks / CPU waste.\n");
     table(out, &|cell| {
         format!("{} / {}", percent(cell.replicas), percent(cell.cpu_waste))
@@ -281,9 +298,11 @@ fn predictor(out: &mut String, main: &Table) {
                mean rate of hosts while they were up on the eve (section 5.2; the paper has 7 % on average, 10 % at \
                most).\n",
     );
+
     let mut fields = words(["platform"]);
     fields.extend(main.jobs.iter().map(|job| size(*job)));
     heading(out, &fields);
+
     for platform in PLATFORMS {
         let Some(site) = main.site(platform) else {
             continue;
@@ -295,6 +314,7 @@ fn predictor(out: &mut String, main: &Table) {
                 .find(|(at, _)| *at == job)
                 .map_or_else(String::new, |(_, e)| percent(*e))
         };
+
         row(
             out,
             [platform.to_owned()]
@@ -302,6 +322,7 @@ fn predictor(out: &mut String, main: &Table) {
                 .chain((0..main.jobs.len()).map(of)),
         );
     }
+
     line(out, "");
 }
 
@@ -321,6 +342,7 @@ fn spreads(out: &mut String, main: &Table) {
         "{TIMEOUT} with 400 tasks on SDSC-like hosts: mean makespan and where 95 % of the runs lie, in minutes.\n"
     );
     heading(out, &words(["minutes of a task", "paper", "here"]));
+
     for (minutes, [mean, low, high]) in SPREADS {
         let place = (
             main.site("sdsc"),
@@ -335,6 +357,7 @@ fn spreads(out: &mut String, main: &Table) {
             .filter_map(|row| row.makespan_s)
             .collect();
         found.sort_by(f64::total_cmp);
+
         let at = |part: f64| {
             found
                 .get((part * found.len().saturating_sub(1) as f64).round() as usize)
@@ -346,6 +369,7 @@ fn spreads(out: &mut String, main: &Table) {
                 let mean = found.iter().sum::<f64>() / found.len() as f64;
                 format!("{:.0} [{:.0}, {:.0}]", mean / 60.0, low / 60.0, high / 60.0)
             });
+
         row(
             out,
             [
@@ -355,6 +379,7 @@ fn spreads(out: &mut String, main: &Table) {
             ],
         );
     }
+
     line(out, "");
 }
 
@@ -374,6 +399,7 @@ fn intervals(out: &mut String, main: &Table) {
             "nine tenths done",
         ]),
     );
+
     for label in COVERED {
         let share = |(held, all): (usize, usize)| match all {
             0 => String::new(),
@@ -386,6 +412,7 @@ fn intervals(out: &mut String, main: &Table) {
                 .chain(coverage(main, label).map(share)),
         );
     }
+
     line(out, "");
 }
 
@@ -400,6 +427,7 @@ fn frontier(out: &mut String, found: &Findings) {
             "all four platforms"
         }
     );
+
     heading(
         out,
         &words([
@@ -409,6 +437,7 @@ fn frontier(out: &mut String, found: &Findings) {
             "worst cell",
         ]),
     );
+
     for (budget, copies, geo, worst) in &found.frontier {
         row(
             out,
@@ -420,6 +449,7 @@ fn frontier(out: &mut String, found: &Findings) {
             ],
         );
     }
+
     line(out, "");
 }
 
@@ -442,6 +472,7 @@ fn others(out: &mut String, found: &Findings) {
             "ours by TO, worst",
         ]),
     );
+
     for table in [&found.later].into_iter().chain(&found.models) {
         for (site, (platform, model)) in table.sites.iter().enumerate() {
             let geo = |label: &str| ratio(table.geo(Some(site), label));
@@ -461,6 +492,7 @@ fn others(out: &mut String, found: &Findings) {
                         percent(summary.max_replicas)
                     )
                 });
+
             row(
                 out,
                 [
@@ -475,6 +507,7 @@ fn others(out: &mut String, found: &Findings) {
             );
         }
     }
+
     line(out, "");
 }
 

@@ -39,6 +39,7 @@ pub(super) fn means(results: &Results) -> [MeanFactor; 4] {
         BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
         SrptNeed,
     };
+
     let mean = |what, paper, reference, worse, [better, need]: [Contender; 2]| MeanFactor {
         what,
         paper,
@@ -101,6 +102,7 @@ fn shares(results: &Results) -> Vec<Claim> {
         results.factors(BatchFcfs, FcfsFcfs),
     ];
     let fcfs_twice = fcfs.map(|factors| factors.at_least(2.0));
+
     let finished = |of: Contender| {
         results
             .points
@@ -109,6 +111,7 @@ fn shares(results: &Results) -> Vec<Claim> {
             .sum::<u64>()
     };
     let more = |of: Contender| finished(SrptFcfs) as f64 / finished(of) as f64 - 1.0;
+
     vec![
         Claim {
             place: "4.1, Figure 4",
@@ -182,12 +185,14 @@ fn users(results: &Results) -> Vec<Claim> {
             ours <= SAME * batch && ours <= SAME * interactive
         })
     };
+
     let [_, interactive_16, ours_16] = three(slice, 16.0, Measured::vresp_s);
     let most = xs.iter().all(|x| {
         let [batch, interactive, ours] = three(slice, *x, |run| run.finished() as f64);
         SAME * ours >= batch.max(interactive)
     });
     let [batch_load, interactive_load, ours_load] = three(slice, 8.0, Measured::load);
+
     vec![
         Claim {
             place: "4.2, Figure 7",
@@ -248,6 +253,7 @@ fn others(results: &Results) -> Vec<Claim> {
     let growth = |at: usize| to[at] / from[at];
     let slow = |tasks_max: f64| three(tasks, f64::midpoint(1.0, tasks_max), Measured::vslow);
     let one = slow(1.0);
+
     let sixteen = slow(16.0);
     let hundred = slow(128.0);
     let most = slow(1_024.0);

@@ -67,6 +67,7 @@ pub(super) fn figures(results: &Results) -> Vec<Figure> {
             Measured::vresp_s,
         ),
     ]);
+
     all
 }
 
@@ -76,6 +77,7 @@ fn factors(results: &Results) -> Vec<Figure> {
         BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
         SrptNeed,
     };
+
     let against = |worse, better| results.factors(worse, better);
     vec![
         cumulative(
@@ -138,6 +140,7 @@ fn cumulative(number: u32, title: &str, lines: &[(&str, Factors)]) -> Figure {
             .collect();
         (format!("{name} (mean {:.3})", factors.mean()), points)
     };
+
     Figure {
         name: format!("figure-{number:02}"),
         title: title.to_owned(),
@@ -163,6 +166,7 @@ fn bars(
         Axis::Think => "mean think time (s)",
         Axis::Servers => "servers",
     };
+
     let bar = |value: usize, contender: Contender| {
         let mean = slice.mean(value, contender, of);
         let square = slice.mean(value, contender, |run| (of(run) - mean).powi(2));
@@ -173,6 +177,7 @@ fn bars(
             ci: ci.map(|reach| ((mean - reach).max(0.0), mean + reach)),
         }
     };
+
     let values = || 0..slice.values.len();
     Figure {
         name: format!("figure-{number:02}"),

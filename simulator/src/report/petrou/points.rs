@@ -163,6 +163,7 @@ pub fn grid() -> Vec<Parameters> {
             }
         }
     }
+
     points
 }
 
@@ -196,6 +197,7 @@ pub(super) fn around() -> Vec<Parameters> {
             }
         }
     }
+
     points
 }
 
@@ -252,6 +254,7 @@ impl Slice {
                 1,
             )
         });
+
         let change = (0..=4).map(|tenth| f64::from(tenth) / 10.0);
         let change = change.map(|most| {
             (
@@ -263,6 +266,7 @@ impl Slice {
                 1,
             )
         });
+
         let tasks = (0..=10).map(|power| {
             let tasks_max = 1_u32 << power;
             let mean = f64::from(1 + tasks_max) / 2.0;
@@ -276,6 +280,7 @@ impl Slice {
                 1,
             )
         });
+
         let service = (1..=10).map(|step| 360.0 * f64::from(step));
         let service = service.map(|service_s| (service_s, Parameters { service_s, ..base }, 1));
         let think = (0..=5).map(|step| 20.0 + 3_600.0 * f64::from(step));
@@ -290,6 +295,7 @@ impl Slice {
                 n,
             )
         });
+
         let all: [(Axis, Values); 6] = [
             (Axis::Users, users.collect()),
             (Axis::Change, change.collect()),
@@ -436,6 +442,7 @@ impl Results {
                     run.scaled_billed(),
                     run.scaled_billed_waited(),
                 ];
+
                 let _ = writeln!(
                     out,
                     "{place},{},{}",
@@ -444,6 +451,7 @@ impl Results {
                 );
             }
         }
+
         out
     }
 }

@@ -19,10 +19,12 @@ pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> St
     sentences(&mut out, results);
     table_3(&mut out, results);
     billed(&mut out, results);
+
     ours(&mut out, study, results);
     servers(&mut out, results);
     readings(&mut out);
     pictures(&mut out, figures);
+
     let quick = if study.stride > 1 { " --quick" } else { "" };
     again(&mut out, &format!("petrou{quick} --seed {}", study.seed));
     out
@@ -37,6 +39,7 @@ fn head(out: &mut String, results: &Results) {
         out,
         "# Requested before disclosed: Petrou, Ganger and Gibson again\n",
     );
+
     let all = claims(results);
     let holds = all.iter().filter(|claim| claim.holds).count();
     let near = means(results).iter().filter(|mean| mean.near()).count();
@@ -90,6 +93,7 @@ fn tables(out: &mut String) {
     ] {
         row(out, [metric, here]);
     }
+
     line(out, "");
     heading(out, &words(["parameter", "Table 2", "points", "Table 3"]));
     for fields in [
@@ -121,6 +125,7 @@ fn tables(out: &mut String) {
     ] {
         row(out, fields);
     }
+
     line(
         out,
         "\nThe points are reconstructed: 4 x 3 x 4 x 11 x 6 = 3,168, and the paper has 3,168.\n",
@@ -132,6 +137,7 @@ fn factors(out: &mut String, results: &Results) {
         out,
         "## Figures 4 and 5: mean improvement of visible response time\n",
     );
+
     let of = [
         "",
         "paper",
@@ -158,6 +164,7 @@ fn factors(out: &mut String, results: &Results) {
             ],
         );
     }
+
     let _ = writeln!(
         out,
         "\nThe reference is an independent small simulation of the same points. `within` says whether our mean is within \
@@ -179,6 +186,7 @@ fn table_3(out: &mut String, results: &Results) {
     line(out, "## At the point of Table 3\n");
     let slice = results.slice(Axis::Users);
     let at = slice.at(8.0);
+
     heading(
         out,
         &words([
@@ -189,6 +197,7 @@ fn table_3(out: &mut String, results: &Results) {
             "load",
         ]),
     );
+
     for contender in SHOWN {
         let mean = |of: fn(&Measured) -> f64| slice.mean(at, contender, of);
         row(
@@ -202,6 +211,7 @@ fn table_3(out: &mut String, results: &Results) {
             ],
         );
     }
+
     line(
         out,
         "\nThe reference has 1,349, 949 and 395 s for batch, interactive and batchactive; slowdowns 1.12, 1.30 and 0.58; 1,312, \
@@ -214,6 +224,7 @@ fn billed(out: &mut String, results: &Results) {
         out,
         "## Scaled billed resources (Figure 6), which do not reproduce as they are defined\n",
     );
+
     let literal = results.billed(Measured::scaled_billed);
     let waited = results.billed(Measured::scaled_billed_waited);
     let one = results
@@ -221,6 +232,7 @@ fn billed(out: &mut String, results: &Results) {
         .iter()
         .filter(|(point, _)| point.change_max == 0.0 || point.tasks_max == 1)
         .count();
+
     heading(out, &words(["reading", "mean", "at least 4", "greatest"]));
     for (reading, factors) in [
         ("billed over requested (section 3.1)", &literal),
@@ -239,6 +251,7 @@ fn billed(out: &mut String, results: &Results) {
             ],
         );
     }
+
     let _ = writeln!(
         out,
         "\nThe paper has a mean of 3.647, and at least 4 in about 40 % of the runs. By its definition that cannot be: where \
@@ -260,12 +273,14 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
          q is how often its user used to drop the rest, learned as (drops + 0.5) / (decisions + 5). Ranks change with each \
          request, and what runs makes room. No sizes are used. Visible response time of the paper's rule over ours:\n",
     );
+
     heading(
         out,
         &words([
             "", "points", "mean", "median", "p90", "worst", "better", "worse",
         ]),
     );
+
     let mut tell = |what: &str, factors: &Factors| {
         row(
             out,
@@ -281,6 +296,7 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
             ],
         );
     };
+
     let [srpt, fcfs] = results.gains();
     tell("SRPTxNEED, around Table 3", &srpt);
     tell("FCFSxNEED, around Table 3", &fcfs);
@@ -292,18 +308,21 @@ fn ours(out: &mut String, study: &Study, results: &Results) {
         "FCFSxNEED, the paper's points",
         &results.factors(Contender::FcfsFcfs, Contender::FcfsNeed),
     );
+
     for ((_, policy), again) in WITH_OURS.iter().zip(&results.again) {
         tell(
             &format!("{}, its worst of those again", policy.policy()),
             again,
         );
     }
+
     let _ = writeln!(
         out,
         "\nA point has one run, and with long tasks only some hundred results in it: where ours did worst is mostly luck. So the \
          points at which it did have been run again, {} times each with other users.",
         study.repetitions
     );
+
     line(
         out,
         "\nAround Table 3: 4, 8, 12 and 16 users; change probabilities up to 0, 0.2 and 0.4; up to 7, 15, 31 and 63 tasks; 300, \
@@ -327,6 +346,7 @@ fn servers(out: &mut String, results: &Results) {
             "by need (ours) over batchactive",
         ]),
     );
+
     let slice = results.slice(Axis::Servers);
     for (at, (servers, ..)) in slice.values.iter().enumerate() {
         let mean = |contender| slice.mean(at, contender, Measured::vresp_s);
@@ -342,6 +362,7 @@ fn servers(out: &mut String, results: &Results) {
             ],
         );
     }
+
     line(out, "");
 }
 
@@ -361,5 +382,6 @@ fn readings(out: &mut String) {
     ] {
         let _ = writeln!(out, "- {reading}");
     }
+
     line(out, "");
 }

@@ -116,6 +116,7 @@ pub(super) fn claims(table: &Table) -> Vec<Claim> {
     all.extend(hard(&results));
     all.extend(killed(&results));
     all.extend(similar(&results));
+
     all.extend(graces(&results));
     all.extend(probabilistic(&results));
     all.extend(groups(&results));
@@ -139,6 +140,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
         |c| c.hopeless,
         |c| c.bags,
     );
+
     vec![
         Claim {
             section: "5.1",
@@ -202,6 +204,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
         .fold(1.0, f64::min);
     let low = results.group(NONE, Group::B, bad);
     let fair = results.group(NONE, Group::A, bad);
+
     vec![
         Claim {
             section: "5.1",
@@ -287,6 +290,7 @@ fn hard(results: &Results<'_>) -> Vec<Claim> {
         })
         .collect();
     let most = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+
     vec![
         Claim {
             section: "5.1",
@@ -326,6 +330,7 @@ fn killed(results: &Results<'_>) -> Vec<Claim> {
     let freed = cell.map_or(f64::NAN, |cell| {
         cell.sum(|c| c.freed_s) / cell.sum(|c| c.asked_s)
     });
+
     vec![
         Claim {
             section: "5.1",
@@ -383,6 +388,7 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
         .collect::<Vec<_>>();
     let rising = series.windows(2).all(|pair| pair[1] >= pair[0] - 0.01);
     let low = results.group(&grace("0.5"), Group::B, bad);
+
     let fair = results.group(&grace("0.5"), Group::A, bad);
     let words: Vec<String> = series.iter().map(|kept| format!("{kept:.2}")).collect();
     vec![
@@ -429,6 +435,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
             [NONE, HARD].map(|policy| (of(policy) - of(PROBABILISTIC)).abs())
         })
         .fold(0.0, f64::max);
+
     let of_tasks = |policy: &str| {
         part(
             results.cell(Device::Ns, MIDDLE, bad, policy),
@@ -444,6 +451,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
         of(PROBABILISTIC) < of(NONE)
     });
     let under = under.count();
+
     let all = below.len();
     vec![
         Claim {
@@ -506,6 +514,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
         })
     };
     let killed_a = killed(Group::A);
+
     let killed_b = killed(Group::B);
     let ordered: Vec<f64> = results
         .table
@@ -586,6 +595,7 @@ pub(super) fn targets(table: &Table) -> Vec<(String, f64, f64)> {
     let found = |device, policy: &str| ratios(of(device, policy), Group::A);
     let poly = found(Device::Poly, super::OURS);
     let ns = found(Device::Ns, super::OURS);
+
     vec![
         ("acceptance, PolyDevice".to_owned(), poly.accepted, 0.85),
         ("acceptance, NS-Device".to_owned(), ns.accepted, 0.9),

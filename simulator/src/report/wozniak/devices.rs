@@ -131,12 +131,14 @@ mod tests {
             let mut stream = Stream::new("devices", 1, 0, 0);
             let mut drawn: Vec<f64> = (0..40_000).map(|_| device.draw(&mut stream)).collect();
             drawn.sort_by(f64::total_cmp);
+
             let Figures {
                 median_s,
                 mean_s,
                 min_s,
                 max_s,
             } = device.table_1();
+
             let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
             let near = |found: f64, told: f64| (found - told).abs() <= 0.03 * told + 1.0;
             assert!(
@@ -147,6 +149,7 @@ mod tests {
                 drawn[0] >= min_s && drawn[drawn.len() - 1] <= max_s,
                 "{device:?}"
             );
+
             // The ends of a sum are rare.
             let end = |found: f64, told: f64| (found - told).abs() <= 0.03 * told + 3.0;
             assert!(

@@ -78,6 +78,7 @@ pub(super) fn figures(table: &Table) -> Vec<Figure> {
         by_hosts(table, 4, "Figure 4: NS-Device, no enforcement", ns, NONE),
         by_hosts(table, 5, "Figure 5: NS-Device, hard enforcement", ns, HARD),
     ];
+
     let graces = GRACES.iter().flat_map(|part| {
         pair(table, &format!("K = {part}"), Group::A, |qoe| {
             table.usual(poly, MIDDLE, qoe, &grace(part))
@@ -95,6 +96,7 @@ pub(super) fn figures(table: &Table) -> Vec<Figure> {
         ns,
         PROBABILISTIC,
     ));
+
     all.push(groups(
         table,
         8,
@@ -102,6 +104,7 @@ pub(super) fn figures(table: &Table) -> Vec<Figure> {
         PROBABILISTIC,
         Pressure::Usual,
     ));
+
     all.push(bars(table));
     all.push(ours(
         table,
@@ -109,12 +112,14 @@ pub(super) fn figures(table: &Table) -> Vec<Figure> {
         "Figure 10 (ours): PolyDevice, tight, nobody killed",
         poly,
     ));
+
     all.push(ours(
         table,
         11,
         "Figure 11 (ours): NS-Device, tight, nobody killed",
         ns,
     ));
+
     all.push(groups(
         table,
         12,
@@ -122,6 +127,7 @@ pub(super) fn figures(table: &Table) -> Vec<Figure> {
         OURS,
         Pressure::Tight,
     ));
+
     all
 }
 
@@ -150,6 +156,7 @@ fn bars(table: &Table) -> Figure {
         ("hard, if needed (ours)", NEEDED),
         ("corrected (ours)", OURS),
     ];
+
     let qoe = table.near(0.5);
     let bar = |policy: &str| {
         let kept = table
@@ -166,6 +173,7 @@ fn bars(table: &Table) -> Figure {
             },
         )
     };
+
     Figure {
         name: "figure-09".to_owned(),
         title: format!("Figure 9: NS-Device, N = 32, Q = {:.0} %", 100.0 * qoe),
@@ -189,6 +197,7 @@ fn ours(table: &Table, number: u32, title: &str, device: Device) -> Figure {
         ("PROMISE", OURS),
         ("PROMISE, policed", OURS_POLICED),
     ];
+
     let of = |(name, policy): &(&str, &str)| {
         pair(table, name, Group::A, |qoe| {
             table.cell(&Trial {

@@ -164,6 +164,7 @@ impl Table {
                 users,
                 pressure,
             } = &cell.trial;
+
             let groups: &[Group] = if *users == Users::Both {
                 &[Group::A, Group::B]
             } else {
@@ -192,6 +193,7 @@ impl Table {
                 );
             }
         }
+
         out
     }
 }

@@ -23,14 +23,17 @@ pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String
     numbers(&mut out, table);
     ours(&mut out, table);
     gaming(&mut out, table);
+
     readings(&mut out);
     pictures(&mut out, figures);
+
     let quick = if study.repetitions < 10 {
         " --quick"
     } else {
         ""
     };
     again(&mut out, &format!("wozniak{quick} --seed {}", study.seed));
+
     out
 }
 
@@ -50,6 +53,7 @@ fn head(out: &mut String, table: &Table) {
         out,
         "# Bad estimates and policed deadlines: Wozniak, Jiang and Striegel again\n",
     );
+
     let all = claims(table);
     let count = |word: &str| {
         all.iter()
@@ -66,6 +70,7 @@ fn head(out: &mut String, table: &Table) {
         count("does not hold"),
         100.0 * table.near(0.5),
     );
+
     for (what, found, wanted) in targets(table) {
         let verdict = if found >= wanted {
             "reached"
@@ -77,6 +82,7 @@ fn head(out: &mut String, table: &Table) {
             "- {what}: {found:.3}, the aim being {wanted:.2}: {verdict}"
         );
     }
+
     line(out, "");
 }
 
@@ -88,6 +94,7 @@ fn method(out: &mut String, study: &Study) {
          paper's scheduler. Seed {}, {} bags in each test. The sentences of section 5 about how it was done:\n",
         study.seed, study.bags
     );
+
     heading(out, &words(["paper", "here"]));
     let tests = format!(
         "{} tests of each setting, averaged; bars are standard deviations",
@@ -127,6 +134,7 @@ fn method(out: &mut String, study: &Study) {
     for (paper, here) in rows {
         row(out, [paper.to_owned(), here.to_owned()]);
     }
+
     line(out, "");
 }
 
@@ -138,6 +146,7 @@ fn devices(out: &mut String) {
          804 (0.2801 u + 0.7199 u^5.75) for an input u between 0 and 1, since no polynomial with whole coefficients was \
          found that has the four figures; and tables of 201 run times, exact in all four.\n",
     );
+
     heading(out, &words(["device", "median", "mean", "min", "max"]));
     for device in Device::ALL {
         let told = device.table_1();
@@ -148,6 +157,7 @@ fn devices(out: &mut String) {
             std::iter::once(device.name().to_owned()).chain(figures),
         );
     }
+
     line(out, "");
 }
 
@@ -168,6 +178,7 @@ fn sentences(out: &mut String, table: &Table) {
             ],
         );
     }
+
     line(
         out,
         "\nVerdicts are computed from the numbers beside them; a difference counts from 0.04 on.\n",
@@ -184,10 +195,12 @@ fn over<'a>(
     let mut fields = words(["accepted / kept at Q ="]);
     fields.extend(table.qoes.iter().map(|qoe| format!("{:.0} %", 100.0 * qoe)));
     heading(out, &fields);
+
     for (at, (name, group)) in rows.iter().enumerate() {
         let cells = table.qoes.iter().map(|qoe| both(find(at, *qoe), *group));
         row(out, std::iter::once(name.clone()).chain(cells));
     }
+
     line(out, "");
 }
 
@@ -210,12 +223,14 @@ fn numbers(out: &mut String, table: &Table) {
             )
         }));
     }
+
     settings.push((
         format!("NS-Device, {NEEDED}, N = {MIDDLE}"),
         Device::Ns,
         MIDDLE,
         NEEDED,
     ));
+
     let names: Vec<_> = settings
         .iter()
         .map(|(name, ..)| (name.clone(), Group::A))
@@ -241,18 +256,21 @@ fn ours(out: &mut String, table: &Table) {
          multiplies new estimates with it, never far beyond the longest task ever seen; PROMISE stacks the longest tasks first besides, and \
          takes a first bag of an unknown user on probation.\n",
     );
+
     let ways = [
         ("as they are", NONE),
         ("CORRECTED", CORRECTED),
         ("PROMISE", OURS),
         ("PROMISE, probabilistic if needed", OURS_POLICED),
     ];
+
     let mut settings = Vec::new();
     for device in [Device::Poly, Device::Ns] {
         settings.extend(
             ways.map(|(name, policy)| (format!("{}, {name}", device.name()), device, policy)),
         );
     }
+
     let names: Vec<_> = settings
         .iter()
         .map(|(name, ..)| (name.clone(), Group::A))
@@ -264,10 +282,12 @@ fn ours(out: &mut String, table: &Table) {
             ..Trial::usual(device, MIDDLE, qoe, policy)
         })
     });
+
     line(
         out,
         "The same under the load and the deadlines of the other trials:\n",
     );
+
     let settings = [Device::Poly, Device::Ns]
         .map(|device| [(device, NONE), (device, OURS)])
         .concat();
@@ -286,6 +306,7 @@ fn gaming(out: &mut String, table: &Table) {
         out,
         "NS-Device, N = 32, as many bags of group A (honest) as of group B (always too low).\n",
     );
+
     let settings = [
         ("Fig. 8: CALENDAR-PROB", PROBABILISTIC, Pressure::Usual),
         ("nobody killed", NONE, Pressure::Usual),

@@ -107,11 +107,13 @@ impl Counts {
         self.bags += 1;
         let deadline = asked.deadline.unwrap_or_default();
         self.hopeless += usize::from(asked.tasks.iter().any(|task| task.estimate > deadline));
+
         if !fate.accepted {
             self.refused += 1;
             self.single += usize::from(fate.single);
             return;
         }
+
         self.accepted += 1;
         self.kept += usize::from(fate.kept);
         self.promised += fate.offer.map_or(0.0, |offer| offer.probability);
@@ -122,6 +124,7 @@ impl Counts {
             .map(|task| task.takes.secs())
             .sum::<f64>();
         self.killed += fate.killed.len();
+
         for (task, ran) in &fate.killed {
             let Task { estimate, takes } = asked.tasks[*task];
             let left_s = takes.secs() - ran.secs();
@@ -189,6 +192,7 @@ impl Trial {
             stream("estimates"),
             stream("groups"),
         );
+
         let size = 2 * self.hosts;
         let interval_s = size as f64 * mean_s / (self.hosts as f64 * load);
         let deadline = Span::from_secs_f64(longest * max_s + 2.0 * mean_s);
@@ -205,6 +209,7 @@ impl Trial {
                     takes: Span::from_secs_f64(takes_s),
                 }
             };
+
             Asked {
                 at: Time(Span::from_secs_f64(at_s).0),
                 estimator: Estimator {

@@ -36,6 +36,7 @@ impl Trace {
         each(&tables.events, EVENT_FIELDS, |line, fields| {
             hosts.add_event(line, fields)
         })?;
+
         if hosts.drafts.is_empty() {
             return Err(TraceError::Flawed {
                 file: tables.events,
@@ -43,15 +44,18 @@ impl Trace {
                 flaw: Flaw::Nothing,
             });
         }
+
         if let Some(states) = tables.states {
             each(&states, STATE_FIELDS, |_, fields| hosts.add_state(fields))?;
         }
+
         if let Some(nodes) = tables.nodes {
             each(&nodes, NODE_FIELDS, |_, fields| {
                 hosts.add_node(fields);
                 Ok(())
             })?;
         }
+
         Ok(finish(hosts.drafts))
     }
 }
@@ -81,10 +85,12 @@ impl Tables {
                 nodes: beside("node"),
             });
         }
+
         let mut files = Vec::new();
         for entry in fs::read_dir(path).map_err(io)? {
             files.push(entry.map_err(io)?.path());
         }
+
         files.sort();
         let named = |table: &str| {
             let of_table = |file: &&PathBuf| {
@@ -93,8 +99,10 @@ impl Tables {
             };
             files.iter().find(of_table).cloned()
         };
+
         let why =
             "there is no file event_trace.tab: give the directory with the tables, or that file";
+
         let events = named("event_trace").ok_or(TraceError::NotThere {
             path: path.to_owned(),
             why,
@@ -122,6 +130,7 @@ fn each(
         if header || line.trim().is_empty() || line.starts_with('#') {
             continue;
         }
+
         let fields = fields(line, expected);
         let short = Flaw::Short {
             expected,
@@ -138,6 +147,7 @@ fn each(
             flaw,
         })?;
     }
+
     Ok(())
 }
 
@@ -147,6 +157,7 @@ fn fields(line: &str, expected: usize) -> Vec<&str> {
     if fields.len() <= expected {
         return fields;
     }
+
     let filled: Vec<&str> = fields
         .iter()
         .copied()
@@ -181,17 +192,20 @@ impl Hosts {
             stop,
             why,
         ] = first(fields);
+
         let up = match kind.parse::<u64>() {
             Ok(0) => false,
             Ok(1) => true,
             Ok(own) if own > OWN_TYPES => return Ok(()),
             _ => return Err(Flaw::EventType(kind.to_owned())),
         };
+
         let key = (platform.to_owned(), node.to_owned(), component.to_owned());
         let name = if known(name).is_some() { name } else { node };
         if name.is_empty() {
             return Err(Flaw::NoName);
         }
+
         let drafts = &mut self.drafts;
         let place = *self.places.entry(key).or_insert_with(|| {
             drafts.push(Draft::new(name));
@@ -206,6 +220,7 @@ impl Hosts {
         let draft = &mut drafts[place];
         self.events
             .insert((place, event.to_owned()), draft.stretches.len());
+
         draft.push(Stretch {
             start,
             end,
@@ -232,6 +247,7 @@ impl Hosts {
                 component,
             });
         };
+
         let stretch = &mut self.drafts[place].stretches[at];
         if let Some(part) = known(part) {
             let cpu = part.parse::<f64>().ok().filter(|cpu| cpu.is_finite());
@@ -243,6 +259,7 @@ impl Hosts {
                 return Err(Flaw::Fraction(stretch.cpu));
             }
         }
+
         // Other sites count other things there.
         stretch.note.owner_active = match owner {
             "0" => Some(false),
@@ -252,6 +269,7 @@ impl Hosts {
         if let Some(why) = known(why) {
             stretch.note.reason = Some(Arc::from(why));
         }
+
         Ok(())
     }
 
@@ -262,6 +280,7 @@ impl Hosts {
             return;
         };
         let from = (platform.to_owned(), node.to_owned(), String::new());
+
         for (_, place) in self
             .places
             .range(from..)

@@ -31,6 +31,7 @@ impl Trace {
         if let Some(host) = self.hosts.iter().find(|host| !stands(&host.name)) {
             return Err(TraceError::NotAWord(host.name.clone()));
         }
+
         let io = |file: &Path| {
             let file = file.to_owned();
             |source| TraceError::Io { file, source }
@@ -40,6 +41,7 @@ impl Trace {
             let file = dir.join(name);
             fs::write(&file, text).map_err(io(&file))?;
         }
+
         Ok(())
     }
 
@@ -50,6 +52,7 @@ impl Trace {
         let mut creators = CREATOR.to_owned();
         let mut events = EVENTS.to_owned();
         let mut states = STATES.to_owned();
+
         for (n, host) in self.hosts.iter().enumerate() {
             let id = n + 1;
             let name = &host.name;
@@ -58,10 +61,13 @@ impl Trace {
                 "{id}\t1\t{name}\t{NULL}\t{NULL}\tUTC\t{} MHz",
                 host.clock_mhz
             );
+
             nodes += &format!("\t{NULL}").repeat(9);
             nodes.push('\n');
+
             let at =
                 |s: Option<f64>| s.map_or_else(|| NULL.to_owned(), |s| absolute(self.origin_s, s));
+
             let start = at(host.segments.first().map(|segment| segment.start_s));
             let end = at(host.segments.last().map(|segment| segment.end_s));
             let _ = writeln!(
@@ -71,6 +77,7 @@ impl Trace {
             let _ = writeln!(creators, "1\t0\t{id}\t1\tdeskgrid\t{NULL}\t{NULL}");
             self.add_events((id, host), &mut events, &mut states);
         }
+
         [
             ("platform.tab", platform),
             ("node.tab", nodes),
@@ -102,6 +109,7 @@ impl Trace {
                 events,
                 "{n}\t0\t{id}\t1\t{name}\t{kind}\t{start}\t{end}\t{reason}"
             );
+
             if has_state(&segment, &note) {
                 let owner = note
                     .owner_active

@@ -28,6 +28,7 @@ fn a_host_that_finds_no_program_does_not_eat_a_bag_without_retries() {
 fn a_failed_job_begins_with_its_failures_by_cause_and_host() {
     let mut grid = Grid::start();
     grid.worker("desk-1").slots(1).start();
+
     let script = "echo lost the licence server >&2; exit $((DESKGRID_TASK_ID % 2 + 3))";
     let job = grid.deskgrid([
         "--output", "quiet", "submit", "--array", "1-9", "--", "sh", "-c", script,
@@ -42,6 +43,7 @@ fn a_failed_job_begins_with_its_failures_by_cause_and_host() {
         "{info}"
     );
     assert_eq!(first[1], "    lost the licence server", "{info}");
+
     let info = grid.json(["job", "info", &job]);
     assert_eq!(info["failures"][1]["attempts"], 4, "{info}");
     assert_eq!(info["failures"][1]["hosts"][0]["host"], "desk-1", "{info}");
@@ -54,6 +56,7 @@ fn a_program_that_no_host_has_fails_its_job_at_once_and_says_so() {
         for host in 0..hosts {
             grid.worker(&format!("h{host}")).slots(1).start();
         }
+
         grid.deskgrid([
             "submit",
             "--wait",
@@ -63,6 +66,7 @@ fn a_program_that_no_host_has_fails_its_job_at_once_and_says_so() {
             "no-such-program-here",
         ])
         .expect_code(3);
+
         let reason = attempts(&grid, "1.1")[0]["reason"].to_string();
         assert!(reason.contains("no-such-program-here"), "{reason}");
         assert_eq!(

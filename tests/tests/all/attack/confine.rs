@@ -43,6 +43,7 @@ fn a_task_is_not_root_and_sees_no_process_of_others_and_sets_nothing_of_the_kern
         lines[1].parse::<u32>().is_ok_and(|seen| seen < 10),
         "{said}"
     );
+
     assert_eq!(
         fs::read_to_string("/proc/sys/kernel/core_pattern").expect("it can be read"),
         pattern
@@ -67,6 +68,7 @@ fn a_task_cannot_end_its_worker_nor_lock_it_out_of_its_directory() {
         home.display()
     );
     assert_eq!(says(&grid, &act), "");
+
     assert_eq!((mode(&home), mode(&home.join("identity"))), before);
     assert_eq!(says(&grid, "echo alive"), "alive\n");
     assert_eq!(grid.running("h1").pid(), pid);
@@ -77,8 +79,10 @@ fn why_a_program_could_not_be_started_is_said_as_well_as_without_namespaces() {
     let Some(grid) = by_default() else { return };
     let script = grid.file("script", "#!/no/such/interpreter\n");
     let text = grid.file("text", "no program\n");
+
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
     fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).expect("its mode can be set");
+
     let hidden = grid.dir().join("script");
     for (input, program, reason) in [
         (
@@ -98,6 +102,7 @@ fn why_a_program_could_not_be_started_is_said_as_well_as_without_namespaces() {
         let input = input.to_str().expect("UTF-8");
         let job = grid.submit(["--retries", "0", "--input", input, "--", program]);
         grid.deskgrid(["job", "wait", &job]).expect_code(3);
+
         let tried = attempts(&grid, &format!("{job}.1"));
         assert!(
             tried[0].to_string().contains(reason),

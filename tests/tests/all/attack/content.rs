@@ -36,6 +36,7 @@ fn an_input_that_was_damaged_in_a_workers_cache_is_fetched_again_and_not_compute
     let mut grid = Grid::start();
     grid.worker("h1").start();
     grid.file("in.txt", "what the user sent");
+
     let computed = |grid: &Grid| {
         let job = grid.submit(["--input", "in.txt", "--wait", "--", "cat", "in.txt"]);
         grid.deskgrid(["job", "cat", &job, "stdout"])
@@ -56,6 +57,7 @@ fn an_input_that_was_damaged_in_a_workers_cache_is_fetched_again_and_not_compute
 fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_computed_again() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let bag = grid.submit([
         "--",
         "sh",
@@ -66,6 +68,7 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
         (j["tasks"]["running"] == 1).then_some(())
     });
     grid.kill_master();
+
     let result = vec![b'x'; 100_000];
     let spool = grid.state("h1");
     let spooled = eventually("the result is in the spool", PATIENCE, || {
@@ -81,6 +84,7 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
     grid.start_master();
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
         .expect_code(0);
+
     let attempts = grid.json(["task", "info", &format!("{bag}.1")])["attempts"].clone();
     let first = attempts[0].to_string();
     assert!(
@@ -103,6 +107,7 @@ fn a_result_that_was_damaged_in_a_workers_spool_is_given_up_with_its_reason_and_
 fn a_result_that_was_damaged_at_the_master_is_told_of_and_can_be_computed_again() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let bag = grid.submit([
         "--output-file",
         "out",
@@ -112,10 +117,12 @@ fn a_result_that_was_damaged_at_the_master_is_told_of_and_can_be_computed_again(
         "-c",
         "head -c 100000 /dev/zero > out",
     ]);
+
     damage(&files_of(
         &grid.state("admin").join("master/content"),
         &vec![0; 100_000],
     ));
+
     let into = grid.dir().join("back");
     let fetch = || {
         grid.deskgrid([
@@ -135,6 +142,7 @@ fn a_result_that_was_damaged_at_the_master_is_told_of_and_can_be_computed_again(
         .expect_code(0);
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
         .expect_code(0);
+
     fetch().expect_code(0);
     assert!(
         std::fs::read(into.join("out"))

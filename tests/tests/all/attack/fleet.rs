@@ -42,6 +42,7 @@ fn off_by(grid: &Grid, days: i64) -> Vec<String> {
             "the library is compiled"
         );
     }
+
     let preload = format!("LD_PRELOAD={}", library.display());
     [
         "env".to_owned(),
@@ -78,6 +79,7 @@ fn refused_start(grid: &Grid, more: &[&str]) -> String {
         .as_user("admin", args.iter().chain(more))
         .expect_code(1);
     assert!(ended.stderr.contains("try:"), "{}", ended.stderr);
+
     ended.stderr
 }
 
@@ -106,6 +108,7 @@ fn says(grid: &Grid, worker: &str, words: &str) {
 fn a_master_whose_store_has_gone_does_not_start_and_its_workers_are_back_with_the_store() {
     let mut grid = Grid::start();
     grid.worker("w1").config(SOON).start();
+
     let job = grid.submit([
         "--array",
         "1-30",
@@ -115,6 +118,7 @@ fn a_master_whose_store_has_gone_does_not_start_and_its_workers_are_back_with_th
         "-c",
         "echo result $DESKGRID_TASK_ID",
     ]);
+
     stop(&mut grid);
     let store = home(&grid).join("store.sqlite");
     let aside = grid.dir().join("aside");
@@ -125,6 +129,7 @@ fn a_master_whose_store_has_gone_does_not_start_and_its_workers_are_back_with_th
         "after an orderly end the store's file alone is whole"
     );
     fs::rename(&store, &aside).expect("can be moved");
+
     assert!(refused_start(&grid, &[]).contains("the store is missing"));
     grid.as_user("admin", ["master", "check"]).expect_code(1);
     fs::write(&store, "").expect("can be written");
@@ -133,6 +138,7 @@ fn a_master_whose_store_has_gone_does_not_start_and_its_workers_are_back_with_th
     fs::copy(&aside, &store).expect("can be copied");
     grid.as_user("admin", ["master", "check"]).expect_code(0);
     grid.start_master();
+
     is_back(&grid, "w1");
     assert_eq!(grid.json(["job", "info", &job])["tasks"]["finished"], 30);
 }
@@ -142,12 +148,15 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     let mut grid = Grid::start();
     grid.worker("w1").config(SOON).start();
     stop(&mut grid);
+
     let real = home(&grid);
     let aside = grid.dir().join("aside");
     fs::rename(&real, &aside).expect("can be moved");
+
     let client = grid.state("admin").join("client");
     let admin = grid.dir().join("admin-aside");
     fs::rename(&client, &admin).expect("can be moved");
+
     // Another grid at the same address.
     grid.start_master();
     says(&grid, "w1", "not the master that this identity");
@@ -158,6 +167,7 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     fs::rename(&aside, &real)
         .and_then(|()| fs::rename(&admin, &client))
         .expect("can be moved");
+
     // One whose store does not let it in, which is put back.
     let store = real.join("store.sqlite");
     let before = fs::read(&store).expect("readable");
@@ -167,11 +177,14 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
         .expect_code(0);
     says(&grid, "w1", "revoked");
     stop(&mut grid);
+
     let revoked = fs::read(&store).expect("readable");
     assert_ne!(before, revoked);
     fs::write(&store, before).expect("writable");
+
     let told = refused_start(&grid, &[]);
     assert!(told.contains("the store lacks the last"), "{told}");
+
     let told = grid.as_user("admin", ["master", "check"]).expect_code(1);
     assert!(
         told.stdout.contains("the store lacks the last"),
@@ -180,6 +193,7 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
     );
     grid.as_user("admin", ["--output", "json", "master", "check"])
         .expect_code(1);
+
     // An admin takes it as it is, once.
     let mut accepting = grid.background_as(
         "admin",
@@ -193,6 +207,7 @@ fn a_worker_outlives_a_master_that_knows_nobody_and_a_revocation_that_is_taken_b
             "--accept-store",
         ],
     );
+
     is_back(&grid, "w1");
     accepting.terminate();
     eventually("the master ends", PATIENCE, || accepting.ended());
@@ -208,9 +223,11 @@ fn a_log_that_is_cut_after_a_kill_is_noticed() {
     grid.submit(["--array", "1-30", "--wait", "--", "true"]);
     grid.kill_master();
     grid.as_user("admin", ["master", "check"]).expect_code(0);
+
     let log = home(&grid).join("store.sqlite-wal");
     let bytes = fs::read(&log).expect("a log");
     assert!(bytes.len() > 10_000, "{}", bytes.len());
+
     let _ = fs::remove_file(home(&grid).join("store.sqlite-shm"));
     for (what, cut) in [
         ("half", bytes[..bytes.len() / 4].to_vec()),
@@ -229,6 +246,7 @@ fn a_log_that_is_cut_after_a_kill_is_noticed() {
         );
         let _ = fs::remove_file(home(&grid).join("store.sqlite-shm"));
     }
+
     fs::write(&log, bytes).expect("writable");
     grid.start_master();
 }
@@ -256,6 +274,7 @@ fn replace(path: &Path, from: &[u8], to: &[u8]) -> usize {
 fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
     let mut grid = Grid::start();
     grid.worker("w1").start();
+
     let job = grid.submit([
         "--array",
         "1-9",
@@ -265,6 +284,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
         "-c",
         "echo the result is $DESKGRID_TASK_ID",
     ]);
+
     stop(&mut grid);
     let store = home(&grid).join("store.sqlite");
     assert!(
@@ -272,6 +292,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
         "it stands in the store"
     );
     assert!(refused_start(&grid, &[]).contains("the store was changed, or damaged"));
+
     let told = grid
         .as_user("admin", ["master", "check"])
         .expect_code(1)
@@ -280,6 +301,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
         told.contains("was changed") && told.contains(&format!("task {job}.7")),
         "{told}"
     );
+
     // An admin goes on with it all the same.
     let mut accepting = grid.background_as(
         "admin",
@@ -293,6 +315,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
             "--accept-store",
         ],
     );
+
     is_back(&grid, "w1");
     let damaged = grid
         .deskgrid(["job", "cat", &job, "stdout", "7"])
@@ -304,6 +327,7 @@ fn a_changed_digit_of_a_stored_output_is_an_error_and_never_shown() {
     grid.deskgrid(["job", "fetch", &job, "--into", "fetched"])
         .expect_code(1);
     grid.deskgrid(["task", "list", &job]).expect_code(0);
+
     let whole = grid
         .deskgrid(["job", "cat", &job, "stdout", "8"])
         .expect_code(0);
@@ -318,6 +342,7 @@ fn a_master_with_a_clock_of_the_past_does_not_start_and_its_workers_do_not_end()
     grid.worker("w1").config(SOON).start();
     stop(&mut grid);
     grid.wrap("admin", off_by(&grid, -1_460));
+
     let told = refused_start(&grid, &[]);
     assert!(
         told.contains("clock")
@@ -325,6 +350,7 @@ fn a_master_with_a_clock_of_the_past_does_not_start_and_its_workers_do_not_end()
             && told.contains("--accept-clock"),
         "{told}"
     );
+
     grid.wrap("admin", Vec::<String>::new());
     grid.start_master();
     is_back(&grid, "w1");
@@ -337,6 +363,7 @@ fn nobody_is_locked_out_by_a_master_that_was_started_once_with_a_clock_of_the_fu
     grid.worker("w1").config(SOON).start();
     stop(&mut grid);
     grid.wrap("admin", off_by(&grid, 40));
+
     // Everybody's certificate has expired by this clock, while the master was away: all are
     // renewed, and are of the future then.
     grid.start_master();
@@ -348,6 +375,7 @@ fn nobody_is_locked_out_by_a_master_that_was_started_once_with_a_clock_of_the_fu
     });
     stop(&mut grid);
     assert!(refused_start(&grid, &[]).contains("40 days behind"));
+
     let mut accepting = grid.background_as(
         "admin",
         [
@@ -360,6 +388,7 @@ fn nobody_is_locked_out_by_a_master_that_was_started_once_with_a_clock_of_the_fu
             "--accept-clock",
         ],
     );
+
     is_back(&grid, "w1");
     grid.as_user("admin", ["token", "list"]).expect_code(0);
     accepting.terminate();
@@ -383,6 +412,7 @@ fn a_pc_with_a_wrong_clock_joins_works_and_is_told_of_its_clock() {
         assert!(told.stdout.contains(words), "{name}: {}", told.stdout);
         assert_eq!(grid.running(name).ended(), None);
     }
+
     grid.submit(["--array", "1-4", "--wait", "--", "true"]);
     // After another start, too.
     for (name, ..) in [("behind", 0), ("ahead", 0)] {

@@ -59,17 +59,20 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     };
     let as_argument = words(&["--name", "argument", "--join", &tokens[0]]);
     let in_one_word = words(&["--name", "word", &format!("--join={}", tokens[1])]);
+
     let of_file = words(&[
         "--name",
         "file",
         "--join-file",
         file.to_str().expect("UTF-8"),
     ]);
+
     let of_environment = words(&["--name", "environment"]);
     grid.wrap(
         "environment",
         ["env".to_owned(), format!("DESKGRID_JOIN={}", tokens[3])],
     );
+
     let ways = [
         ("argument", as_argument),
         ("word", in_one_word),
@@ -83,6 +86,7 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
     grid.until("four hosts", &["host", "list"], |list| {
         (list["hosts"].as_array()?.len() == 4).then_some(())
     });
+
     for (who, worker) in &running {
         for pid in family(worker.pid()) {
             let told = told(pid);
@@ -92,8 +96,10 @@ fn a_join_token_is_in_no_argument_and_no_environment_of_a_worker() {
             );
         }
     }
+
     drop(running);
     let job = grid.submit(["--", "true"]);
+
     // Who has joined needs no token, and may be told of the master's address.
     let _again = grid.background_as(
         "file",
@@ -109,9 +115,11 @@ fn a_token_is_read_from_standard_input_and_what_is_none_is_not_repeated() {
     let file: PathBuf = grid.file("token", format!("{}\n", grid.token("client")));
     let shell = format!("exec \"$@\" < '{}'", file.display());
     grid.wrap("piped", ["sh", "-c", &shell, "sh"]);
+
     let login = ["login", "--master", grid.listen(), "--join"];
     grid.as_user("piped", [&login[..], &["-"]].concat())
         .expect_code(0);
+
     let slip = format!("{}x", grid.token("client"));
     let refused = grid
         .as_user("slip", [&login[..], &[&slip]].concat())
@@ -156,6 +164,7 @@ fn a_users_token_given_to_a_worker_is_not_used_up() {
         ],
     )
     .expect_code(0);
+
     let list = grid
         .as_user("admin", ["--output", "json", "identity", "list"])
         .expect_code(0)
@@ -179,6 +188,7 @@ fn answers_that_nobody_reads_are_bounded_and_their_reader_is_dropped() {
         .grid
         .deskgrid(["job", "share", &job, "--with", "eve"])
         .expect_code(0);
+
     let job = JobId(job.parse().expect("a number"));
     let before = tests::resident(hostile.grid.master_pid());
     let request = Request::Tasks {
@@ -195,6 +205,7 @@ fn answers_that_nobody_reads_are_bounded_and_their_reader_is_dropped() {
                     .expect("lets in whom it knows"),
             );
         }
+
         let mut unread = Vec::new();
         for client in &clients {
             for _ in 0..15 {
@@ -204,14 +215,17 @@ fn answers_that_nobody_reads_are_bounded_and_their_reader_is_dropped() {
                 ));
             }
         }
+
         unread
     });
+
     // While it goes on, others are served, and memory stays within what a few answers take.
     for _ in 0..5 {
         hostile.grid.deskgrid(["job", "list"]).expect_code(0);
         let grown = tests::resident(hostile.grid.master_pid()).saturating_sub(before);
         assert!(grown < 300 << 20, "{} MiB more", grown >> 20);
     }
+
     hostile.audited("eve", "read", "was not read");
     let gone = eventually("a connection is closed", PATIENCE, || {
         unread
@@ -242,9 +256,11 @@ fn joiners_who_say_nothing_keep_nobody_out() {
         silent.iter().all(Result::is_ok),
         "each is let in, and an older one goes"
     );
+
     hostile.client(&ann);
     hostile.enrol("client", "bob");
     hostile.audited(HERE, "enrol", "others came after it");
+
     let last = silent
         .last()
         .and_then(|last| last.as_ref().ok())
@@ -266,12 +282,14 @@ fn tunnels_of_strangers_are_few_and_short() {
     };
     let before = files();
     let mut tunnels: Vec<TcpStream> = Vec::new();
+
     for _ in 0..300 {
         let mut tunnel = TcpStream::connect(hostile.grid.listen()).expect("TCP is open");
         // Who is cut while it greets is not heard.
         let _ = tunnel.write_all(b"deskgrd1");
         tunnels.push(tunnel);
     }
+
     eventually("the older ones are cut", PATIENCE, || {
         (files() < before + 80).then_some(())
     });
@@ -302,6 +320,7 @@ fn half_requests_over_http_are_few_and_short_and_strange_hosts_are_refused() {
         let _ = half.write_all(b"GET /metrics HTTP/1.1\r\nX: ");
         halves.push(half);
     }
+
     assert!(ask_http(grid.http(), "localhost").starts_with("HTTP/1.1 200"));
     for half in &mut halves {
         half.set_read_timeout(Some(PATIENCE)).expect("can be set");
@@ -309,12 +328,14 @@ fn half_requests_over_http_are_few_and_short_and_strange_hosts_are_refused() {
         let waits = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
         assert!(!end.as_ref().is_err_and(waits), "{end:?}");
     }
+
     for ours in [grid.http(), "127.0.0.1", "[::1]:7412", "LOCALHOST:1"] {
         assert!(
             ask_http(grid.http(), ours).starts_with("HTTP/1.1 200"),
             "{ours}"
         );
     }
+
     assert!(ask_http(grid.http(), "evil.example.com").starts_with("HTTP/1.1 421"));
 }
 
@@ -330,6 +351,7 @@ fn commands_that_wait_or_only_ask_leave_no_connection_behind() {
             .expect_code(0);
         grid.deskgrid(["job", "info", "4000000"]).expect_code(1);
     }
+
     let list = grid
         .as_user("admin", ["--output", "json", "identity", "list"])
         .expect_code(0)
@@ -355,6 +377,7 @@ fn the_oldest_idle_connection_of_a_user_makes_room_for_a_new_one() {
     };
     let why = eventually("an idle connection is closed", PATIENCE, closed).to_string();
     assert!(why.contains("asked nothing"), "{why}");
+
     hostile
         .now(new.ask(&Request::Jobs {
             jobs: Selector::All,
@@ -379,6 +402,7 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
         confinement_most: Confinement::Namespace,
         network: true,
     };
+
     let status: Status = OwnerState::Away.into();
     let hello = ToMaster::Hello {
         versions: Versions::ours(),
@@ -387,6 +411,7 @@ async fn hoard(identity: link::Identity) -> Result<(), link::LinkError> {
         held: Vec::new(),
     };
     control.tx.send(&hello).await?;
+
     let mut held: Vec<Held> = Vec::new();
     let mut beats = tokio::time::interval(Duration::from_millis(200));
     loop {
@@ -416,17 +441,20 @@ fn a_host_that_takes_work_and_only_heartbeats_loses_it() {
     ));
     let identity = hostile.enrol("worker", "hoarder");
     let hoarding = RUNTIME.spawn(hoard(identity));
+
     hostile
         .grid
         .until("it is ready", &["host", "list"], |list| {
             (list["hosts"][0]["state"] == "ready").then_some(())
         });
+
     let slots = hostile.grid.json(["host", "list"])["hosts"][0]["slots"].as_u64();
     assert_eq!(
         slots,
         Some(512),
         "it has as many slots as one host may have"
     );
+
     let job = hostile.grid.submit(["--array", "1-20", "--", "true"]);
     hostile
         .grid
@@ -438,11 +466,13 @@ fn a_host_that_takes_work_and_only_heartbeats_loses_it() {
         .grid
         .deskgrid(["job", "wait", &job, "--timeout", "180s"])
         .expect_code(0);
+
     let list = hostile.grid.json(["host", "list"]);
     let hoarder = list["hosts"]
         .as_array()
         .and_then(|all| all.iter().find(|host| host["host"] == "hoarder"));
     assert_eq!(hoarder.expect("is there")["state"], "draining", "{list}");
+
     let log = hostile.admin(["audit", "--last", "100"]);
     assert!(
         log.to_string().contains("it began none of 20 tasks within"),

@@ -8,6 +8,7 @@ fn a_user_behind_a_long_bag_is_served_next_whatever_the_priority_of_the_bag() {
     grid.worker("desk-1").start();
     grid.login("ann");
     grid.login("ben");
+
     let long = [
         "submit",
         "--array",
@@ -30,10 +31,12 @@ fn a_user_behind_a_long_bag_is_served_next_whatever_the_priority_of_the_bag() {
         left["tasks"]["waiting"].as_u64() > Some(1_000),
         "ann's bag is far from done: {left}"
     );
+
     let told = grid
         .as_user("ben", ["submit", "--array", "1-300", "--", "sleep", "0.2"])
         .expect_code(0);
     assert!(told.stderr.is_empty(), "{told:?}");
+
     let why = grid.as_user("ann", ["job", "explain", "1"]).expect_code(0);
     assert!(
         why.stdout.contains("another user's job goes first"),

@@ -68,6 +68,7 @@ fn a_stuck_task_is_explained_until_it_is_copied() {
         };
         rows.iter().find(overdue).map(drop)
     };
+
     // One host, on which the first task hangs: nothing has finished, so nothing is known until
     // another host comes.
     grid.worker("h2").start();
@@ -93,6 +94,7 @@ fn outlives(away: impl FnOnce(&mut Grid)) {
     away(&mut grid);
     grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
         .expect_code(0);
+
     assert_eq!(duplicates(&grid, &job), 1);
 }
 
@@ -123,6 +125,7 @@ fn a_worker_that_is_asked_to_end_gets_nothing_back_of_what_it_gave_back() {
         (job["tasks"]["waiting"] == 1).then_some(())
     });
     grid.worker("heir").start();
+
     grid.deskgrid(["job", "wait", &job, "--timeout", PATIENCE])
         .expect_code(0);
     let attempts = grid.json(["task", "info", &format!("{job}.1")])["attempts"].clone();

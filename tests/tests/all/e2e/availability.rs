@@ -30,10 +30,12 @@ fn exported(grid: &Grid, name: &str) -> Vec<Segment> {
         "admin",
         args.into_iter().chain([dir.clone().into_os_string()]),
     );
+
     if done.code != 0 {
         assert!(done.stderr.contains("nothing is recorded"), "{done:?}");
         return Vec::new();
     }
+
     let text = fs::read_to_string(dir.join("availability.csv")).expect("was written");
     let segment = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
@@ -77,6 +79,7 @@ fn a_pause_and_a_dead_worker_are_in_the_record_and_the_record_drives_the_simulat
     let mut grid = Grid::start();
     grid.worker("h1").config(LOOKS).start();
     until_recorded(&grid, "the host is recorded", &[usable]);
+
     let switch = grid.state("h1").join("worker").join("pause");
     fs::write(&switch, "").expect("a file can be written");
     until_recorded(&grid, "the pause is recorded", &[usable, suspended]);
@@ -87,6 +90,7 @@ fn a_pause_and_a_dead_worker_are_in_the_record_and_the_record_drives_the_simulat
         &[usable, suspended, usable],
     );
     grid.kill_worker("h1");
+
     grid.worker("h1").config(LOOKS).start();
     let segments = until_recorded(
         &grid,
@@ -99,6 +103,7 @@ fn a_pause_and_a_dead_worker_are_in_the_record_and_the_record_drives_the_simulat
             .all(|pair| pair[0].end_s == pair[1].start_s),
         "{segments:?}"
     );
+
     assert_eq!(segments[0].start_s, 0.0);
 
     let refused = grid
@@ -124,11 +129,14 @@ fn simulated(grid: &Grid, segments: &[Segment]) {
             "3",
         ];
         let answer = grid.json(asked.into_iter().chain(["--size", "1s"]));
+
         answer["rows"].as_array().expect("rows").clone()
     };
     assert_eq!(run("record").len(), 2);
+
     let hosts = fs::read_to_string(grid.dir().join("record/hosts.csv")).expect("was written");
     grid.file("slow/hosts.csv", hosts);
+
     let mut text = "host,start_s,end_s,host_available,cpu_fraction\n".to_owned();
     for Segment {
         start_s,
@@ -142,11 +150,13 @@ fn simulated(grid: &Grid, segments: &[Segment]) {
         text += &format!("h1,{start_s},{end_s},{},{cpu}\n", u8::from(*up));
     }
     grid.file("slow/availability.csv", text);
+
     let rows = run("slow");
     assert!(
         rows.iter().all(|row| row["finished"] == Value::Bool(true)),
         "{rows:?}"
     );
+
     // Three tasks of a second each, with 40 s before each of them.
     let makespan_s = rows[0]["makespan_s"].as_f64().expect("a number");
     assert!(makespan_s > 3.0 * 40.0, "{makespan_s}");
@@ -156,11 +166,13 @@ fn simulated(grid: &Grid, segments: &[Segment]) {
 fn what_happens_while_the_master_is_away_is_recorded_afterwards() {
     let mut grid = Grid::start();
     grid.worker("h1").config(LOOKS).start();
+
     let before = until_recorded(&grid, "the host is recorded", &[usable])
         .last()
         .expect("a segment")
         .end_s;
     grid.kill_master();
+
     let spool = grid.state("h1").join("worker").join("availability");
     let switch = grid.state("h1").join("worker").join("pause");
     fs::write(&switch, "").expect("a file can be written");
@@ -174,11 +186,13 @@ fn what_happens_while_the_master_is_away_is_recorded_afterwards() {
                 .then_some(())
         },
     );
+
     fs::remove_file(&switch).expect("is there");
     // The worker dies, too, before it has told anybody.
     grid.kill_worker("h1");
     grid.start_master();
     grid.worker("h1").config(LOOKS).start();
+
     let after = until_recorded(&grid, "the pause is recorded", &[suspended]);
     let pause = after
         .iter()
@@ -192,6 +206,7 @@ fn a_record_survives_the_ways_of_other_formats() {
     let mut grid = Grid::start();
     grid.kill_master();
     grid.file("t/hosts.csv", "host,clock_mhz\na,3000\nb,1500\n");
+
     let lines = "a,0,100,1,0.5\na,100,250,0,0\na,250,400,1,1\nb,0,400,1,1\n";
     grid.file(
         "t/availability.csv",
@@ -221,15 +236,18 @@ fn a_record_survives_the_ways_of_other_formats() {
             );
         }
     }
+
     grid.deskgrid([
         "trace", "import", "--format", "fta", "fta", "--out", "again",
     ])
     .expect_code(0);
+
     let read = |path: &str| fs::read_to_string(grid.dir().join(path)).expect("was written");
     assert_eq!(
         read("again/hosts.csv"),
         "host,clock_mhz\na,3000.000000\nb,1500.000000\n"
     );
+
     let stats = |path: &str| grid.json(["trace", "stats", path]);
     assert_eq!(stats("again"), stats("t"));
     grid.deskgrid([
@@ -242,6 +260,7 @@ fn a_record_survives_the_ways_of_other_formats() {
         "up",
     ])
     .expect_code(0);
+
     assert_eq!(
         stats("up")["availability"]["mean_s"],
         stats("t")["availability"]["mean_s"]
@@ -255,6 +274,7 @@ fn a_record_survives_the_ways_of_other_formats() {
             "{figure}"
         );
     }
+
     let wrong = grid
         .deskgrid([
             "trace",
@@ -269,6 +289,7 @@ fn a_record_survives_the_ways_of_other_formats() {
     for word in ["hosts.csv, line 2", "1 fields", "try:"] {
         assert!(wrong.stderr.contains(word), "`{word}` in {}", wrong.stderr);
     }
+
     let wrong = grid
         .deskgrid(["trace", "stats", "t", "--since", "2h"])
         .expect_code(2);

@@ -49,6 +49,7 @@ fn printed(grid: &Grid, job: &str) -> (Vec<u64>, String) {
             .find_map(|line| line.strip_prefix(begin))
             .expect("such a line")
     };
+
     (
         serde_json::from_str(line("went on from steps ")).expect("a list"),
         line("sum ").to_owned(),
@@ -61,6 +62,7 @@ fn a_task_whose_host_is_killed_twice_goes_on_where_it_was() {
     for host in ["first", "second", "third"] {
         grid.worker(host).start();
     }
+
     let job = submit(&grid);
     let task = format!("{job}.1");
     for _ in 0..2 {
@@ -76,11 +78,13 @@ fn a_task_whose_host_is_killed_twice_goes_on_where_it_was() {
             || (attempts(&grid, &task).len() > before).then_some(()),
         );
     }
+
     grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
         .expect_code(0);
     let tries = attempts(&grid, &task);
     assert_eq!(tries.len(), 3, "{tries:?}");
     assert!(tries[0].get("started_from").is_none(), "{tries:?}");
+
     for (try_, from) in [(&tries[1], 1), (&tries[2], 2)] {
         assert_eq!(try_["started_from"]["attempt"], from, "{tries:?}");
         assert!(
@@ -88,13 +92,16 @@ fn a_task_whose_host_is_killed_twice_goes_on_where_it_was() {
                 && try_["started_from"]["saved"].is_string()
         );
     }
+
     let (resumed, sum) = printed(&grid, &job);
     assert!(
         matches!(resumed[..], [first, second] if 0 < first && first < second),
         "{resumed:?}"
     );
+
     let expected: f64 = (1..=60).fold(0.0, |sum, n| sum + f64::from(n).powi(-2));
     assert_eq!(sum, format!("{expected:.12}"));
+
     let told = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
     assert!(
         told.contains("started from state") && told.contains("of attempt 2"),
@@ -122,6 +129,7 @@ fn damage_content(content: &Path) {
 fn a_state_that_was_damaged_is_not_used_and_the_attempt_says_so() {
     let mut grid = Grid::start();
     grid.worker("first").start();
+
     let job = submit(&grid);
     let task = format!("{job}.1");
     saved(&grid, &task);
@@ -130,6 +138,7 @@ fn a_state_that_was_damaged_is_not_used_and_the_attempt_says_so() {
     grid.worker("second").start();
     grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
         .expect_code(0);
+
     assert_eq!(printed(&grid, &job).0, [0; 0], "it began anew");
     let tries = attempts(&grid, &task);
     let reason = tries[1]["reason"].as_str().expect("a reason");
@@ -145,6 +154,7 @@ fn a_state_beyond_the_bounds_is_refused_with_its_reason_and_the_task_goes_on() {
     grid.worker("small")
         .config("checkpoint_limit_bytes = 1000\nconfinement = \"process\"\n")
         .start();
+
     let go = grid.dir().join("go");
     let script = format!(
         "head -c 5000 /dev/zero > $DESKGRID_CHECKPOINT_DIR/state; while [ ! -e {} ]; do sleep 0.05; done",
@@ -161,6 +171,7 @@ fn a_state_beyond_the_bounds_is_refused_with_its_reason_and_the_task_goes_on() {
         "{problem}"
     );
     fs::write(&go, "").expect("a file can be written");
+
     grid.deskgrid(["job", "wait", &job, "--timeout", "60s"])
         .expect_code(0);
 }

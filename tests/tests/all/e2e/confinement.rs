@@ -10,15 +10,18 @@ fn a_job_goes_only_to_hosts_that_offer_its_level_and_explain_names_the_others() 
     grid.worker("plain")
         .config("confinement = \"process\"\nnetwork = \"never\"")
         .start();
+
     let plain = grid.json(["host", "info", "plain"]);
     assert_eq!(
         (&plain["confinement"], &plain["network"]),
         (&"process".into(), &false.into())
     );
+
     // No worker of this test has an account for tasks.
     grid.submit(["--confinement", "account", "--", "true"]);
     let waits = |job: &serde_json::Value| (job["tasks"]["waiting"] == 1).then_some(());
     grid.until("it waits", &["job", "info", "last"], waits);
+
     let explained = grid.deskgrid(["job", "explain", "last"]).expect_code(0);
     assert!(
         explained.stdout.contains("the job needs `account`"),
@@ -26,6 +29,7 @@ fn a_job_goes_only_to_hosts_that_offer_its_level_and_explain_names_the_others() 
         explained.stdout
     );
     grid.submit(["--network", "--", "true"]);
+
     let explained = grid.deskgrid(["job", "explain", "last"]).expect_code(0);
     assert!(
         explained.stdout.contains("no task the network"),

@@ -45,10 +45,12 @@ fn until_phase(grid: &Grid, phase_wanted: &str) {
 fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
+
     let sleep = long_sleep();
     grid.submit(["--", "sleep", &sleep]);
     running(&format!("sleep {sleep}"));
     until_phase(&grid, "running");
+
     let status = told(&grid, &["status"]);
     assert_eq!(
         (&status["schema"], &status["host"], &status["connected"]),
@@ -59,6 +61,7 @@ fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
         (&"run".into(), &Value::Null, &2.into())
     );
     assert_eq!(status["sensors"][0]["sees"], "not paused");
+
     let socket = grid.state("h1").join("worker").join("control");
     let mode = fs::metadata(&socket)
         .expect("is there")
@@ -77,16 +80,19 @@ fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
         (&true.into(), &"freeze".into()),
         "{paused}"
     );
+
     let status = told(&grid, &["status"]);
     assert_eq!(
         (&status["reason"], &status["slots_usable"]),
         (&"paused-by-owner".into(), &0.into())
     );
+
     let attempt = &status["attempts"][0];
     assert_eq!(
         (&attempt["phase"], &attempt["reason"]),
         (&"suspended".into(), &"paused-by-owner".into())
     );
+
     let why = grid
         .as_user("h1", ["worker", "status", "--why"])
         .expect_code(0)
@@ -100,6 +106,7 @@ fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
     ] {
         assert!(why.contains(part), "{part}: {why}");
     }
+
     let resumed = told(&grid, &["resume"]);
     assert_eq!(
         (&resumed["paused"], &resumed["decision"]),
@@ -120,9 +127,11 @@ fn the_owner_looks_pauses_and_resumes_while_the_master_is_away() {
 fn a_pause_for_a_while_ends_by_itself() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let sleep = long_sleep();
     grid.submit(["--", "sleep", &sleep]);
     until_phase(&grid, "running");
+
     let paused = told(&grid, &["pause", "--for", "2s"]);
     assert!(
         paused["until"]
@@ -130,12 +139,15 @@ fn a_pause_for_a_while_ends_by_itself() {
             .is_some_and(|until| until.ends_with('Z')),
         "{paused}"
     );
+
     assert_eq!(paused["decision"], "freeze", "{paused}");
     until_phase(&grid, "running");
     assert_eq!(told(&grid, &["status"])["decision"], "run");
+
     // A later word replaces the one before.
     told(&grid, &["pause", "--for", "1h"]);
     told(&grid, &["pause"]);
+
     let says = told(&grid, &["status"])["why"][0]["says"].clone();
     assert!(
         says.as_str().is_some_and(|says| !says.contains("until")),
@@ -149,6 +161,7 @@ fn a_pause_survives_the_worker_and_can_be_made_without_one() {
     grid.worker("h1").start();
     told(&grid, &["pause", "--for", "1h"]);
     grid.kill_worker("h1");
+
     let gone = grid.as_user("h1", ["worker", "status"]).expect_code(1);
     assert!(
         gone.stderr.contains("no worker runs in") && gone.stderr.contains("paused by"),
@@ -156,6 +169,7 @@ fn a_pause_survives_the_worker_and_can_be_made_without_one() {
         gone.stderr
     );
     grid.worker("h1").start();
+
     let status = told_soon(&grid);
     assert_eq!(
         (&status["decision"], &status["reason"]),
@@ -165,11 +179,13 @@ fn a_pause_survives_the_worker_and_can_be_made_without_one() {
         (host["reason"] == "paused-by-owner").then_some(())
     });
     grid.kill_worker("h1");
+
     let resumed = told(&grid, &["resume"]);
     assert_eq!(
         (&resumed["running"], &resumed["paused"]),
         (&false.into(), &false.into())
     );
+
     let paused = grid
         .as_user("h1", ["worker", "pause"])
         .expect_code(0)
@@ -180,6 +196,7 @@ fn a_pause_survives_the_worker_and_can_be_made_without_one() {
     );
     grid.worker("h1").start();
     assert_eq!(told_soon(&grid)["reason"], "paused-by-owner");
+
     let nobody = grid.as_user("nobody", ["worker", "pause"]).expect_code(1);
     assert!(
         nobody.stderr.contains("error: ") && nobody.stderr.contains("because: "),
@@ -200,9 +217,11 @@ fn a_switch_of_the_owners_choice_pauses_too_and_resume_says_so() {
     );
     grid.worker("h1").config(&config).start();
     assert_eq!(told(&grid, &["status"])["decision"], "run");
+
     fs::write(&switch, "").expect("a file can be written");
     let paused = || (told(&grid, &["status"])["reason"] == "paused-by-owner").then_some(());
     eventually("the switch is seen", PATIENCE, paused);
+
     let resumed = told(&grid, &["resume"]);
     assert_eq!(resumed["paused"], true, "{resumed}");
     assert!(
@@ -211,6 +230,7 @@ fn a_switch_of_the_owners_choice_pauses_too_and_resume_says_so() {
             .is_some_and(|says| says.contains("office-is-open")),
         "{resumed}"
     );
+
     fs::remove_file(&switch).expect("is there");
     eventually("it is gone", PATIENCE, || {
         (told(&grid, &["status"])["decision"] == "run").then_some(())

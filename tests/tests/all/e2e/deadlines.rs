@@ -35,6 +35,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
+
     let jobs = |grid: &Grid| {
         grid.json(["job", "list", "--all"])["jobs"]
             .as_array()
@@ -55,6 +56,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
             .is_some_and(|why| why.contains("deadline")),
         "{answer}"
     );
+
     // What is printed can be asked for.
     let date = answer["earliest_deadline"].as_str().expect("a date");
     let again = grid.json(asked(date, "1-10", &["--noop", "--dry-run"]));
@@ -63,6 +65,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
         (&Value::Bool(true), &Value::from(date)),
         "{again}"
     );
+
     let earliest_s = number(&answer["earliest_deadline_s"]).ceil();
     let told = grid
         .deskgrid(asked("1s", "1-10", &["--noop"]))
@@ -78,11 +81,13 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     let refused = asked(&half, "1-10", &["--noop", "--output", "json"]);
     let answer: Value =
         serde_json::from_str(&grid.deskgrid(refused).expect_code(5).stdout).expect("an answer");
+
     let fits = answer["fits"].as_str().expect("indices").to_owned();
     assert!(
         (1..10).contains(&answer["fits_tasks"].as_u64().expect("a number")),
         "{answer}"
     );
+
     let dry = grid.json(asked(&half, &fits, &["--noop", "--dry-run"]));
     assert_eq!(
         (&dry["accepted"], &dry["job"]),
@@ -98,14 +103,17 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
         (0.0..=1.0).contains(&number(&taken["probability"])),
         "{taken}"
     );
+
     let finished = &taken["info"]["finished"];
     let deadline = &taken["deadline"];
+
     // ISO times of the same length compare as text.
     assert!(
         finished.as_str().expect("it is finished") <= deadline.as_str().expect("a deadline"),
         "{taken}"
     );
     assert_eq!(taken["info"]["policy"], "PROMISE", "{taken}");
+
     let info = job(&grid, "last");
     assert_eq!(
         (&info["promise"], &info["deadline"]),
@@ -113,6 +121,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
         "{info}"
     );
     assert_eq!(info["promised_finish"], taken["promised_finish"], "{info}");
+
     let told = grid.deskgrid(["job", "info", "last"]).expect_code(0).stdout;
     assert!(
         told.contains("kept: done ") && told.contains("probability"),
@@ -123,6 +132,7 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
     let again = grid.json(asked("1h", "1-10", &["--noop", "--dry-run"]));
     assert_eq!(again["estimates"]["tasks"], 10, "{again}");
     assert!(number(&again["estimates"]["ratio"]) < 0.1, "{again}");
+
     let account = grid.json(["account"]);
     let of = &account["estimates"][0];
     assert_eq!(
@@ -131,11 +141,13 @@ fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_a
         "{account}"
     );
     assert_eq!(of["quality"], again["estimates"], "{account}");
+
     let told = grid
         .deskgrid(["account", "--user", "somebody-else"])
         .expect_code(6)
         .stderr;
     assert!(told.contains("admin"), "{told}");
+
     let all = grid
         .as_user("admin", ["account", "--user", "user"])
         .expect_code(0)
@@ -153,6 +165,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
+
     // What is known of the program: it took much longer than was estimated.
     grid.submit(["--estimate", "1s", "--wait", "--", "sh", "-c", "sleep 6"]);
 
@@ -172,6 +185,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
         "-c",
     ];
     let long = grid.submit(asked.iter().copied().chain([script.as_str()]));
+
     // Longer than was expected even of such estimates: from then on it is expected to take as long
     // as the other one.
     let beyond = |info: &Value| {
@@ -205,6 +219,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
         (&true.into(), &"finished".into()),
         "{taken}"
     );
+
     let why = format!("killed to make room for job {}", taken["job"]);
     let info = job(&grid, &long);
     assert_eq!(
@@ -212,6 +227,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
         (&"failed".into(), &"broken".into()),
         "{info}"
     );
+
     let log = grid
         .deskgrid(["job", "list", "--joblog", &long])
         .expect_code(0)
@@ -224,6 +240,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
         .deskgrid(["task", "info", &format!("{long}.1")])
         .expect_code(0)
         .stdout;
+
     let shown = grid.deskgrid(["job", "info", &long]).expect_code(0).stdout;
     for told in [log, explained, task, shown] {
         assert!(
@@ -231,6 +248,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
             "{why}: {told}"
         );
     }
+
     all_gone(&sleep, Duration::from_secs(10));
 
     // There is time enough to do it again.
@@ -243,6 +261,7 @@ fn what_runs_beyond_its_estimate_makes_room_and_is_done_again_within_its_deadlin
         (&"kept".into(), &1.into()),
         "{info}"
     );
+
     let attempts = attempts(&grid, &format!("{long}.1"));
     let states: Vec<&Value> = attempts.iter().map(|attempt| &attempt["state"]).collect();
     assert_eq!(states, ["killed", "finished"], "{attempts:?}");
@@ -256,6 +275,7 @@ fn of_a_new_user_a_bag_with_one_very_long_task_is_taken_on_probation_and_the_lon
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
+
     let items = r#"[{"n": 1, "estimate": 1}, {"n": 2, "estimate": "3h"}, {"n": 3, "estimate": 2}, {"n": 4, "estimate": 2}]"#;
     let path = grid.file("items.json", items).display().to_string();
     let ask = |deadline: &str, more: &[&str]| -> Vec<String> {
@@ -264,6 +284,7 @@ fn of_a_new_user_a_bag_with_one_very_long_task_is_taken_on_probation_and_the_lon
             .chain(more.iter().copied());
         words.map(str::to_owned).collect()
     };
+
     // Without the one long task it would not take long: it is judged as if none were longer than
     // the median one.
     let told = grid
@@ -273,18 +294,22 @@ fn of_a_new_user_a_bag_with_one_very_long_task_is_taken_on_probation_and_the_lon
     assert!(told.contains("on probation"), "{told}");
     grid.deskgrid(ask("1s", &["--dry-run", "--", "true"]))
         .expect_code(5);
+
     let taken = grid.json(ask("10m", &["--wait", "--", "true"]));
     assert_eq!(
         (&taken["accepted"], &taken["probation"]),
         (&true.into(), &true.into()),
         "{taken}"
     );
+
     let started =
         |task: u32| attempts(&grid, &format!("{}.{task}", taken["job"]))[0]["assigned"].clone();
+
     let order: Vec<String> = [2, 3, 4, 1]
         .map(|task| started(task).as_str().unwrap_or("never").to_owned())
         .to_vec();
     assert!(order.is_sorted(), "the longest first: {order:?}");
+
     // The order and the estimates are those of the job, whoever reads them back.
     let short = grid.file("times.txt", "1s\n3h\n").display().to_string();
     let told = grid
@@ -301,6 +326,7 @@ fn a_date_is_the_same_submission_whenever_it_comes_and_the_answer_repeats_the_pr
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
+
     let date = "2090-03-01T09:30:00.000000Z";
     let words = [
         "submit",
@@ -318,6 +344,7 @@ fn a_date_is_the_same_submission_whenever_it_comes_and_the_answer_repeats_the_pr
         (&false.into(), &date.into()),
         "{first}"
     );
+
     let again = grid.json(submit("1-3"));
     assert_eq!(
         (&again["again"], &again["job"]),
@@ -327,9 +354,11 @@ fn a_date_is_the_same_submission_whenever_it_comes_and_the_answer_repeats_the_pr
     for field in ["deadline", "promised_finish", "probability", "probation"] {
         assert_eq!(again[field], first[field], "{field}: {again}");
     }
+
     grid.kill_master();
     grid.start_master();
     assert_eq!(grid.json(submit("1-3"))["job"], first["job"]);
+
     let told = grid.deskgrid(submit("1-4")).expect_code(1).stderr;
     assert!(told.contains("another submission"), "{told}");
 }
@@ -346,11 +375,13 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
         let why = told(&grid, &["--estimate", "1m", "--deadline", past], 2);
         assert!(why.contains("past"), "{why}");
     }
+
     let why = told(&grid, &["--deadline", "1h", "--policy", "FCFS"], 2);
     assert!(
         why.contains("FCFS promises no deadlines") && why.contains("PROMISE"),
         "{why}"
     );
+
     let why = told(&grid, &["--estimate", "1m", "--deadline", "1h"], 5);
     assert!(
         why.contains("no host takes work") && why.contains("there is none yet"),
@@ -360,6 +391,7 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
+
     let why = told(&grid, &["--deadline", "1h"], 5);
     assert!(
         why.contains("nothing is known of how long") && why.contains("--estimate"),
@@ -367,11 +399,13 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
     );
     grid.as_user("admin", ["host", "drain", "h1"])
         .expect_code(0);
+
     let why = told(&grid, &["--estimate", "1m", "--deadline", "1h"], 5);
     assert!(
         why.contains("1 drained") && !why.contains("--estimate"),
         "{why}"
     );
+
     let words = [
         "submit",
         "--estimate",
@@ -382,6 +416,7 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
         "--output",
         "json",
     ];
+
     let answer: Value =
         serde_json::from_str(&grid.deskgrid(words).expect_code(5).stdout).expect("an answer");
     assert!(
@@ -390,6 +425,7 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
             .is_some_and(|why| why.contains("1 drained")),
         "{answer}"
     );
+
     assert_eq!(
         (&answer["accepted"], answer.get("earliest_deadline")),
         (&false.into(), None),
@@ -402,6 +438,7 @@ fn a_deadline_that_nobody_could_promise_is_refused_with_the_reason() {
 fn a_promise_is_broken_once_a_task_has_failed_for_good() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
+
     let sleep = long_sleep();
     let script = format!("test $DESKGRID_TASK_ID = 2 || exit 3; exec sleep {sleep}");
     let asked = [
@@ -427,6 +464,7 @@ fn a_promise_is_broken_once_a_task_has_failed_for_good() {
         broken,
     );
     assert_eq!(promise, "broken", "{why}");
+
     assert!(
         why.as_str()
             .is_some_and(|why| why.contains("1 task has failed")),
@@ -440,6 +478,7 @@ fn a_promise_is_broken_once_a_task_has_failed_for_good() {
 fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
+
     let sleep = long_sleep();
     let blocker = grid.submit([
         "--estimate",
@@ -453,6 +492,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     grid.until("it runs", &["job", "info", &blocker], |info| {
         (info["state"] == "running").then_some(())
     });
+
     let times = grid.file("times.txt", "1s\n9m\n2s\n").display().to_string();
     let uneven = grid.submit([
         "--estimates",
@@ -463,9 +503,11 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
         "4-6",
         "--noop",
     ]);
+
     let bag = |grid: &Grid| grid.submit(["--estimate", "1m", "--deadline", "1h", "--noop"]);
     let first = bag(&grid);
     let second = bag(&grid);
+
     grid.deskgrid(["job", "cancel", &first]).expect_code(0);
     let third = bag(&grid);
     let told = grid
@@ -473,6 +515,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
         .expect_code(0)
         .stdout;
     assert!(told.contains("its promise is made anew"), "{told}");
+
     let told = grid
         .deskgrid(["job", "retry", &first])
         .expect_code(0)
@@ -481,15 +524,18 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
         !told.contains("promise"),
         "nothing was to be tried again: {told}"
     );
+
     let promised = |grid: &Grid, id: &str| {
         job(grid, id)["promise_made"]
             .as_str()
             .expect("a promise")
             .to_owned()
     };
+
     // A retry that comes too late for its deadline says that too.
     let tight = grid.submit(["--estimate", "1m", "--deadline", "20m", "--noop"]);
     grid.deskgrid(["job", "cancel", &tight]).expect_code(0);
+
     let last = grid.submit(["--estimate", "2h", "--deadline", "9h", "--noop"]);
     let retried = grid.json(["job", "retry", &tight]);
     assert_eq!(
@@ -498,6 +544,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
         "{retried}"
     );
     grid.deskgrid(["job", "cancel", &last]).expect_code(0);
+
     let made = promised(&grid, &first);
     assert!(made > promised(&grid, &third), "it was made anew");
     grid.kill_master();
@@ -505,6 +552,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
     assert_eq!(promised(&grid, &first), made, "it was kept");
     grid.deskgrid(["job", "cancel", &blocker]).expect_code(0);
     grid.deskgrid(["job", "wait", &first]).expect_code(0);
+
     let started: Vec<String> = [&second, &third, &first]
         .map(|id| {
             job(&grid, id)["started"]
@@ -514,6 +562,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
         })
         .to_vec();
     assert!(started.is_sorted(), "{started:?}");
+
     let assigned =
         |task: &u32| attempts(&grid, &format!("{uneven}.{task}"))[0]["assigned"].to_string();
     assert!(
@@ -546,11 +595,13 @@ fn policing_and_the_calendar_answer_for_themselves() {
         ])["grace"],
         false
     );
+
     let entry = r#"{"now": 10, "hosts": 2, "running_start_est": [[0, 5], [0, 8]], "waiting_est": [7], "new_est": [1, 1, 12]}"#;
     let path = grid.file("calendar.json", entry).display().to_string();
     let want = serde_json::json!({ "schema": 1, "starts": [10.0, 11.0, 12.0], "finishes": [11.0, 12.0, 24.0],
         "earliest_feasible_deadline": 24.0 });
     assert_eq!(grid.json(["predict", "calendar", "--state", &path]), want);
+
     let path = grid
         .file("kill.json", r#"{"est": 1, "elapsed": 2}"#)
         .display()
@@ -577,6 +628,7 @@ fn scenarios_of_deadlines_are_replayed() {
         "{answer}"
     );
     assert_eq!(answer["earliest_feasible_deadline"], 24.0, "{answer}");
+
     let path = grid
         .file("bad.json", r#"{"now": 1, "hosts": 0, "new_est": [1]}"#)
         .display()

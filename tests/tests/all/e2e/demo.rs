@@ -15,6 +15,7 @@ fn the_demo_leaves_a_picture_and_nothing_else() {
     for new in [&temp, &home] {
         std::fs::create_dir(new).expect("a directory can be made");
     }
+
     let mut demo = Command::new(program("deskgrid"));
     demo.args([
         "demo",
@@ -27,17 +28,20 @@ fn the_demo_leaves_a_picture_and_nothing_else() {
         "--height-px",
         "300",
     ]);
+
     demo.current_dir(dir.path())
         .env("TMPDIR", &temp)
         .env("HOME", &home)
         .env_remove("XDG_STATE_HOME");
     demo.env_remove("DESKGRID_DIR")
         .env_remove("DESKGRID_OUTPUT");
+
     let output = Started::new(&mut demo).finish().expect_code(0);
 
     let mark = dir.path().to_string_lossy().into_owned();
     all_gone(&mark, Duration::from_secs(5));
     assert_eq!(alive_with(&mark), []);
+
     let picture = std::fs::read(dir.path().join("demo.png")).expect("the demo leaves a picture");
     assert!(
         picture.starts_with(b"\x89PNG\r\n\x1a\n") && picture.len() > 10_000,
@@ -52,6 +56,7 @@ fn the_demo_leaves_a_picture_and_nothing_else() {
             .collect();
         assert!(left.is_empty(), "the demo left {left:?}");
     }
+
     let mut names: Vec<_> = std::fs::read_dir(dir.path())
         .expect("is there")
         .flatten()
@@ -59,6 +64,7 @@ fn the_demo_leaves_a_picture_and_nothing_else() {
         .collect();
     names.sort();
     assert_eq!(names, ["demo.png", "home", "tmp"]);
+
     let summary = output.stdout.to_lowercase() + &output.stderr.to_lowercase();
     assert!(summary.contains("makespan"), "{output:?}");
     assert!(

@@ -41,6 +41,7 @@ fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
         2,
         &["NONSENSE"],
     );
+
     grid.file("bad.toml", "name = \"x\"\ncolour = \"blue\"\n");
     fails(
         grid.deskgrid(["submit", "--job-file", "bad.toml", "--", "true"]),
@@ -55,6 +56,7 @@ fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
         &["nobody", "try:"],
     );
     fails(grid.as_user("stranger", ["job", "list"]), 6, &["login"]);
+
     assert_eq!(
         grid.json(["job", "list", "--all"])["jobs"]
             .as_array()
@@ -91,6 +93,7 @@ fn errors_are_json_for_scripts() {
             .is_some_and(|m| m.contains("99")),
         "{value}"
     );
+
     assert!(
         value["error"]["code"].is_string() && value["error"]["hint"].is_string(),
         "{value}"

@@ -11,12 +11,14 @@ fn sources() -> Vec<String> {
         .expect("the source tree");
     let kept =
         |entry: &walkdir::DirEntry| !matches!(entry.file_name().to_str(), Some("target" | ".git"));
+
     let files = walkdir::WalkDir::new(&top)
         .sort_by_file_name()
         .into_iter()
         .filter_entry(kept)
         .flatten();
     let files = files.filter(|entry| entry.file_type().is_file());
+
     files
         .map(|entry| {
             entry
@@ -33,8 +35,10 @@ fn hashing_the_source_tree_on_two_workers_gives_what_hashing_it_here_gives() {
     let mut grid = Grid::start();
     grid.worker("left").slots(2).start();
     grid.worker("right").slots(2).start();
+
     let sources = sources();
     assert!(sources.len() > 50, "{} files", sources.len());
+
     let list = grid.file("list.txt", sources.join("\n"));
     let results = grid.dir().join("results");
 
@@ -70,6 +74,7 @@ fn hashing_the_source_tree_on_two_workers_gives_what_hashing_it_here_gives() {
         let ours = String::from_utf8(hashed.expect("sha256sum runs").stdout).expect("text");
         assert_eq!(theirs.trim(), format!("{} {path}", ours.trim()), "{path}");
     }
+
     let hosts = grid.json(["host", "list"]);
     let idle: Vec<_> = hosts["hosts"]
         .as_array()
@@ -84,9 +89,11 @@ fn hashing_the_source_tree_on_two_workers_gives_what_hashing_it_here_gives() {
 fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let mut content = vec![0u8; 9_000_001];
     rand::Rng::fill_bytes(&mut rand::rng(), &mut content);
     grid.file("big.bin", &content);
+
     let job = grid.submit([
         "--input",
         "big.bin",
@@ -100,6 +107,7 @@ fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
         "-c",
         "mkdir sub && cat > sub/copy.bin",
     ]);
+
     let into = grid.dir().join("back");
     grid.deskgrid([
         "job",
@@ -109,6 +117,7 @@ fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
         into.to_str().expect("UTF-8"),
     ])
     .expect_code(0);
+
     assert!(
         std::fs::read(into.join("sub/copy.bin")).expect("is back") == content,
         "the copy differs"
@@ -119,6 +128,7 @@ fn a_large_file_goes_there_and_back_unharmed_and_may_be_standard_input() {
 fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let wait = |args: &[&str]| {
         let done = grid
             .deskgrid([&["--output", "quiet", "submit"], args].concat())
@@ -135,6 +145,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
         "echo partial > o.txt; echo why >&2; exit 9",
     ]);
     let into = grid.dir().join("failed");
+
     grid.deskgrid([
         "job",
         "fetch",
@@ -142,6 +153,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
         "--into",
         into.to_str().expect("UTF-8"),
     ]);
+
     assert_eq!(
         std::fs::read_to_string(into.join("o.txt")).expect("fetched"),
         "partial\n"
@@ -152,6 +164,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
             .stdout,
         "why\n"
     );
+
     assert_eq!(
         super::attempts(&grid, &format!("{failed}.1"))[0]["exit_code"],
         9
@@ -166,6 +179,7 @@ fn outputs_of_a_failed_task_can_be_fetched_and_a_missing_one_is_named() {
 fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let job = grid.submit([
         "--array",
         "3-4",
@@ -182,6 +196,7 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
         .expect_code(0)
         .stdout;
     let lines: Vec<&str> = text.lines().collect();
+
     for wanted in [
         &format!("DESKGRID_JOB_ID={job}"),
         "DESKGRID_TASK_ID=4",
@@ -190,6 +205,7 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
     ] {
         assert!(lines.contains(&wanted), "{wanted} in {text}");
     }
+
     assert!(
         !text.contains("CARGO") && !text.contains("RUST"),
         "the worker's environment leaks: {text}"
@@ -201,6 +217,7 @@ fn tasks_run_in_a_fresh_directory_with_a_clean_environment() {
 fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_frees_the_host() {
     let mut grid = Grid::with_master("max_blob_bytes = 100000");
     grid.worker("h1").start();
+
     let output = grid.deskgrid([
         "submit",
         "--wait",
@@ -212,12 +229,14 @@ fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_free
         "head -c 200000 /dev/zero > big.bin; echo little > small.bin",
     ]);
     output.expect_code(3);
+
     let task = grid.json(["task", "info", "1.1"]);
     let reason = task["attempts"][0]["reason"].as_str().expect("a reason");
     assert!(
         reason.contains("big.bin") && reason.contains("larger than"),
         "{reason}"
     );
+
     let results = grid.dir().join("results");
     grid.deskgrid([
         "job",
@@ -227,6 +246,7 @@ fn an_output_that_the_master_never_takes_fails_its_task_with_the_reason_and_free
         results.to_str().expect("UTF-8"),
     ])
     .expect_code(0);
+
     assert_eq!(
         std::fs::read_to_string(results.join("small.bin")).expect("the other output is there"),
         "little\n"

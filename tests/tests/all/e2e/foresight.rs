@@ -28,6 +28,7 @@ fn same(found: &Value, known: &Value) {
 fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
     let mut grid = Grid::start();
     grid.kill_master();
+
     let known = vectors();
     for case in [0, 7, 20, 91] {
         let case = &known["predict"][case];
@@ -39,6 +40,7 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
         for field in ["A", "B", "used", "benefactors"] {
             same(&answer[field], &case[field]);
         }
+
         let interval = &answer["interval"];
         assert!(
             number(&interval["low"]) <= number(&interval["median"]),
@@ -49,6 +51,7 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
             "{answer}"
         );
     }
+
     for case in [1, 6, 9] {
         let case = &known["decisions"][case];
         let file = grid
@@ -56,6 +59,7 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
             .display()
             .to_string();
         let answer = grid.json(["predict", "width", "--state", &file]);
+
         for (field, known) in [
             ("n_star", "n_star"),
             ("q_star", "Q_star"),
@@ -65,9 +69,11 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
             same(&answer[field], &case[known]);
         }
     }
+
     // Whoever has others behind does not wait for long.
     let state =
         r#"{"jobs": [[60, 32]], "free": 4, "L": 20000, "A": 64, "sigma": 0.5, "behind": 40}"#;
+
     let file = grid.file("state.json", state).display().to_string();
     let answer = grid.json(["predict", "width", "--state", &file, "--policy", "PRICED"]);
     assert!(number(&answer["n_star"]) < 13.0, "{answer}");
@@ -114,6 +120,7 @@ fn what_is_no_state_of_a_machine_is_refused_with_the_reason() {
         assert!(code == 2 && stdout.is_empty(), "{text}: {code} {stdout}");
         assert!(stderr.contains(words), "`{words}` in: {stderr}");
     }
+
     let file = grid
         .file("state.json", r#"{"jobs": [], "free": 2, "L": 5, "A": 2}"#)
         .display()
@@ -133,6 +140,7 @@ fn predictions_are_judged_on_a_log() {
     let grid = Grid::start();
     let mut log = String::from("; MaxProcs: 4\n");
     let mut free = 0;
+
     for job in 1..=200 {
         let submit = job * 50;
         let start = free.max(submit);
@@ -143,12 +151,14 @@ fn predictions_are_judged_on_a_log() {
             start - submit
         ));
     }
+
     let file = grid.file("log.swf", log).display().to_string();
     let answer = grid.json(["predict", "accuracy", "--log", &file, "--scatter"]);
     assert_eq!(
         (&answer["judged"], &answer["processors"]),
         (&Value::from(100), &Value::from(4))
     );
+
     let names: Vec<&str> = answer["predictors"]
         .as_array()
         .expect("three")
@@ -160,6 +170,7 @@ fn predictions_are_judged_on_a_log() {
         answer["predictors"][0]["scatter"].as_array().map(Vec::len),
         Some(100)
     );
+
     let bad = grid
         .file("bad.swf", "; MaxProcs: 4\n1 2 3\n")
         .display()
@@ -186,6 +197,7 @@ fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() 
     grid.until("it is free", &["predict", "wait", "--width", "1"], |wait| {
         (wait["free"] == 1).then_some(())
     });
+
     let done = grid.json(["predict", "wait", "--width", "1", "--work", "90s"]);
     assert_eq!(
         (
@@ -195,20 +207,24 @@ fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() 
         ),
         (0.0, 90.0, 90.0)
     );
+
     let mark = super::long_sleep();
     let first = grid.submit(["--", "sleep", &mark]);
     grid.until("it runs", &["job", "info", &first], |job| {
         (job["tasks"]["running"] == 1).then_some(())
     });
+
     let second = grid.submit(["--", "true"]);
     let waiting = grid.json(["job", "info", &second]);
     assert!(grid.json(["job", "info", &first])["predicted_start"].is_null());
+
     let time = |field: &str| {
         waiting[field]
             .as_str()
             .unwrap_or_else(|| panic!("no {field} in {waiting}"))
             .to_owned()
     };
+
     // ISO times in UTC sort as they follow each other.
     assert!(
         time("predicted_start_low") <= time("predicted_start"),
@@ -218,8 +234,10 @@ fn a_waiting_job_says_when_it_should_start_and_hosts_when_they_should_be_free() 
         time("predicted_start") <= time("predicted_start_high"),
         "{waiting}"
     );
+
     let listed = grid.deskgrid(["job", "list"]).expect_code(0).stdout;
     assert!(listed.contains("START"), "{listed}");
+
     let busy = grid.json(["predict", "wait", "--width", "1"]);
     assert!(
         (&busy["free"], &busy["benefactors"]) == (&Value::from(0), &Value::from(1)),

@@ -38,6 +38,7 @@ fn a_workers_certificate_cannot_submit_and_a_clients_cannot_work() {
         &grid.state("h1").join("worker"),
         &grid.state("imposter").join("client"),
     );
+
     let refused = grid
         .as_user("imposter", ["submit", "--", "true"])
         .expect_code(6);
@@ -47,6 +48,7 @@ fn a_workers_certificate_cannot_submit_and_a_clients_cannot_work() {
         &grid.state("user").join("client"),
         &grid.state("imposter").join("worker"),
     );
+
     let refused = grid
         .as_user("imposter", ["worker", "start", "--slots", "1"])
         .expect_code(6);
@@ -57,6 +59,7 @@ fn a_workers_certificate_cannot_submit_and_a_clients_cannot_work() {
             .map(Vec::len),
         Some(1)
     );
+
     assert_eq!(
         grid.json(["job", "list", "--all"])["jobs"]
             .as_array()
@@ -96,11 +99,13 @@ fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
     let token = grid.token("client");
     join("first", &token).expect_code(0);
     join("second", &token).expect_code(6);
+
     let revoked = grid.token("client");
     let number = revoked.split('.').nth(1).expect("dg1.NUMBER...");
     grid.as_user("admin", ["token", "revoke", number])
         .expect_code(0);
     join("third", &revoked).expect_code(6);
+
     let (head, hash) = grid
         .token("client")
         .rsplit_once('.')
@@ -126,8 +131,10 @@ fn health_and_metrics_answer_over_http() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     grid.submit(["--array", "1-3", "--wait", "--", "true"]);
+
     let health = http_get(grid.http(), "/healthz");
     assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+
     let metrics = http_get(grid.http(), "/metrics");
     assert!(
         metrics.starts_with("HTTP/1.1 200") && metrics.contains("deskgrid_"),

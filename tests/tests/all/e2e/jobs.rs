@@ -13,6 +13,7 @@ fn a_failing_task_is_tried_again_as_often_as_it_may_be() {
     grid.worker("h1")
         .config("confinement = \"process\"")
         .start();
+
     let mark = grid.dir().join("once");
     let flaky = format!("test -e {0} || {{ touch {0}; exit 5; }}", mark.display());
     let done = grid.submit(["--retries", "2", "--wait", "--", "sh", "-c", &flaky]);
@@ -46,6 +47,7 @@ fn too_many_failures_cancel_the_rest() {
         "false",
     ])
     .expect_code(3);
+
     let tasks = &job(&grid, "last")["tasks"];
     assert_eq!(tasks["total"], 50);
     assert!(
@@ -65,6 +67,7 @@ fn the_same_request_id_gives_the_same_job() {
         (&first["job"], &first["tasks"], &first["accepted"]),
         (&again["job"], &7.into(), &true.into())
     );
+
     let other = grid.deskgrid(["submit", "--request-id", id, "--array", "1-8", "--", "true"]);
     assert_ne!(
         other.code, 0,
@@ -95,11 +98,13 @@ fn waiting_tells_success_failure_and_time_out_by_its_exit_code() {
     grid.submit(["--", "true"]);
     grid.deskgrid(["job", "wait", "1", "--timeout", "300ms"])
         .expect_code(4);
+
     let explained = grid.deskgrid(["job", "explain", "1"]).expect_code(0);
     assert!(
         explained.stdout.to_lowercase().contains("host"),
         "says that there is no host: {explained:?}"
     );
+
     let waiting = grid.background(["job", "wait", "1"]);
     grid.worker("h1").start();
     waiting.finish().expect_code(0);
@@ -118,6 +123,7 @@ fn a_job_can_be_cancelled_retried_and_forgotten() {
     assert_eq!(job(&grid, "1")["tasks"]["cancelled"], 2);
     grid.worker("h1").start();
     grid.deskgrid(["job", "wait", "1"]);
+
     assert_eq!(job(&grid, "1")["state"], "cancelled");
     grid.deskgrid(["job", "retry", "1"]).expect_code(0);
     grid.deskgrid(["job", "wait", "1"]).expect_code(0);
@@ -135,6 +141,7 @@ fn a_drained_host_gets_nothing_until_it_is_resumed() {
     grid.submit(["--", "true"]);
     grid.deskgrid(["job", "wait", "1", "--timeout", "500ms"])
         .expect_code(4);
+
     let explained = grid.deskgrid(["job", "explain", "1"]).expect_code(0);
     assert!(
         explained.stdout.contains("h1") && explained.stdout.contains("drain"),
@@ -157,6 +164,7 @@ fn a_job_file_says_the_same_as_flags() {
         "name = \"two\"\nfrom-json = \"values.json\"\ninput = [\"in.txt\"]\nretries = 1\n\
          command = [\"sh\", \"-c\", \"cat in.txt; printf %s \\\"$DESKGRID_ITEM\\\"\"]\n",
     );
+
     let id = grid.submit(["--job-file", "job.toml", "--wait"]);
     assert_eq!(job(&grid, &id)["name"], "two");
     assert_eq!(
@@ -192,28 +200,33 @@ fn a_prediction_has_an_interval_while_the_job_runs_and_none_when_nothing_is_know
         nothing["predicted_finish"].is_null() && nothing["predicted_low"].is_null(),
         "{nothing}"
     );
+
     let told = grid
         .deskgrid(["job", "predict", &unknown])
         .expect_code(0)
         .stdout;
     assert!(told.contains("--estimate"), "says what would help: {told}");
     grid.worker("h1").start();
+
     let long = grid.submit(["--estimate", "20m", "--array", "1-3", "--", "sleep", "600"]);
     let known = grid.until("a prediction", &["job", "predict", &long], |p| {
         (!p["predicted_finish"].is_null()).then(|| p.clone())
     });
     let text = |key: &str| known[key].as_str().expect("a time").to_owned();
+
     // ISO 8601 in UTC sorts by time.
     assert!(
         text("predicted_low") <= text("predicted_finish")
             && text("predicted_finish") <= text("predicted_high")
     );
+
     let told = grid
         .deskgrid(["job", "predict", &long])
         .expect_code(0)
         .stdout;
     assert!(told.contains("80 % between"), "{told}");
     grid.deskgrid(["job", "cancel", &long]).expect_code(0);
+
     let ended = grid.json(["job", "predict", &long]);
     assert!(
         ended["predicted_finish"].is_null() && ended["finished"].is_string(),

@@ -21,6 +21,7 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_in_the_middle_of_a_bag
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
     grid.worker("h2").slots(2).start();
+
     let bag = grid.submit(COUNT);
     let waiting = grid.background(["job", "wait", &bag]);
     let some_done = |j: &serde_json::Value| j["tasks"]["finished"].as_u64().filter(|n| *n >= 10);
@@ -39,6 +40,7 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_in_the_middle_of_a_bag
         (&finished["state"], &finished["tasks"]["finished"]),
         (&"finished".into(), &60.into())
     );
+
     let text = grid
         .deskgrid(["job", "cat", &bag, "stdout"])
         .expect_code(0)
@@ -59,6 +61,7 @@ fn nothing_acknowledged_is_lost_when_the_master_is_killed_in_the_middle_of_a_bag
 fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let bag = grid.submit(["--", "sh", "-c", "sleep 1; echo done"]);
     grid.until("the task runs", &["job", "info", &bag], |j| {
         (j["tasks"]["running"] == 1).then_some(())
@@ -68,6 +71,7 @@ fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
     grid.start_master();
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
         .expect_code(0);
+
     assert_eq!(
         attempts(&grid, &format!("{bag}.1")).len(),
         1,
@@ -79,11 +83,13 @@ fn workers_compute_on_while_the_master_is_down_and_deliver_afterwards() {
 fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
     let mut grid = Grid::start();
     grid.worker("doomed").slots(2).start();
+
     let sleep = long_sleep();
     let script = format!(
         "test $DESKGRID_HOST != doomed || {{ setsid sleep {sleep} & sleep {sleep}; }}; echo $DESKGRID_HOST"
     );
     let bag = grid.submit(["--array", "1-2", "--", "sh", "-c", &script]);
+
     running(&sleep);
     grid.until("both tasks run", &["job", "info", &bag], |j| {
         (j["tasks"]["running"] == 2).then_some(())
@@ -100,6 +106,7 @@ fn tasks_of_a_killed_worker_die_with_it_and_finish_elsewhere() {
             .stdout,
         "heir\nheir\n"
     );
+
     let tries = attempts(&grid, &format!("{bag}.1"));
     assert!(
         tries.len() >= 2 && tries[0]["host"] == "doomed" && tries[0]["state"] != "finished",

@@ -19,6 +19,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     grid.until("the host is ready", &["host", "list"], |hosts| {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
+
     let bag = |deadline: bool, more: &[&str]| {
         let with = ["--deadline", "10m", "--timeout", "auto"];
         let words = ["submit"]
@@ -46,6 +47,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
             .is_some_and(|why| why.contains("0 of the 5 runs")),
         "{asked}"
     );
+
     let Output { stdout, stderr, .. } = grid
         .deskgrid([
             "--output",
@@ -70,6 +72,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
         false,
         &["--array", "1-12", "--wait", "--", "sh", "-c", script],
     ));
+
     let short = ["--array", "1-6", "--dry-run", "--", "sh", "-c", "sleep 1"];
     let words = grid.deskgrid(bag(true, &short)).expect_code(0).stdout;
     assert!(
@@ -78,6 +81,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
             && words.contains("12 runs"),
         "{words}"
     );
+
     let known: Vec<f64> = grid.json(bag(true, &short))["limits"]["sequence_s"]
         .as_array()
         .map_or_else(Vec::new, |limits| limits.iter().map(number).collect());
@@ -99,6 +103,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
         .map(number)
         .collect();
     assert!(sequence.len() >= 2 && sequence.is_sorted(), "{limits}");
+
     let first = number(&limits["p_first"]);
     assert!(
         (0.5..1.0).contains(&first) && limits["runs"] == 12,
@@ -120,6 +125,7 @@ fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
             .as_str()
             .is_some_and(|why| why.contains(what))
     };
+
     assert!(slow.len() >= 2, "{slow:?}");
     assert_eq!(
         (&killed["state"], &last["state"]),

@@ -32,6 +32,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
     grid.worker("h2").slots(2).start();
+
     let script = "head -c 100000 /dev/zero > out; echo before";
     let done = grid.submit(["--output-file", "out", "--wait", "--", "sh", "-c", script]);
     let token = grid.token("client");
@@ -56,6 +57,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
         (&1.into(), &100_000.into()),
         "{backup}"
     );
+
     // The first master goes on for a while, and what it does then is lost with it.
     let late = grid.submit(["--wait", "--", "true"]);
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
@@ -71,6 +73,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
     both_there(&grid);
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
         .expect_code(0);
+
     let text = grid
         .deskgrid(["job", "cat", &bag, "stdout"])
         .expect_code(0)
@@ -85,6 +88,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
         (1..=60).collect::<Vec<_>>(),
         "each result is there exactly once"
     );
+
     let into = grid.dir().join("results");
     grid.deskgrid(["job", "fetch", &done, "--into", &into.to_string_lossy()])
         .expect_code(0);
@@ -102,6 +106,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
         "{late} is not given out again"
     );
     assert_eq!(attempts(&grid, &format!("{next}.1")).len(), 1);
+
     let used = grid.as_user(
         "stranger",
         ["login", "--master", grid.listen(), "--join", &token],
@@ -119,6 +124,7 @@ fn a_backup_made_in_the_middle_of_a_bag_goes_on_on_another_machine() {
 fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_before_it_is_used() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let bag = grid.submit([
         "--output-file",
         "out",
@@ -128,6 +134,7 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
         "-c",
         "seq 5000 > out",
     ]);
+
     let to = grid.state("copy");
     grid.as_user("admin", ["master", "backup", &to.to_string_lossy()])
         .expect_code(0);
@@ -141,6 +148,7 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
     };
     let whole = fs::read(blob).expect("readable");
     fs::write(blob, &whole[1..]).expect("writable");
+
     let told = grid
         .as_user("copy", ["--output", "json", "master", "check"])
         .expect_code(1)
@@ -152,6 +160,7 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
             .is_some_and(|what| what.contains("damaged")),
         "{told}"
     );
+
     fs::write(blob, &whole).expect("writable");
 
     let store = to.join("master/store.sqlite");
@@ -160,6 +169,7 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
         let mut bytes = sound.clone();
         bytes[at].fill(0x5A);
         fs::write(&store, &bytes).expect("writable");
+
         let refused = grid.as_user(
             "copy",
             [
@@ -183,6 +193,7 @@ fn a_backup_that_is_a_directory_is_a_master_s_directory_and_damage_is_told_befor
             "it is left as it is"
         );
     }
+
     fs::write(&store, sound).expect("writable");
 
     grid.kill_master();

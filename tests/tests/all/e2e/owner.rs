@@ -36,6 +36,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
     let mut grid = Grid::start();
     // Of a process that sleeps anyway, only a signal's stop can be seen from here.
     grid.worker("h1").config("freezer = \"signals\"").start();
+
     let sleep = format!("3.{:09}", rand::random::<u32>() % 1_000_000_000);
     grid.submit(["--policy", "FCFS", "--", "sleep", &sleep]);
     counts(&grid, "running", 1);
@@ -44,6 +45,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
     eventually("the process is stopped", Duration::from_secs(5), || {
         (state_of(&sleep) == Some('T')).then_some(())
     });
+
     let frozen = attempts(&grid, "1.1");
     assert_eq!(
         (&frozen[0]["state"], &frozen[0]["reason"]),
@@ -52,6 +54,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
             &"first attempt; paused-by-owner".into()
         )
     );
+
     assert!(frozen[0]["suspended_since"].is_string(), "{frozen:?}");
     let host = &grid.json(["host", "info", "h1"]);
     assert_eq!(
@@ -62,6 +65,7 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
     fs::remove_file(switch(&grid, "h1")).expect("is there");
     grid.deskgrid(["job", "wait", "last", "--timeout", "30s"])
         .expect_code(0);
+
     let tries = attempts(&grid, "1.1");
     assert_eq!(tries.len(), 1, "suspended is not lost: {tries:?}");
     assert!(tries[0]["suspended_s"].as_f64() > Some(0.0), "{tries:?}");
@@ -77,6 +81,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
         "-c",
         "test $DESKGRID_HOST = other || sleep 600; echo $DESKGRID_HOST",
     ]);
+
     counts(&grid, "running", 1);
     grid.worker("other").start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
@@ -88,6 +93,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
             .stdout,
         "other\n"
     );
+
     let tries = attempts(&grid, "1.1");
     assert_eq!(
         (tries.len(), &tries[1]["duplicate"]),
@@ -100,6 +106,7 @@ fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
             .is_some_and(|r| r.contains("paused-by-owner")),
         "says why: {tries:?}"
     );
+
     assert_eq!(job(&grid, "last")["duplicates"], 1);
 }
 
@@ -108,11 +115,13 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     // No heartbeat comes to the help within the test.
     let mut grid =
         Grid::with_master("heartbeat = \"1h\"\nsuspect_after = \"2h\"\nlease = \"3h\"\n");
+
     let sleep = long_sleep();
     let go = grid.dir().join("go");
     grid.worker("mine")
         .config("confinement = \"process\"")
         .start();
+
     let script = format!(
         "test $DESKGRID_HOST = other || sleep {sleep}; while [ ! -e {} ]; do sleep 0.05; done",
         go.display()
@@ -124,10 +133,12 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
         .config("confinement = \"process\"")
         .start();
     fs::write(switch(&grid, "mine"), "").expect("a file can be written");
+
     let task = format!("{job}.1");
     eventually("a copy is started", Duration::from_secs(30), || {
         (attempts(&grid, &task).len() == 2).then_some(())
     });
+
     let explained = grid.json(["job", "explain", &job]);
     let copy = &explained["duplicates"][0];
     assert_eq!(
@@ -141,6 +152,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
             .is_some_and(|why| why.contains("duplicate of attempt 1")),
         "{explained}"
     );
+
     fs::remove_file(switch(&grid, "mine")).expect("it is there");
     counts(&grid, "suspended", 0);
     fs::write(&go, "").expect("a file can be written");
@@ -153,6 +165,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     let sleep = long_sleep();
     let job = grid.submit(["--", "sleep", &sleep]);
     running(&format!("sleep {sleep}"));
+
     let host = attempts(&grid, &format!("{job}.1"))[0]["host"]
         .as_str()
         .expect("a host")
@@ -162,6 +175,7 @@ fn a_copy_that_is_outrun_is_stopped_at_once_and_a_lost_stop_is_made_up_for() {
     grid.kill_master();
     grid.start_master();
     grid.running(&host).signal(Signal::CONT);
+
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(60));
 }
 
@@ -175,6 +189,7 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
         quiet.concat()
     );
     grid.worker("h1").config(&config).start();
+
     let sleep = long_sleep();
     let state = "\"$DESKGRID_CHECKPOINT_DIR\"/state";
     let script =
@@ -190,12 +205,14 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
         "-c",
         &script,
     ]);
+
     eventually("the state is written", Duration::from_secs(30), || {
         state_of(&sleep)
     });
     grid.as_user("h1", ["worker", "pause"]).expect_code(0);
     counts(&grid, "waiting", 1);
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(30));
+
     let tries = attempts(&grid, "1.1");
     assert_eq!(tries.len(), 1, "{tries:?}");
     grid.as_user("h1", ["worker", "resume"]).expect_code(0);
@@ -208,12 +225,14 @@ fn a_task_that_stays_suspended_is_given_back_with_its_state_and_not_charged() {
         "on\n",
         "goes on where it was"
     );
+
     let tries = attempts(&grid, "1.1");
     assert_eq!(
         (tries.len(), &tries[1]["duplicate"]),
         (2, &false.into()),
         "{tries:?}"
     );
+
     let host = grid.json(["host", "info", "h1"]);
     assert_eq!(
         (&host["lost"], &host["finished"]),
@@ -244,9 +263,11 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
         .slots(2)
         .config(&format!("{rules}{}", only(&display)))
         .start();
+
     let sleep = long_sleep();
     grid.submit(["--array", "1-2", "--", "sleep", &sleep]);
     counts(&grid, "running", 2);
+
     // The person types on until that is seen: tasks go on two seconds after the last key.
     grid.until(
         "one slot is left, and one task suspended",
@@ -259,6 +280,7 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
             (shared && tasks["suspended"] == 1 && tasks["running"] == 1).then_some(())
         },
     );
+
     let mut tries: Vec<_> = (1..=2)
         .flat_map(|index| attempts(&grid, &format!("1.{index}")))
         .collect();
@@ -270,6 +292,7 @@ fn with_a_slot_left_to_the_grid_a_touch_suspends_the_other_task_only() {
             .is_some_and(|why| why.contains("in-use")),
         "{tries:?}"
     );
+
     // Nobody types any more.
     counts(&grid, "running", 2);
 }
@@ -291,16 +314,19 @@ fn with_the_shipped_rules_nothing_starts_where_somebody_types_and_the_wait_says_
         .split_once("\n[owner]")
         .expect("it has the owner's rules");
     let mut grid = Grid::start();
+
     // The sensors are those of this test: what a machine that runs tests is busy with says nothing.
     grid.worker("pc")
         .config(&format!("[owner]{rules}\n{}", only(&display)))
         .start();
     display.press_key();
+
     let job = grid.submit(["--", "echo", "here"]);
     let waits = grid.until("the touch is seen", &["host", "info", "pc"], |host| {
         (host["reason"] == "in-use").then(|| grid.json(["job", "explain", &job]))
     });
     assert!(waits.to_string().contains("in-use"), "{waits}");
+
     let status = grid
         .as_user("pc", ["worker", "status", "--why"])
         .expect_code(0)

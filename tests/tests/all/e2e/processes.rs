@@ -29,6 +29,7 @@ fn cancelling_kills_the_whole_tree_of_a_task() {
 fn a_time_limit_kills_the_whole_tree_of_a_task() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
+
     let sleep = long_sleep();
     let script = format!("echo before; {}", stubborn(&sleep));
     grid.deskgrid([
@@ -42,6 +43,7 @@ fn a_time_limit_kills_the_whole_tree_of_a_task() {
         &script,
     ])
     .expect_code(3);
+
     all_gone(&format!("sleep {sleep}"), Duration::from_secs(5));
     let tries = attempts(&grid, "1.1");
     assert!(
@@ -50,6 +52,7 @@ fn a_time_limit_kills_the_whole_tree_of_a_task() {
             .is_some_and(|r| r.contains("limit")),
         "{tries:?}"
     );
+
     assert_eq!(
         grid.deskgrid(["job", "cat", "1", "stdout"])
             .expect_code(0)

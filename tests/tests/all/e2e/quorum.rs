@@ -26,8 +26,10 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         grid.as_user("admin", ["host", "owner", name, "ann"])
             .expect_code(0);
     }
+
     grid.deskgrid(["host", "owner", "h3", "ann"]).expect_code(6);
     assert_eq!(grid.json(["host", "info", "h1"])["belongs_to"], "ann");
+
     let script = "case $DESKGRID_HOST in h1|h2) echo wrong;; *) echo right;; esac";
     let bag = grid.submit(["--quorum", "2", "--", "sh", "-c", script]);
     let task = format!("{bag}.1");
@@ -35,6 +37,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
         let all = task["attempts"].as_array()?;
         (all.len() == 2 && all.iter().all(|attempt| attempt["belief"] == "open")).then_some(())
     });
+
     let why = grid
         .deskgrid(["job", "explain", &bag])
         .expect_code(0)
@@ -53,6 +56,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
             .stdout,
         "right\n"
     );
+
     let beliefs = beliefs(&grid, &task);
     let of = |host: &str| {
         beliefs
@@ -70,6 +74,7 @@ fn hosts_of_one_owner_cannot_outvote_others_and_open_results_survive_the_master(
             .iter()
             .any(|(host, belief)| ["h1", "h2"].contains(&host.as_str()) && belief == "differed")
     );
+
     let said = grid.deskgrid(["task", "info", &task]).expect_code(0).stdout;
     assert!(
         said.contains("differs from that of attempt") && said.contains("another result"),
@@ -82,6 +87,7 @@ fn numbers_that_are_close_agree_and_other_results_end_the_task() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
     grid.worker("h2").slots(2).start();
+
     // Process ids would not do: in namespaces of its own each task counts them anew.
     let script = "echo energy 1.0000$(od -An -N2 -tu2 /dev/urandom | tr -d ' ') > out; od -An -N4 /dev/urandom >&2";
     let args = [
@@ -101,9 +107,11 @@ fn numbers_that_are_close_agree_and_other_results_end_the_task() {
     for name in ["h3", "h4", "h5", "h6"] {
         grid.worker(name).start();
     }
+
     let bag = grid.submit(["--quorum", "2", "--", "sh", "-c", "echo $DESKGRID_HOST"]);
     grid.deskgrid(["job", "wait", &bag, "--timeout", "60s"])
         .expect_code(3);
+
     let task = grid.json(["task", "info", &format!("{bag}.1")]);
     assert_eq!(
         (&task["state"], task["attempts"].as_array().map(Vec::len)),
@@ -116,6 +124,7 @@ fn numbers_that_are_close_agree_and_other_results_end_the_task() {
             .is_some_and(|why| why.contains("too few of them agree")),
         "{task}"
     );
+
     grid.deskgrid(["submit", "--quorum", "9", "--", "true"])
         .expect_code(2);
     grid.deskgrid([
@@ -135,6 +144,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
     let mut grid = Grid::start();
     grid.worker("h1").start();
     grid.worker("h2").start();
+
     let script = "echo $DESKGRID_HOST > who; echo $DESKGRID_TASK_ID";
     let args = [
         "--quorum",
@@ -158,11 +168,13 @@ fn a_program_of_the_users_decides_which_results_agree() {
         };
         tasks.iter().all(both).then_some(())
     });
+
     assert_eq!(
         job(&grid, &bag)["state"],
         "running",
         "nobody has said yet whether they agree"
     );
+
     let why = grid
         .deskgrid(["job", "explain", &bag])
         .expect_code(0)
@@ -172,6 +184,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
         .expect_code(1);
     grid.deskgrid(["job", "judge", &bag, "--", "sh", "-c", "exit 3"])
         .expect_code(1);
+
     // Each sees another host's file and the same output; this program cares for the output alone.
     let compare = "test -s \"$0/who\" && test -s \"$1/who\" && cmp -s \"$0/stdout\" \"$1/stdout\"";
     let judged = grid.json(["job", "judge", &bag, "--", "sh", "-c", compare]);
@@ -180,6 +193,7 @@ fn a_program_of_the_users_decides_which_results_agree() {
         (&3.into(), &0.into()),
         "{judged}"
     );
+
     let done = job(&grid, &bag);
     assert_eq!(
         (&done["state"], &done["attempts"]),

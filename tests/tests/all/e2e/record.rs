@@ -49,6 +49,7 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
             .config(&format!("speed = {speed}\n"))
             .start();
     }
+
     let mark = super::long_sleep();
     let blocker = grid.submit([
         "--policy",
@@ -58,8 +59,10 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
         "-c",
         &format!("test $DESKGRID_ATTEMPT_ID != 1 || sleep {mark}"),
     ]);
+
     running(&format!("sleep {mark}"));
     let mut policies = BTreeMap::new();
+
     // Rules of width are for jobs of many ranks.
     for row in scheduler::catalogue()
         .iter()
@@ -79,6 +82,7 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
         ]);
         policies.insert(JobId(bag.parse().expect("a number")), policy);
     }
+
     // The owner of one host comes and goes; another host, the one with the long task, dies with all
     // that it does.
     let switch = grid.state("middle").join("worker").join("pause");
@@ -89,9 +93,11 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
     grid.kill_worker("fast");
     fs::remove_file(&switch).expect("it is there");
     grid.worker("fast").slots(2).config("speed = 2.5\n").start();
+
     grid.deskgrid(["job", "wait", "all", "--timeout", "60s"])
         .expect_code(0);
     assert_eq!(job(&grid, &blocker)["state"], "finished");
+
     // The next run begins with what this one leaves open.
     let open = grid.submit(["--array", "1-3", "--", "sleep", &mark]);
     running(&format!("sleep {mark}"));
@@ -101,6 +107,7 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
         (j["tasks"]["running"].as_u64() > Some(0)).then_some(())
     });
     grid.deskgrid(["job", "cancel", &open]).expect_code(0);
+
     grid.kill_master();
 
     let runs = runs(&home.path().join("record"));
@@ -123,8 +130,10 @@ fn a_recorded_live_run_replays_to_the_same_effects_under_every_policy() {
                 step.at, step.event
             );
         }
+
         assert_eq!(run.steps.len(), again.len());
     }
+
     the_record_shows(&runs[0], &policies);
     let begins = |what: fn(&Event) -> bool| runs[1].steps.iter().any(|step| what(&step.event));
     assert!(
@@ -142,6 +151,7 @@ fn the_record_shows(run: &Run, policies: &BTreeMap<JobId, String>) {
     let mut started = BTreeSet::new();
     let mut present = false;
     let mut lost = false;
+
     for step in &run.steps {
         present |= matches!(
             step.event,
@@ -150,6 +160,7 @@ fn the_record_shows(run: &Run, policies: &BTreeMap<JobId, String>) {
                 ..
             }
         );
+
         if let Event::JobSubmitted { job, bag } = &step.event
             && let Some(policy) = policies.get(job)
         {
@@ -165,6 +176,7 @@ fn the_record_shows(run: &Run, policies: &BTreeMap<JobId, String>) {
             }
         }
     }
+
     assert!(
         policies.keys().all(|job| started.contains(job)),
         "{policies:?}: only {started:?} were started"

@@ -26,12 +26,14 @@ fn a_waiting_request_outlives_a_restart_of_the_master_and_prints_each_result_onc
         .config("confinement = \"process\"")
         .slots(1)
         .start();
+
     let script = format!(
         "test %{{TASK_ID}} = 1 || {{ {}; }}; echo %{{TASK_ID}}",
         wait_for(&grid, "gate")
     );
     let job = grid.submit(["--disclose", "--array", "1-3", "--", "sh", "-c", &script]);
     let waiting = grid.background(["request", &format!("{job}.1-3"), "--wait"]);
+
     // From then on it waits: before, a master that goes takes the question with it.
     let last = ["task", "info", &format!("{job}.3")];
     grid.until("it is requested", &last, |task| {
@@ -43,6 +45,7 @@ fn a_waiting_request_outlives_a_restart_of_the_master_and_prints_each_result_onc
     grid.kill_master();
     grid.start_master();
     grid.file("gate", "");
+
     let told = waiting.finish().expect_code(0);
     assert_eq!(told.stdout, "1\n2\n3\n", "{}", told.stderr);
     assert!(told.stderr.contains("connecting again"), "{}", told.stderr);
@@ -68,6 +71,7 @@ fn what_cannot_be_requested_is_said_and_what_is_not_there_changes_nothing() {
         let told = told.expect_code(1).stderr;
         assert!(told.contains(&format!("job {job} has no task")), "{told}");
     }
+
     assert_eq!(count(&grid, &job, "disclosed"), 3);
 
     grid.deskgrid(["job", "cancel", &job, "--tasks", "3"])
@@ -77,17 +81,20 @@ fn what_cannot_be_requested_is_said_and_what_is_not_there_changes_nothing() {
         told.contains("cancelled") && told.contains(&format!("job retry {job} --tasks 3")),
         "{told}"
     );
+
     let told = grid.deskgrid(["request", &of("2-3")]).expect_code(0).stdout;
     assert!(
         told.contains("1 task requested") && told.contains(&format!("job retry {job} --tasks 3")),
         "{told}"
     );
+
     let told = grid.json(["request", &job]);
     assert_eq!(
         (&told["requested"], &told["cancelled"]),
         (&Value::from(1), &Value::from(1)),
         "{told}"
     );
+
     let told = grid.deskgrid(["request", &of("1-2")]).expect_code(0).stdout;
     assert!(
         told.contains("0 tasks requested") && told.contains("2 had been before"),
@@ -107,8 +114,10 @@ fn many_results_that_are_there_come_in_a_few_requests() {
     let mut grid = Grid::prepared_fast("[limits]\nrequests_per_s = 10\n");
     grid.begin();
     grid.worker("h1").slots(4).start();
+
     let job = grid.submit(["--disclose", "--noop", "--array", "1-300"]);
     grid.deskgrid(["job", "wait", &job]).expect_code(0);
+
     let began = Instant::now();
     let told = grid
         .deskgrid(["request", &job, "--wait"])
@@ -130,6 +139,7 @@ fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
         .config("confinement = \"process\"")
         .slots(2)
         .start();
+
     let script = format!(
         "{}; head -c 999 /dev/zero | tr '\\0' x; exit 3",
         wait_for(&grid, "gate")
@@ -139,6 +149,7 @@ fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
         (job["tasks"]["running"] == 2).then_some(())
     });
     grid.file("gate", "");
+
     let removed = |info: &Value| {
         info["speculation"]["removed"]
             .is_string()
@@ -147,6 +158,7 @@ fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
     let gone = |tasks: &Value| tasks["tasks"].as_array()?.iter().find_map(removed);
     let info = grid.until("the oldest is removed", &["task", "list", &job], gone);
     assert_eq!(info["state"], "failed", "{info}");
+
     let task = info["task"].as_str().expect("a task");
     let index = task.rsplit('.').next().expect("an index");
     let again = format!("job retry {job} --tasks {index} runs it again");
@@ -158,6 +170,7 @@ fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
         told.contains(&again) && !told.contains("deskgrid request"),
         "{told}"
     );
+
     let told = grid.deskgrid(["job", "cat", &job, "stdout"]).expect_code(0);
     assert!(
         told.stderr.contains(&again) && told.stdout.len() == 999,
@@ -166,6 +179,7 @@ fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
     );
     grid.deskgrid(["job", "retry", &job, "--tasks", index])
         .expect_code(0);
+
     let told = grid.deskgrid(["request", task, "--wait"]).expect_code(3);
     assert_eq!(
         (told.stdout.len(), super::attempts(&grid, task).len()),
@@ -173,6 +187,7 @@ fn of_a_failed_task_whose_output_was_removed_it_is_said_how_it_runs_again() {
         "{}",
         told.stderr
     );
+
     assert!(grid.json(["task", "info", task])["speculation"]["removed"].is_null());
 }
 
@@ -181,9 +196,11 @@ fn lists_say_what_nobody_has_requested_and_only_what_had_something_to_drop_is_to
     let grid = Grid::start();
     let plain = grid.submit(["--noop"]);
     grid.deskgrid(["job", "cancel", &plain]).expect_code(0);
+
     let job = grid.submit(["--disclose", "--noop", "--array", "1-2"]);
     grid.deskgrid(["request", &format!("{job}.2")])
         .expect_code(0);
+
     let list = grid.deskgrid(["task", "list", &job]).expect_code(0).stdout;
     let lines: Vec<Vec<&str>> = list
         .lines()
@@ -205,6 +222,7 @@ fn lists_say_what_nobody_has_requested_and_only_what_had_something_to_drop_is_to
             .stdout
             .contains("REQUESTED")
     );
+
     let account = &grid.json(["account"])["accounts"][0];
     // Nothing was tried; what was not disclosed was requested when it was submitted.
     assert_eq!(
@@ -218,6 +236,7 @@ fn lists_say_what_nobody_has_requested_and_only_what_had_something_to_drop_is_to
         .expect_code(0)
         .stdout;
     assert_eq!(told, format!("job {job}: 1 task cancelled\n"));
+
     let told = grid
         .deskgrid(["job", "cancel", "all", "--unrequested"])
         .expect_code(0)

@@ -25,6 +25,7 @@ fn number(value: &Value) -> f64 {
 fn a_trace_is_simulated_under_policies_and_compared_with_the_optimum() {
     let mut grid = Grid::start();
     grid.kill_master();
+
     // The fast host goes down at 100.5 s, which is noticed at 120 s; the slow one has the task
     // until 460 s. Whoever knows that takes the slow one at once.
     let dir = trace(
@@ -53,12 +54,14 @@ fn a_trace_is_simulated_under_policies_and_compared_with_the_optimum() {
         (best["policy"].as_str(), row["policy"].as_str()),
         (Some("OPTIMAL"), Some("PRI-CR"))
     );
+
     assert!((number(&best["makespan_s"]) - 340.0).abs() < 1e-3, "{best}");
     assert!((number(&row["makespan_s"]) - 460.0).abs() < 1e-3, "{row}");
     assert!(
         (number(&row["ratio"]) - 460.0 / 340.0).abs() < 1e-6,
         "{row}"
     );
+
     let known = [
         "platform",
         "trace",
@@ -71,6 +74,7 @@ fn a_trace_is_simulated_under_policies_and_compared_with_the_optimum() {
         "finished",
     ];
     assert!(known.iter().all(|field| !row[*field].is_null()), "{row}");
+
     let summary = &answer["summary"][1];
     let known = [
         "platform",
@@ -122,6 +126,7 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
             "40",
             "--tasks",
         ];
+
         let more = [
             "30",
             "--runs",
@@ -177,6 +182,7 @@ fn statistics_of_a_trace_and_of_a_model_have_the_contracts_fields() {
         (&Value::from(2), &Value::from(3))
     );
     assert_eq!(number(&stats["unavailability"]["mean_s"]), 1_000.0);
+
     for field in [
         "availability",
         "unavailability",
@@ -185,6 +191,7 @@ fn statistics_of_a_trace_and_of_a_model_have_the_contracts_fields() {
     ] {
         assert!(!stats[field].is_null(), "{field}: {stats}");
     }
+
     let wrong = grid
         .deskgrid(["trace", "stats", "--model", "heavy-falure"])
         .expect_code(2);
@@ -208,6 +215,7 @@ fn unknown_words_are_refused_with_what_there_is() {
     refused(&["--policy", "EXCL-PRED-TO:rever=1"], "revert");
     refused(&["--policy", "FCFS", "--platform", "sdcs"], "sdsc");
     refused(&["--policy", "FCFS", "--size", "0s"], "time");
+
     refused(&["--policy", "FCFS", "--start", "soon"], "soon");
 }
 
@@ -228,12 +236,14 @@ fn limits_are_predicted_for_a_law_and_for_runs_that_were_seen() {
         (number(&answer["expected_cost"]) - 11.937_460_987).abs() < 1e-9,
         "{answer}"
     );
+
     let limits: Vec<f64> = answer["sequence"]
         .as_array()
         .expect("limits")
         .iter()
         .map(number)
         .collect();
+
     let known = [10.8, 13.4, 15.4, 17.1, 18.7, 20.0];
     assert!(
         limits
@@ -242,6 +252,7 @@ fn limits_are_predicted_for_a_law_and_for_runs_that_were_seen() {
             .all(|(limit, known)| (limit - known).abs() < 1e-9),
         "{limits:?}"
     );
+
     assert_eq!(limits.len(), known.len());
     assert!(
         (number(&answer["done"][0]) - 0.919).abs() < 1e-3,
@@ -250,6 +261,7 @@ fn limits_are_predicted_for_a_law_and_for_runs_that_were_seen() {
 
     let runs =
         "3.0\n3.2\n3.1\n3.3\n2.9\n3.0\n9.5 # slow\n3.4\n3.1\n10.2\n3.2\n3.0\n3.3\n9.9\n3.1\n3.2\n";
+
     let file = grid.file("runs.txt", runs).display().to_string();
     let answer = grid.json(["predict", "limits", "--runs", &file, "--n", "102"]);
     assert!(
@@ -310,6 +322,7 @@ fn a_bad_log_is_refused_before_anything_is_reproduced() {
         refused.stderr
     );
     assert!(!std::path::Path::new(&out).join("report.md").exists());
+
     let policy = grid
         .deskgrid(["simulate", "--platform", "lab", "--policy", "TOPTIMAL"])
         .expect_code(2);

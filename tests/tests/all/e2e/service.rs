@@ -32,6 +32,7 @@ fn a_service_is_shown_before_anything_is_done() {
     let shown = on_pc(&grid, &["--dir", dir, "worker", "install", "--slots", "2"])
         .expect_code(0)
         .stdout;
+
     for word in [
         "[Service]",
         "ExecStart=",
@@ -42,6 +43,7 @@ fn a_service_is_shown_before_anything_is_done() {
     ] {
         assert!(shown.contains(word), "{word} in: {shown}");
     }
+
     assert!(!state.exists(), "nothing was changed");
     on_pc(&grid, &["--dir", dir, "worker", "uninstall"]).expect_code(0);
 }
@@ -60,8 +62,10 @@ fn a_service_is_installed_and_removed_as_a_whole() {
     ];
     let refused = on_pc(&grid, &install).expect_code(2);
     assert!(refused.stderr.contains("--join"), "{refused:?}");
+
     let joined = [&install[..], &["--master", grid.listen(), "--join", &token]].concat();
     on_pc(&grid, &joined).expect_code(0);
+
     let unit = root.join("etc/systemd/system/deskgrid-worker.service");
     assert!(
         !fs::read_to_string(&unit)
@@ -69,6 +73,7 @@ fn a_service_is_installed_and_removed_as_a_whole() {
             .contains(&token),
         "the token is in no file"
     );
+
     assert_eq!(
         fs::read_to_string(root.join("etc/deskgrid/worker.toml")).expect("a copy"),
         "slots = 1\n"
@@ -79,6 +84,7 @@ fn a_service_is_installed_and_removed_as_a_whole() {
         "it has joined"
     );
     verify(&root);
+
     // A second time brings a new program and needs no token.
     on_pc(&grid, &install).expect_code(0);
 
@@ -87,6 +93,7 @@ fn a_service_is_installed_and_removed_as_a_whole() {
         .stdout;
     assert!(shown.contains("removed"), "{shown}");
     assert_eq!(files(&root), Vec::<PathBuf>::new(), "nothing stays");
+
     let again = on_pc(&grid, &["worker", "uninstall", "--root", pc, "--yes"])
         .expect_code(0)
         .stdout;
@@ -106,6 +113,7 @@ fn verify(root: &Path) {
     command
         .args(["deskgrid-worker.service", "deskgrid.slice"])
         .stdin(Stdio::null());
+
     match command.output() {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -130,6 +138,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     // What sensors see on this machine is not this test's affair.
     let settings = "[sensors]\nevdev = \"off\"\nlogind = \"off\"\nx11 = \"off\"\nload = \"off\"\npower = \"off\"\n";
     let settings = grid.file("sensors.toml", settings);
+
     grid.worker("h1").start();
     let doctor = [
         "--output",
@@ -138,6 +147,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
         "--config",
         settings.to_str().expect("UTF-8"),
     ];
+
     let of = |output: &tests::Output, check: &str| {
         let value = output.json();
         let all = value["findings"].as_array().expect("findings").clone();
@@ -162,6 +172,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     ] {
         assert_ne!(of(&well, check)["severity"], "wrong", "{check}: {well:?}");
     }
+
     assert_eq!(
         grid.json(["host", "info", "h1"])["state"],
         "ready",
@@ -182,6 +193,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
             .is_some_and(|todo| todo.contains("UDP")),
         "{master}"
     );
+
     let text = grid
         .as_user("h1", ["doctor", "--config", "sensors.toml"])
         .expect_code(1)

@@ -20,6 +20,7 @@ fn state<'a>(job: &'a Value, state: &str) -> &'a Value {
 fn what_was_executed_is_there_at_once_when_it_is_requested() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
+
     let told = grid
         .deskgrid([
             "submit",
@@ -35,6 +36,7 @@ fn what_was_executed_is_there_at_once_when_it_is_requested() {
         told.contains("BATCH-FCFS does not tell") && told.contains("FCFSxNEED"),
         "{told}"
     );
+
     let job = grid.submit([
         "--disclose",
         "--array",
@@ -54,8 +56,10 @@ fn what_was_executed_is_there_at_once_when_it_is_requested() {
     grid.until("the first is executed", &["task", "info", &one], |task| {
         (task["state"] == "finished").then_some(())
     });
+
     let told = grid.deskgrid(["request", &one, "--wait"]).expect_code(0);
     assert_eq!(told.stdout, "result 1\n", "{}", told.stderr);
+
     let after = info(&grid);
     let life = &after["speculation"];
     assert_eq!(
@@ -89,6 +93,7 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     grid.worker("h2").slots(1).start();
+
     let idle = grid.submit(["--disclose", "--array", "1-4", "--", "sleep", "600"]);
     grid.until("both hosts work on it", &["job", "info", &idle], |job| {
         (*state(job, "running") == 2).then_some(())
@@ -108,6 +113,7 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
         .deskgrid(["request", &format!("{wanted}.2"), "--wait"])
         .expect_code(0);
     assert_eq!(told.stdout, "here\n", "{}", told.stderr);
+
     let tasks = grid.json(["task", "list", &idle]);
     let reasons: Vec<&str> = tasks["tasks"]
         .as_array()
@@ -116,6 +122,7 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
         .flat_map(|task| task["attempts"].as_array().expect("a list"))
         .filter_map(|attempt| attempt["reason"].as_str())
         .collect();
+
     let by = format!("made room for task {wanted}.2");
     assert!(reasons.iter().any(|why| why.contains(&by)), "{reasons:?}");
 
@@ -139,6 +146,7 @@ fn a_request_takes_the_place_of_disclosed_work_and_the_rest_is_dropped() {
 fn the_account_adds_up_to_what_the_workers_reported_and_bills_only_what_was_requested() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
+
     let burn = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; echo done";
     let job = grid.submit(["--disclose", "--array", "1-4", "--", "sh", "-c", burn]);
     grid.deskgrid(["request", &format!("{job}.1-2"), "--wait"])
@@ -146,6 +154,7 @@ fn the_account_adds_up_to_what_the_workers_reported_and_bills_only_what_was_requ
     grid.until("all are executed", &["job", "info", &job], |job| {
         (*state(job, "finished") == 4).then_some(())
     });
+
     let tasks = grid.json(["task", "list", &job]);
     let spent = |wanted: fn(&Value) -> bool| -> f64 {
         let tasks = tasks["tasks"]
@@ -158,6 +167,7 @@ fn the_account_adds_up_to_what_the_workers_reported_and_bills_only_what_was_requ
             .map(|a| number(&a["cpu_s"]))
             .sum()
     };
+
     let look = |grid: &Grid| grid.json(["account", "--jobs"])["accounts"].clone();
     let accounts = look(&grid);
     for account in [&accounts[0], &accounts[1]] {
@@ -177,6 +187,7 @@ fn the_account_adds_up_to_what_the_workers_reported_and_bills_only_what_was_requ
         );
         assert!(number(&account["scaled_if_all_billed"]) > 1.0, "{accounts}");
     }
+
     assert_eq!(
         (&accounts[0]["job"], accounts[1]["job"].to_string()),
         (&Value::Null, job.clone()),
@@ -210,6 +221,7 @@ fn who_thinks_while_the_next_one_runs_waits_less_than_it_takes_and_drops_the_res
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();
     grid.worker("h2").slots(1).start();
+
     let job = grid.submit([
         "--disclose",
         "--array",
@@ -221,13 +233,16 @@ fn who_thinks_while_the_next_one_runs_waits_less_than_it_takes_and_drops_the_res
     ]);
     grid.deskgrid(["request", &format!("{job}.1"), "--wait"])
         .expect_code(0);
+
     let third = format!("{job}.3");
     runs(&grid, &third);
+
     let told = grid
         .deskgrid(["request", &third, "--wait"])
         .expect_code(0)
         .stdout;
     assert_eq!(told, "3\n");
+
     let info = grid.json(["task", "info", &third]);
     let response_s = number(&info["speculation"]["visible_response_s"]);
     let took_s = number(&info["attempts"][0]["run_s"]);
@@ -237,6 +252,7 @@ fn who_thinks_while_the_next_one_runs_waits_less_than_it_takes_and_drops_the_res
     );
     grid.deskgrid(["job", "cancel", &job, "--unrequested"])
         .expect_code(0);
+
     let info = grid.json(["job", "info", &job]);
     assert_eq!(info["state"], "cancelled", "{info}");
     grid.until("both hosts are free", &["host", "list"], |hosts| {
@@ -255,6 +271,7 @@ fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
         .config("confinement = \"process\"")
         .slots(1)
         .start();
+
     let gate = grid.dir().join("gate");
     let script = format!(
         "while test ! -e {}; do sleep 0.05; done; echo done",
@@ -263,6 +280,7 @@ fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
     let idle = grid.submit(["--disclose", "--", "sh", "-c", &script]);
     let task = format!("{idle}.1");
     runs(&grid, &task);
+
     let hold = grid.dir().join("hold");
     let script = format!(
         "while test ! -e {}; do sleep 0.05; done; echo here",
@@ -280,6 +298,7 @@ fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
         &["task", "info", &task],
         state("suspended"),
     );
+
     runs(&grid, &format!("{wanted}.1"));
     let explained = grid
         .deskgrid(["job", "explain", &idle])
@@ -289,6 +308,7 @@ fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
         explained.contains(&by) && explained.contains("frozen"),
         "{explained}"
     );
+
     // What it waits for is there; it does not see it.
     grid.file("gate", "");
     grid.kill_master();
@@ -300,9 +320,11 @@ fn who_makes_room_is_frozen_on_its_host_and_loses_nothing() {
             .map(Vec::len),
         Some(2)
     );
+
     grid.file("hold", "");
     grid.deskgrid(["job", "wait", &wanted]).expect_code(0);
     grid.deskgrid(["job", "wait", &idle]).expect_code(0);
+
     let all = attempts(&grid, &task);
     let reason = all[0]["reason"].as_str().expect("a reason");
     assert_eq!(
@@ -324,6 +346,7 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
         .config("confinement = \"process\"")
         .slots(1)
         .start();
+
     let gate = grid.dir().join("gate");
     let step = "n=$((n+1)); echo $n > $DESKGRID_CHECKPOINT_DIR/new; mv $DESKGRID_CHECKPOINT_DIR/new $state";
     let script = format!(
@@ -342,6 +365,7 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
     ]);
     let task = format!("{idle}.1");
     runs(&grid, &task);
+
     let written = || {
         let mut files = walkdir::WalkDir::new(grid.state("h1"))
             .into_iter()
@@ -353,6 +377,7 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
         Duration::from_secs(60),
         written,
     );
+
     let hold = grid.dir().join("hold");
     let script = format!("while test ! -e {}; do sleep 0.05; done", hold.display());
     let wanted = grid.submit(["--", "sh", "-c", &script]);
@@ -366,12 +391,14 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
     grid.file("hold", "");
     grid.deskgrid(["job", "wait", &wanted]).expect_code(0);
     runs(&grid, &task);
+
     let all = attempts(&grid, &task);
     assert_eq!(
         (all.len(), &all[0]["state"]),
         (2, &Value::from("killed")),
         "{all:?}"
     );
+
     let reason = all[0]["reason"].as_str().expect("a reason");
     assert!(
         reason.contains(&format!(
@@ -379,8 +406,10 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
         )),
         "{all:?}"
     );
+
     grid.file("gate", "");
     grid.deskgrid(["request", &idle, "--wait"]).expect_code(0);
+
     let all = attempts(&grid, &task);
     let from: u64 = grid
         .deskgrid(["job", "cat", &idle, "stdout"])
@@ -399,16 +428,19 @@ fn where_nothing_can_be_frozen_the_state_is_saved_and_the_task_goes_on_from_ther
 fn what_stopped_attempts_took_is_in_the_account() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();
+
     let burn = "i=0; while :; do i=$((i+1)); done";
     let job = grid.submit(["--disclose", "--array", "1-2", "--", "sh", "-c", burn]);
     for task in 1..=2 {
         runs(&grid, &format!("{job}.{task}"));
     }
+
     grid.deskgrid(["request", &format!("{job}.1")])
         .expect_code(0);
     grid.deskgrid(["job", "cancel", &job, "--unrequested"])
         .expect_code(0);
     grid.deskgrid(["job", "cancel", &job]).expect_code(0);
+
     let spent = |tasks: &Value| -> Option<Vec<f64>> {
         let tasks = tasks["tasks"].as_array()?.iter();
         let spent: Vec<f64> = tasks
@@ -444,6 +476,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
         .config("confinement = \"process\"")
         .slots(2)
         .start();
+
     let gate = grid.dir().join("gate");
     let wait = format!("while test ! -e {}; do sleep 0.05; done", gate.display());
     let script = format!("{wait}; head -c 999 /dev/zero | tr '\\0' x; echo %{{TASK_ID}}");
@@ -451,6 +484,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     for task in 1..=2 {
         runs(&grid, &format!("{job}.{task}"));
     }
+
     grid.file("gate", "");
     // The second result is more than there may be: the first one goes, and nothing else is started.
     let removed = |info: &Value| {
@@ -466,6 +500,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     } else {
         format!("{job}.1")
     };
+
     assert_eq!(
         (&info["state"], &info["requested"]),
         (&Value::from("finished"), &Value::Bool(false)),
@@ -477,6 +512,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
             .is_some_and(|why| why.contains("a request runs it again")),
         "{info}"
     );
+
     let still = |grid: &Grid| {
         let info = grid.json(["job", "info", &job]);
         assert_eq!(
@@ -488,6 +524,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
             grid.json(["task", "info", &format!("{job}.5")])["state"],
             "disclosed"
         );
+
         let explained = grid
             .deskgrid(["job", "explain", &job])
             .expect_code(0)
@@ -499,6 +536,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     };
     still(&grid);
     assert_eq!(grid.json(["account"])["accounts"][0]["kept_bytes"], 1001);
+
     let index = first.rsplit('.').next().expect("an index");
     let told = grid
         .deskgrid(["job", "cat", &job, "stdout", index])
@@ -515,6 +553,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
         (hosts["hosts"][0]["state"] == "ready").then_some(())
     });
     still(&grid);
+
     let told = grid
         .deskgrid(["request", &first, "--wait"])
         .expect_code(0)
@@ -523,12 +562,14 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
         told.len() == 1001 && told.ends_with(&format!("x{index}\n")),
         "{told}"
     );
+
     let all = attempts(&grid, &first);
     assert_eq!(
         (all.len(), &all[0]["state"], &all[1]["state"]),
         (2, &"lost".into(), &"finished".into()),
         "{all:?}"
     );
+
     let told = grid
         .deskgrid(["request", &second, "--wait"])
         .expect_code(0)
@@ -539,6 +580,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
         1,
         "what was not removed is there at once"
     );
+
     // There is room for more of it now; and what was requested stays whatever comes.
     grid.until("others are executed", &["job", "info", &job], |job| {
         (*state(job, "finished") == 4).then_some(())
@@ -549,6 +591,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     grid.deskgrid(["job", "cancel", &job, "--unrequested"])
         .expect_code(0);
     grid.deskgrid(["job", "forget", &job]).expect_code(0);
+
     let other = grid.submit(["--disclose", "--", "sh", "-c", "head -c 2600 /dev/zero"]);
     let one = format!("{other}.1");
     grid.until(
@@ -557,6 +600,7 @@ fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
         removed,
     );
     assert_eq!(grid.json(["job", "info", &other])["state"], "finished");
+
     let told = grid
         .deskgrid(["request", &other, "--wait"])
         .expect_code(0)

@@ -40,9 +40,11 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
     for name in ["a", "b"] {
         grid.worker(name).config(EVEN).start();
     }
+
     ready(&grid, 2);
     let script =
         "echo $DESKGRID_RANK of $DESKGRID_WIDTH on $DESKGRID_HOST; echo %{RANK}/%{WIDTH} >&2";
+
     let solve = grid.submit(["--width", "3", "--", "sh", "-c", script]);
     let waiting = job(&grid, &solve);
     assert_eq!(
@@ -50,6 +52,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
         (&"waiting".into(), &2.into()),
         "{waiting}"
     );
+
     let told = grid
         .deskgrid(["job", "explain", &solve])
         .expect_code(0)
@@ -59,12 +62,14 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
     grid.worker("c").config(EVEN).start();
     grid.deskgrid(["job", "wait", &solve, "--timeout", "60s"])
         .expect_code(0);
+
     let done = job(&grid, &solve);
     assert_eq!(
         (&done["tasks"]["total"], &done["tasks"]["finished"]),
         (&3.into(), &3.into()),
         "{done}"
     );
+
     let text = grid
         .deskgrid(["job", "cat", &solve, "stdout"])
         .expect_code(0)
@@ -78,12 +83,14 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
         .iter()
         .filter_map(|line| line.split(" on ").nth(1))
         .collect();
+
     assert_eq!(
         ranks,
         BTreeSet::from(["0 of 3", "1 of 3", "2 of 3"]),
         "{text}"
     );
     assert_eq!(hosts, BTreeSet::from(["a", "b", "c"]), "{text}");
+
     let text = grid
         .deskgrid(["job", "cat", &solve, "stderr"])
         .expect_code(0)
@@ -92,6 +99,7 @@ fn ranks_start_together_each_on_a_host_of_its_own_and_know_their_numbers() {
         text.lines().collect::<BTreeSet<_>>(),
         BTreeSet::from(["0/3", "1/3", "2/3"])
     );
+
     let refused = grid
         .deskgrid(["job", "retry", &solve])
         .expect_code(1)
@@ -105,8 +113,10 @@ fn no_rank_runs_before_the_slowest_is_ready() {
     for name in ["a", "b", "slow"] {
         grid.worker(name).config(EVEN).start();
     }
+
     ready(&grid, 3);
     grid.running("slow").signal(Signal::STOP);
+
     let mark = long_sleep();
     let solve = grid.submit(["--width", "2..3", "--", "sleep", &mark]);
     let two_wait = |_: &Value| {
@@ -118,6 +128,7 @@ fn no_rank_runs_before_the_slowest_is_ready() {
     };
     grid.until("two ranks are ready", &["job", "info", &solve], two_wait);
     assert!(tests::alive_with(&mark).is_empty(), "none of them runs");
+
     let told = grid.deskgrid(["job", "info", &solve]).expect_code(0).stdout;
     assert!(
         told.contains("its ranks wait until all of them are ready"),
@@ -125,6 +136,7 @@ fn no_rank_runs_before_the_slowest_is_ready() {
     );
     grid.running("slow").signal(Signal::CONT);
     running(&mark);
+
     let all_run = |job: &Value| {
         (job["tasks"]["running"] == 3 && job["width"]["begun"].is_string()).then_some(())
     };
@@ -139,17 +151,20 @@ fn a_rank_whose_worker_is_killed_starts_elsewhere_and_the_others_go_on() {
     for name in ["a", "b", "c"] {
         grid.worker(name).config(EVEN).start();
     }
+
     ready(&grid, 3);
     let mark = long_sleep();
     let solve = grid.submit(["--width", "3", "--", "sleep", &mark]);
     let begun = |job: &Value| job["width"]["begun"].as_str().map(drop);
     grid.until("all ranks run", &["job", "info", &solve], begun);
+
     let before: Vec<Value> = (0..3)
         .map(|rank| attempts(&grid, &format!("{solve}.{rank}"))[0].clone())
         .collect();
     let victim = before[1]["host"].as_str().expect("a host").to_owned();
     grid.worker("spare").config(EVEN).start();
     grid.kill_worker(&victim);
+
     let second = format!("{solve}.1");
     let again = |task: &Value| {
         let tries = task["attempts"].as_array()?;
@@ -165,6 +180,7 @@ fn a_rank_whose_worker_is_killed_starts_elsewhere_and_the_others_go_on() {
         (&"lost".into(), &"spare".into()),
         "{tries:?}"
     );
+
     for rank in [0, 2] {
         let now = attempts(&grid, &format!("{solve}.{rank}"));
         assert_eq!(
@@ -173,6 +189,7 @@ fn a_rank_whose_worker_is_killed_starts_elsewhere_and_the_others_go_on() {
             "rank {rank} was not disturbed"
         );
     }
+
     grid.deskgrid(["job", "cancel", &solve, "--tasks", "2"])
         .expect_code(0);
     assert_eq!(
@@ -188,6 +205,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
     for name in ["a", "b", "c"] {
         grid.worker(name).config(EVEN).start();
     }
+
     ready(&grid, 3);
     // What is known of `sleep`: it takes about two seconds, and sometimes three. So one that takes
     // a little longer than two does not go on for nobody knows how long.
@@ -196,6 +214,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
         grid.deskgrid(["job", "wait", &taught, "--timeout", "60s"])
             .expect_code(0);
     }
+
     let solve = ["--width", "auto", "--work", "30s", "--parallelism", "3:0"];
     let script = "sleep $((30 / DESKGRID_WIDTH)); echo $DESKGRID_WIDTH";
     let asked: Vec<&str> = ["submit"]
@@ -214,6 +233,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
     grid.until("a host is busy", &["job", "info", &busy], |job| {
         (job["tasks"]["running"] == 1).then_some(())
     });
+
     let asked: Vec<&str> = ["submit"]
         .into_iter()
         .chain(solve)
@@ -222,6 +242,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
     let taken = grid.json(&asked);
     let width = &taken["width"];
     assert_eq!(width["chosen"]["hosts"], 3, "{taken}");
+
     let ways = width["ways"].as_array().expect("ways");
     let now = ways
         .iter()
@@ -233,9 +254,11 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
             .unwrap_or_else(|| panic!("no time in {taken}"))
             .to_owned()
     };
+
     // ISO times in UTC sort as they follow each other.
     let hasty = time(&now["finish"]);
     assert!(time(&width["chosen"]["finish"]) < hasty, "{taken}");
+
     let number = taken["job"].as_u64().expect("a number").to_string();
     let told = grid
         .deskgrid(["job", "info", &number])
@@ -258,6 +281,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
         time(&done["finished"]) < hasty,
         "and was done before it would have been on two: {done}"
     );
+
     let text = grid
         .deskgrid(["job", "cat", &number, "stdout"])
         .expect_code(0)
@@ -275,6 +299,7 @@ fn a_job_waits_for_more_hosts_because_a_prediction_says_so_and_is_right() {
         (&"hosts together".into(), Some(1)),
         "{accuracy}"
     );
+
     // What it learned of itself is told to the next one.
     let next = grid.json([
         "submit",
@@ -327,6 +352,7 @@ fn what_makes_no_sense_with_a_width_is_refused_with_the_reason() {
         let refused = grid.deskgrid(&words).expect_code(code).stderr;
         assert!(refused.contains(why), "{words:?}: {refused}");
     }
+
     let width = grid.json(["submit", "--width", "auto", "--dry-run", "--", "x"])["width"].clone();
     assert!(
         width["why"]

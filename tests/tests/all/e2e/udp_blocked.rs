@@ -31,6 +31,7 @@ fn pass_tcp(master: SocketAddr) -> SocketAddr {
             }
         }
     });
+
     here
 }
 
@@ -46,10 +47,12 @@ fn pass_udp(here: SocketAddr, master: SocketAddr) {
     let near = Arc::new(UdpSocket::bind(here).expect("nobody else has this port"));
     let far = Arc::new(UdpSocket::bind("127.0.0.1:0").expect("a port"));
     far.connect(master).expect("an address");
+
     let peer = Arc::new(Mutex::new(None));
     let near_too = Arc::clone(&near);
     let far_too = Arc::clone(&far);
     let peer_too = Arc::clone(&peer);
+
     thread::spawn(move || {
         let mut datagram = [0; 65_536];
         loop {
@@ -60,6 +63,7 @@ fn pass_udp(here: SocketAddr, master: SocketAddr) {
             let _ = far.send(&datagram[..length]);
         }
     });
+
     thread::spawn(move || {
         let mut datagram = [0; 65_536];
         loop {
@@ -88,6 +92,7 @@ fn runs_a_job(grid: &Grid) {
         "-c",
         "cat in in > out",
     ]);
+
     grid.deskgrid(["job", "wait", "last", "--timeout", "60s"])
         .expect_code(0);
 }
@@ -102,6 +107,7 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
         .via(&through)
         .config("udp_retry_s = 1")
         .start();
+
     let said = |word: &str| grid_log(&grid, "far").matches(word).count();
     // The master may know of it a moment before it has said so itself.
     eventually("the worker joins", Duration::from_secs(60), || {
@@ -123,8 +129,10 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
         ],
     )
     .expect_code(0);
+
     grid.as_user("remote", ["job", "list"]).expect_code(0);
     assert!(remembered(&grid), "the next command need not wait for UDP");
+
     let doctor = grid
         .as_user("remote", ["--output", "json", "doctor"])
         .expect_code(0)
@@ -146,6 +154,7 @@ fn where_udp_is_blocked_everything_goes_over_tcp_and_back_to_udp_when_that_passe
 
     grid.kill_master();
     grid.start_master();
+
     let again = |way: &str, times: usize| {
         eventually(
             &format!("the worker joins over {way}"),

@@ -48,6 +48,7 @@ fn a_task_waits_where_hours_end_too_soon_for_it_and_starts_there_when_runs_say_t
     let dedicated = include_str!("../../../../configs/worker-dedicated.toml");
     let config = dedicated.replace("[owner]\n", &format!("speed = 1.0\n[owner]\n{}\n", hours()));
     grid.worker("lent").config(&config).start();
+
     let ready = |hosts: &serde_json::Value| (hosts["hosts"][0]["state"] == "ready").then_some(());
     grid.until("the host is ready", &["host", "list"], ready);
 
@@ -67,6 +68,7 @@ fn a_task_waits_where_hours_end_too_soon_for_it_and_starts_there_when_runs_say_t
     assert_eq!(attempts(&grid, &format!("{short}.6")).len(), 1);
     grid.deskgrid(["job", "wait", &long, "--timeout", "60s"])
         .expect_code(0);
+
     let tried = attempts(&grid, &format!("{long}.1"));
     let why = tried[0]["reason"].as_str().unwrap_or_default();
     assert!(

@@ -61,18 +61,22 @@ impl Forger {
             Kind::OtherGrid => name.grid = Uuid::from_u128(8),
             Kind::Good | Kind::Expired | Kind::ForServers => {}
         }
+
         let mut params = CertificateParams::default();
         params.subject_alt_names = vec![SanType::URI(name.to_string().try_into().expect("a name"))];
+
         let purpose = match kind {
             Kind::ForServers => ExtendedKeyUsagePurpose::ServerAuth,
             _ => ExtendedKeyUsagePurpose::ClientAuth,
         };
         params.extended_key_usages = vec![purpose];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+
         if kind == Kind::Expired {
             params.not_before = rcgen::date_time_ymd(2020, 1, 1);
             params.not_after = rcgen::date_time_ymd(2020, 2, 1);
         }
+
         let key = KeyPair::generate().expect("a key");
         let certificate = params
             .signed_by(&key, &self.0)
@@ -81,6 +85,7 @@ impl Forger {
             .clone();
         let ca = like.ca.clone();
         let link = like.link.clone();
+
         Identity {
             certificate,
             key: key.serialize_der().into(),

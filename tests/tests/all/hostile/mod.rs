@@ -117,6 +117,7 @@ fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_o
     let hostile = Hostile::new();
     let pc = hostile.enrol("worker", "pc");
     let ann = hostile.enrol("client", "ann");
+
     // Expected: the words that the peer reads, and those in the audit log where they are others.
     let foreign = Forger::new().identity(&pc, forge::Kind::Good);
     let ours = hostile.ca();
@@ -174,12 +175,14 @@ fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_o
         assert!(answer.contains(words), "{what}: {answer}");
         hostile.audited(HERE, "connect", logged);
     }
+
     let as_client = hostile.turned_away(&pc, Purpose::Client);
     assert!(
         as_client.contains("an identity of role worker may not do this"),
         "{as_client}"
     );
     hostile.audited("pc", "connect", "role worker may not");
+
     let as_worker = hostile.turned_away(&ann, Purpose::Worker);
     assert!(
         as_worker.contains("an identity of role client may not do this"),
@@ -196,6 +199,7 @@ fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_o
             "{answer}"
         );
     }
+
     hostile.audited(HERE, "connect", "a certificate of the grid is needed");
     let unknown = tls::joiner_config(hash, b"h3").expect("settings");
     let error = hostile
@@ -205,6 +209,7 @@ fn certificates_that_are_missing_foreign_forged_expired_or_for_another_purpose_o
         error.contains("120") || error.contains("protocol"),
         "{error}"
     );
+
     // After all of that, who may come in does.
     hostile.client(&ann);
 }
@@ -267,6 +272,7 @@ fn no_session_is_resumed_and_nothing_is_taken_before_the_handshake_is_done() {
     let mut config = tls::client_config(&ann, ALPN_CLIENT).expect("settings");
     config.resumption = rustls::client::Resumption::in_memory_sessions(16);
     config.enable_early_data = true;
+
     let dial = dial(config, hostile.grid.listen());
     for round in 0..3 {
         let connecting = {
@@ -280,6 +286,7 @@ fn no_session_is_resumed_and_nothing_is_taken_before_the_handshake_is_done() {
             panic!("round {round}: early data could be sent")
         };
         let connection = hostile.now(connecting).expect("a full handshake");
+
         // Whatever the master would send after the handshake has had its time once a request is
         // answered.
         let answer = hostile.now(async {
@@ -307,9 +314,11 @@ fn tokens_that_are_used_up_expired_revoked_guessed_or_of_another_ca_let_nobody_i
             .err();
         error.map(|e| e.to_string()).unwrap_or_default()
     };
+
     let used: JoinToken = hostile.grid.token("client").parse().expect("a token");
     assert_eq!(join(&used), "");
     assert_eq!(join(&used), "the join token has been used up");
+
     let short = hostile.admin(["token", "create", "--role", "admin", "--ttl", "1ms"]);
     let short: JoinToken = short["token"]
         .as_str()
@@ -319,15 +328,18 @@ fn tokens_that_are_used_up_expired_revoked_guessed_or_of_another_ca_let_nobody_i
     eventually("the token expires", PATIENCE, || {
         (join(&short) == "the join token has expired").then_some(())
     });
+
     let revoked: JoinToken = hostile.grid.token("worker").parse().expect("a token");
     hostile.admin(["token", "revoke", &revoked.id.to_string()]);
     assert_eq!(join(&revoked), "the join token was revoked");
+
     let good: JoinToken = hostile.grid.token("worker").parse().expect("a token");
     let elsewhere = JoinToken {
         ca_key_hash: [7; 32],
         ..good.clone()
     };
     assert!(join(&elsewhere).contains("is not the master that this identity or token belongs to"));
+
     let answers: Vec<String> = (0..8)
         .map(|n| {
             join(&JoinToken {
@@ -342,12 +354,14 @@ fn tokens_that_are_used_up_expired_revoked_guessed_or_of_another_ca_let_nobody_i
             .all(|answer| answer == "there is no such join token"),
         "{answers:?}"
     );
+
     assert!(
         answers[5..]
             .iter()
             .all(|answer| answer == "too many wrong join tokens came from this address"),
         "{answers:?}"
     );
+
     for words in [
         "used up",
         "has expired",
@@ -415,6 +429,7 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
             "{request:?}"
         );
     }
+
     hostile.audited("eve", "job", "it is another user's");
     let name = || "user".to_owned();
     let forbidden = [
@@ -455,6 +470,7 @@ fn a_user_reaches_no_other_users_job_and_nothing_of_an_admins() {
             "{request:?}: {answer}"
         );
     }
+
     hostile.audited("eve", "request", "needs the role admin");
 }
 
@@ -463,6 +479,7 @@ fn a_revoked_user_is_out_within_two_seconds_and_stays_out() {
     let hostile = Hostile::new();
     let eve = hostile.enrol("client", "eve");
     let inside = hostile.client(&eve);
+
     hostile.admin(["identity", "revoke", "eve"]);
     let out = hostile.now(inside.connection().closed());
     assert!(
@@ -493,6 +510,7 @@ fn an_older_copy_of_a_renewed_identity_is_refused_and_noticed() {
     hostile
         .now(link::renewal::renew(&connection, &renewed))
         .expect("the new one is in use");
+
     let answer = hostile.turned_away(&pc, Purpose::Worker);
     assert!(
         answer.contains("this identity was renewed elsewhere since"),
@@ -525,6 +543,7 @@ fn broken_messages_and_the_messages_of_others_end_their_stream_and_nothing_else(
     let mut trailing = request.clone();
     trailing[0] += 1;
     trailing.push(0);
+
     let noise: Vec<u8> = (0..5_000u32)
         .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
         .collect();
@@ -545,6 +564,7 @@ fn broken_messages_and_the_messages_of_others_end_their_stream_and_nothing_else(
             }))
             .expect("goes on");
     }
+
     // A worker that asks as a client does, and a joiner that says something else.
     let worker = hostile
         .now(link::connect(&pc, Purpose::Worker))
@@ -552,6 +572,7 @@ fn broken_messages_and_the_messages_of_others_end_their_stream_and_nothing_else(
     let mut question = request;
     question.extend(common::wire::encode(&Request::TokenList).expect("short"));
     hostile.now(garbage(&worker, &question));
+
     let hash = link::identity::key_hash(&pc.ca).expect("a CA");
     let joiner = dial(
         tls::joiner_config(hash, ALPN_ENROL).expect("settings"),

@@ -148,6 +148,7 @@ fn pure_rooms_reach_no_clock_no_network_and_no_chance() {
     let nodes = &metadata.resolve.as_ref().expect("resolved").nodes;
     let by_id: BTreeMap<_, _> = nodes.iter().map(|node| (&node.id, node)).collect();
     let name = |id: &cargo_metadata::PackageId| metadata[id].name.to_string();
+
     for (room, _) in PURE {
         let start = metadata
             .workspace_packages()
@@ -156,6 +157,7 @@ fn pure_rooms_reach_no_clock_no_network_and_no_chance() {
             .expect("a room")
             .id
             .clone();
+
         let mut reached = BTreeSet::new();
         let mut open = vec![start];
         while let Some(id) = open.pop() {
@@ -168,6 +170,7 @@ fn pure_rooms_reach_no_clock_no_network_and_no_chance() {
             open.extend(next.filter(|d| !reached.contains(d) && !of_tests(d)));
             reached.insert(id);
         }
+
         for library in reached.iter().map(name) {
             assert!(
                 !IMPURE.contains(&library.as_str()),

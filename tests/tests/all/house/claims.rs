@@ -42,12 +42,14 @@ fn blocks(document: &str) -> Vec<Block> {
             if !open || entry || trimmed.starts_with('|') || trimmed.starts_with('#') {
                 all.push((number, String::new()));
             }
+
             open = !trimmed.starts_with('#');
             let (_, block) = all.last_mut().expect("pushed");
             block.push_str(trimmed);
             block.push('\n');
         }
     }
+
     all
 }
 
@@ -96,6 +98,7 @@ fn tests() -> BTreeSet<String> {
             }
         }
     }
+
     all
 }
 
@@ -103,6 +106,7 @@ fn tests() -> BTreeSet<String> {
 fn what_is_said_of_never_and_always_is_held_by_a_test_that_exists() {
     let tests = tests();
     assert!(tests.len() > 100, "only {} tests found", tests.len());
+
     let mut wrong = Vec::new();
     for path in documents() {
         for (line, block) in blocks(&text(&path)) {
@@ -115,6 +119,7 @@ fn what_is_said_of_never_and_always_is_held_by_a_test_that_exists() {
             wrong.extend(missing.map(|name| format!("{place}: there is no test `{name}`")));
         }
     }
+
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -135,6 +140,7 @@ fn claims_are_told_from_code_and_tests_from_functions() {
             (11, true, 0)
         ]
     );
+
     let tests = tests();
     assert!(
         tests.contains("claims_are_told_from_code_and_tests_from_functions")

@@ -40,6 +40,7 @@ fn all_lines() -> String {
         values::enrol_replies(),
         values::enrol_reply_name,
     );
+
     lines(&mut out, "open", values::opens(), values::open_name);
     lines(
         &mut out,
@@ -47,30 +48,35 @@ fn all_lines() -> String {
         values::replies_to_get(),
         values::name_of_get_reply,
     );
+
     lines(
         &mut out,
         "put_reply",
         values::put_replies(),
         values::put_reply_name,
     );
+
     lines(
         &mut out,
         "to_master",
         values::to_master(),
         values::to_master_name,
     );
+
     lines(
         &mut out,
         "to_worker",
         values::to_worker(),
         values::to_worker_name,
     );
+
     lines(
         &mut out,
         "request",
         values::requests(),
         values::request_name,
     );
+
     lines(&mut out, "reply", values::replies(), values::reply_name);
     out
 }
@@ -81,6 +87,7 @@ fn golden_bytes_of_every_message_are_unchanged() {
     if std::env::var_os("DESKGRID_BLESS").is_some() {
         std::fs::write(root().join(FILE), &now).expect("the golden file can be written");
     }
+
     let golden = text(FILE);
     for (ours, theirs) in now.lines().zip(golden.lines()) {
         assert_eq!(
@@ -88,6 +95,7 @@ fn golden_bytes_of_every_message_are_unchanged() {
             "the wire has changed: raise WIRE_VERSION and bless, or undo it"
         );
     }
+
     assert_eq!(
         now.lines().count(),
         golden.lines().count(),
@@ -107,6 +115,7 @@ fn golden_values_cover_every_variant() {
             .filter(|n| n.starts_with(family));
         of_family.collect::<std::collections::BTreeSet<_>>().len()
     };
+
     for (family, variants) in [
         ("enrol_reply.", values::ENROL_REPLIES),
         ("open.", values::OPENS),

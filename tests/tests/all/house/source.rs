@@ -20,6 +20,7 @@ pub(super) fn code(source: &str) -> String {
             rest = &rest[length..];
         }
     }
+
     out
 }
 
@@ -53,11 +54,13 @@ fn block_comment(rest: &str) -> usize {
         } else {
             rest[at..].chars().next().map_or(1, char::len_utf8)
         };
+
         at += step;
         if depth == 0 {
             return at;
         }
     }
+
     rest.len()
 }
 

@@ -143,6 +143,7 @@ fn nothing_is_left_unfinished() {
                 path.display()
             );
         }
+
         for word in PROMISES {
             assert_eq!(
                 lines_with(source, word),
@@ -163,6 +164,7 @@ fn names_say_something() {
             "{}: a module needs a name of what it does",
             path.display()
         );
+
         let code = code(source);
         for name in EMPTY_NAMES {
             assert_eq!(
@@ -172,6 +174,7 @@ fn names_say_something() {
                 path.display()
             );
         }
+
         let gets = code.lines().position(|line| line.contains("fn get_"));
         assert_eq!(gets, None, "{}: drop the `get_`", path.display());
     });
@@ -213,6 +216,7 @@ fn unsafe_code_is_only_where_the_table_says_why() {
             );
         }
     });
+
     assert_eq!(
         found,
         UNSAFE.iter().map(|(path, _)| (*path).to_owned()).collect(),

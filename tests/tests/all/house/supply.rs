@@ -53,6 +53,7 @@ fn parse<T: serde::de::DeserializeOwned>(path: &str) -> T {
 fn packages() -> Metadata {
     let mut command = MetadataCommand::new();
     command.manifest_path(root().join("Cargo.toml"));
+
     let exec = |command: &mut MetadataCommand, more: &[String]| {
         command
             .other_options([&["--offline".to_owned(), "--locked".to_owned()], more].concat())

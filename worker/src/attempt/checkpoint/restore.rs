@@ -23,10 +23,12 @@ pub(in crate::attempt) async fn restore(
     files::make_private_dir(dir)?;
     let Some(saved) = from else { return Ok(Ok(())) };
     let placed = bring(cache, &saved, dir, bounds).await;
+
     if placed.is_err() {
         os::remove_tree(dir)?;
         files::make_private_dir(dir)?;
     }
+
     Ok(placed)
 }
 
@@ -39,6 +41,7 @@ async fn bring(
     let list = fetch(cache, saved.manifest, "its list of files", MAX_MANIFEST).await?;
     let manifest = read(&list, saved.manifest)?;
     bounds.object(manifest.files.len(), manifest.bytes())?;
+
     let mut here = Vec::with_capacity(manifest.files.len());
     for file in manifest.files {
         here.push((
@@ -46,11 +49,13 @@ async fn bring(
             file,
         ));
     }
+
     let dir = dir.to_owned();
     let place_all = move || {
         here.iter()
             .try_for_each(|(from, file)| place(from, file, &dir))
     };
+
     tokio::task::spawn_blocking(place_all)
         .await
         .map_err(|panic| panic.to_string())?

@@ -81,6 +81,7 @@ fn nothing_is_copied_that_is_not_there_or_not_new() {
         "an empty directory is no state"
     );
     fs::write(place.state().join("step"), "1").unwrap();
+
     let first = place.copy(&[]).unwrap().unwrap();
     assert!(place.copy(&first.seen).unwrap().is_none());
     fs::write(place.state().join("aside"), "2").unwrap();
@@ -90,6 +91,7 @@ fn nothing_is_copied_that_is_not_there_or_not_new() {
         "renamed over it: another file of the same length"
     );
     fs::remove_dir_all(place.state()).unwrap();
+
     assert!(place.copy(&first.seen).unwrap().is_none());
 }
 
@@ -132,6 +134,7 @@ fn what_could_be_somebody_elses_is_refused() {
     );
     fs::remove_file(place.state().join("link")).unwrap();
     fs::hard_link(place.dir.path().join("secret"), place.state().join("link")).unwrap();
+
     assert!(place.refusal().contains("hard link"), "{}", place.refusal());
     fs::remove_dir_all(place.state()).unwrap();
     symlink(place.dir.path(), place.state()).unwrap();

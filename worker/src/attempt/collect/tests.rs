@@ -68,6 +68,7 @@ fn globs_stay_between_slashes_and_take_each_file_once() {
     ] {
         place.write(name, name);
     }
+
     assert_eq!(
         place.collect(&["*.txt"], true),
         (vec!["a.txt".to_owned(), "b.txt".to_owned()], None)
@@ -90,6 +91,7 @@ fn content_and_executability_come_along() {
     let place = Place::new();
     place.write("tool", "#!/bin/sh\n");
     fs::set_permissions(place.path("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+
     let wanted = Wanted::new(vec!["tool".to_owned()]).unwrap();
     let collected = wanted.collect(place.dir.path(), &place.blobs, 1_000, true);
     let [file] = &collected.files[..] else {
@@ -132,10 +134,12 @@ fn links_pipes_and_foreign_hard_links_are_refused_by_name() {
         "`pipe` is a named pipe, not a regular file"
     );
     fs::hard_link(place.outside.path().join("secret"), place.path("hard")).unwrap();
+
     assert_eq!(
         place.why_bad(&["hard"]),
         "`hard` is a hard link to a file outside the attempt's directory"
     );
+
     let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
     assert_eq!(
         place.why_bad(&["socket"]),
@@ -182,6 +186,7 @@ fn names_that_other_systems_do_not_know_are_refused() {
         "{}",
         place.why_bad(&["a*"])
     );
+
     fs::remove_file(place.path("a:b")).unwrap();
     place.write("x", "");
     place.write("X", "");

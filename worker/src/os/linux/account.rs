@@ -77,6 +77,7 @@ fn search(known: &str, name: &str) -> Option<(u32, u32)> {
     let found = entries
         .into_iter()
         .find(|(known, (user, _))| *known == name || Some(*user) == number);
+
     // A number stands for itself, whether or not it has a name.
     found.map(|(_, ids)| ids).or(number.map(|id| (id, id)))
 }

@@ -133,6 +133,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         .map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, ABOVE))
         .collect::<Result<Vec<_>, _>>();
     let passed = passed.map_err(|error| NotBorn::Process(error.into()))?;
+
     let mut plan = Plan {
         program: birth.program.as_ptr(),
         argv: argv.as_ptr(),
@@ -156,8 +157,10 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
         stage: Stage::Groups,
         error: 0,
     };
+
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+
     // SAFETY: CLONE_VFORK suspends this, the only thread, until the child has left this memory by
     // exec or exit, so the child's use of the stack (its aligned end is passed) and of `plan` is
     // exclusive and over at the return. `become_program` only makes system calls, and all that
@@ -169,6 +172,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     let Some(pid) = positive(pid) else {
         return Err(NotBorn::Process(io::Error::last_os_error()));
     };
+
     // SAFETY: plain reads; volatile because the compiler did not see the child write.
     let (error, stage) = unsafe {
         (
@@ -179,6 +183,7 @@ pub(super) fn spawn(birth: &Birth<'_>) -> Result<Pid, NotBorn> {
     if error == 0 {
         return Ok(pid);
     }
+
     // The child has exited; it is reaped here so that nobody takes it for a command.
     // SAFETY: waiting for a child of this process.
     unsafe { libc::waitpid(pid.as_raw_nonzero().get(), ptr::null_mut(), 0) };
@@ -200,6 +205,7 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
         libc::setsid();
         lower_session();
         lower_priorities();
+
         if enter_groups(plan) {
             for (number, fd) in plan.stdio.iter().enumerate() {
                 libc::dup2(*fd, number as libc::c_int);
@@ -207,8 +213,10 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
             for (signal, _) in ARRANGED {
                 handle(signal, libc::SIG_DFL);
             }
+
             let none = empty_set();
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+
             // Before the account changes: the way to the directory need not be open to it.
             plan.stage = Stage::Program;
             if libc::chdir(plan.dir) == 0 {
@@ -219,6 +227,7 @@ extern "C" fn become_program(plan: *mut libc::c_void) -> libc::c_int {
                 }
             }
         }
+
         plan.error = *libc::__errno_location();
         libc::_exit(127)
     }
@@ -244,6 +253,7 @@ unsafe fn enter_cage(plan: &Plan<'_>) -> bool {
                 return false;
             }
         }
+
         if let Some((user, group)) = plan.account {
             let none = ptr::null::<libc::gid_t>();
             let changed = libc::syscall(libc::SYS_setgroups, 0_usize, none) == 0
@@ -254,20 +264,24 @@ unsafe fn enter_cage(plan: &Plan<'_>) -> bool {
                 return false;
             }
         }
+
         if plan.no_capabilities && !give_up_capabilities() {
             return false;
         }
         if plan.no_new_privileges && libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
             return false;
         }
+
         for (number, fd) in plan.passed.iter().enumerate() {
             if libc::dup2(fd.as_raw_fd(), PASSED + number as libc::c_int) < 0 {
                 return false;
             }
         }
+
         if plan.rules >= 0 && libc::syscall(libc::SYS_landlock_restrict_self, plan.rules, 0) != 0 {
             return false;
         }
+
         let set_filter = || {
             libc::syscall(
                 libc::SYS_seccomp,
@@ -288,6 +302,7 @@ unsafe fn put_on(mask: &Mask) {
         if libc::unshare(libc::CLONE_NEWNS) != 0 {
             return;
         }
+
         // What the owner mounts or ejects meanwhile, he does here too.
         libc::mount(
             none,
@@ -296,6 +311,7 @@ unsafe fn put_on(mask: &Mask) {
             libc::MS_REC | libc::MS_SLAVE,
             ptr::null(),
         );
+
         // Taken before the cover is there; what this view of the file system has not opened cannot
         // be put into it.
         let mut trees = [-1; MOST];
@@ -306,6 +322,7 @@ unsafe fn put_on(mask: &Mask) {
             *tree = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags)
                 as libc::c_int;
         }
+
         let (empty, flags) = (c"tmpfs".as_ptr(), libc::MS_NOSUID | libc::MS_NODEV);
         if trees[0] < 0
             || libc::mount(
@@ -326,6 +343,7 @@ unsafe fn put_on(mask: &Mask) {
                 Place::File(path) => libc::mknod(path.as_ptr(), libc::S_IFREG | 0o444, 0),
             };
         }
+
         for (tree, path) in trees.into_iter().zip(&mask.shown) {
             let to = (libc::AT_FDCWD, path.as_ptr());
             libc::syscall(
@@ -350,11 +368,13 @@ unsafe fn give_up_capabilities() -> bool {
         version: u32,
         pid: libc::c_int,
     }
+
     let header = Header {
         version: VERSION,
         pid: 0,
     };
     let none = [0_u32; 6];
+
     // SAFETY: a system call with two locals of the size that the kernel reads.
     unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) == 0 }
 }

@@ -107,6 +107,7 @@ fn in_namespaces(
         ..strict()
     };
     let program = CString::new(bwrap.as_os_str().as_bytes()).map_err(zero)?;
+
     Ok(Wrapped {
         cage: as_account(confines, dir, cage)?,
         program,

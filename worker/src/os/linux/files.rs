@@ -96,6 +96,7 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
     for name in relative.parent().into_iter().flat_map(Path::components) {
         at = openat(&at, name.as_os_str(), no_link | OFlags::DIRECTORY, none)?;
     }
+
     let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     Ok(File::from(openat(
         &at,
@@ -142,6 +143,7 @@ fn below(
         if name == c"." || name == c".." {
             continue;
         }
+
         // What comes and goes while this looks does not count.
         let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
@@ -152,12 +154,14 @@ fn below(
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             continue;
         }
+
         if depth == DEPTH {
             each(Seen::TooDeep)?;
         } else if let Ok(inner) = enter(dir, name) {
             below(&inner.dir, depth + 1, each)?;
         }
     }
+
     ControlFlow::Continue(())
 }
 
@@ -195,9 +199,11 @@ fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
             _unlocked: None,
         });
     }
+
     let locked = openat(dir, name, DIRECTORY | OFlags::PATH, Mode::empty())?;
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&locked)?.st_mode & 0o7777);
     rustix::fs::chmod(itself(&locked), mode | Mode::RWXU)?;
+
     let unlocked = Unlocked(locked, mode);
     let dir = openat(
         CWD,
@@ -229,6 +235,7 @@ pub(crate) fn removed_below(dir: &Path) -> u64 {
             held_in_memory(&process.path(), dir, &mut found);
         }
     }
+
     found.values().sum()
 }
 
@@ -276,11 +283,13 @@ fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
         else {
             continue;
         };
+
         let name = fields.next().unwrap_or_default().trim_ascii_start();
         let hex = |digits: &str| u64::from_str_radix(digits, 16).ok();
         let ends = range
             .split_once('-')
             .and_then(|(start, end)| hex(end)?.checked_sub(hex(start)?));
+
         if let (true, Some(length), Some(offset), Ok(inode)) =
             (lay_below(name, dir), ends, hex(offset), inode.parse())
         {
@@ -301,6 +310,7 @@ pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
         };
         let kind = meta.file_type();
         let mode = meta.permissions().mode();
+
         if path == spared || !(kind.is_dir() || kind.is_file()) {
             continue;
         }
@@ -314,6 +324,7 @@ pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
             repaired +=
                 u64::from(fs::set_permissions(&path, Permissions::from_mode(mode | given)).is_ok());
         }
+
         if kind.is_dir() {
             rest.extend(
                 fs::read_dir(&path)
@@ -324,6 +335,7 @@ pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
             );
         }
     }
+
     repaired
 }
 
@@ -364,6 +376,7 @@ mod tests {
         [&identity, &attempts]
             .into_iter()
             .for_each(|dir| fs::create_dir_all(dir).unwrap());
+
         [&key, &foreign]
             .into_iter()
             .for_each(|file| fs::write(file, "x").unwrap());

@@ -57,9 +57,11 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
     set_child_subreaper(Some(getpid()))?;
     // The worker learns of the spawner's death by this socket's end: no init may hold it.
     rustix::stdio::dup2_stdin(null)?;
+
     let mut control = UnixStream::from(wires.control);
     let launch = read_launch(&mut control)?;
     let starved = room.kills_for_memory();
+
     match start::start(
         &launch,
         &mut room,
@@ -88,11 +90,13 @@ fn watch_over(wires: Wires, mut room: Room, filters: &Filters, null: &File) -> i
                     &Report::NotStarted(program::out_of_sight(&launch)),
                 );
             }
+
             let starved = room.kills_for_memory() > starved && status != Status::Exited(0);
             let over = launch.limits.memory.filter(|_| starved);
             let over = over.map(|limit| {
                 format!("it wanted more memory than the {limit} bytes that a task has here")
             });
+
             send(
                 &mut control,
                 &Report::Ended {
@@ -150,6 +154,7 @@ impl Tree<'_> {
                     ended = Some(child.status);
                 }
             }
+
             if let Some(status) = ended {
                 self.end();
                 return Ok(Some(if self.wrapped {
@@ -158,6 +163,7 @@ impl Tree<'_> {
                     status
                 }));
             }
+
             let pause = if let Rest::Settling(pause) = self.rest {
                 Some(pause)
             } else {
@@ -277,6 +283,7 @@ impl Tree<'_> {
                 }
             }
         }
+
         if self.rest != Rest::Awake {
             self.room.thaw();
         }

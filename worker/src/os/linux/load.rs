@@ -36,6 +36,7 @@ impl Accounts {
         } else {
             std::mem::take(&mut self.foreign)
         };
+
         let mut children: BTreeMap<u32, Vec<(u32, u64)>> = BTreeMap::new();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
@@ -48,18 +49,21 @@ impl Accounts {
                 children.entry(parent).or_default().push((pid, used));
             }
         }
+
         let own = fs::read_to_string("/proc/self/stat")
             .ok()
             .as_deref()
             .and_then(process);
         let mut sum = own.map_or(0, |(_, used)| used);
         let mut parents = vec![std::process::id()];
+
         while let Some(parent) = parents.pop() {
             for (child, used) in children.remove(&parent).unwrap_or_default() {
                 sum += used;
                 parents.push(child);
             }
         }
+
         self.foreign.extend(
             children
                 .into_values()
@@ -67,6 +71,7 @@ impl Accounts {
                 .map(|(pid, _)| pid)
                 .filter(|pid| *pid != std::process::id()),
         );
+
         sum
     }
 }
@@ -92,6 +97,7 @@ fn processors(stat: &str) -> Option<Load> {
             .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
     let processors = stat.lines().skip(1).take_while(numbered).count().max(1) as u32;
+
     Some(Load {
         processors,
         total,
@@ -134,6 +140,7 @@ mod tests {
             Some(load)
         );
         assert_eq!(processors("intr 1 2\n"), None);
+
         let stat = "42 (a) b (c) S 7 42 42 0 -1 4194304 100 0 0 0 11 22 33 44 20 0 1 0 100";
         assert_eq!(process(stat), Some((7, 110)));
         assert_eq!(process("42 (sh) S"), None);
@@ -147,6 +154,7 @@ mod tests {
             .arg("600")
             .spawn()
             .unwrap();
+
         assert!(!accounts.foreign.is_empty() && !accounts.foreign.contains(&std::process::id()));
         for _ in 0..2 * AGAIN {
             let before = Accounts::default().ours();
@@ -161,6 +169,7 @@ mod tests {
                 "a new process of ours is not taken for another's"
             );
         }
+
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -179,6 +188,7 @@ mod tests {
                 break now;
             }
         };
+
         assert!(
             after.total > before.total && after.used > before.used,
             "{before:?} {after:?}"

@@ -114,8 +114,10 @@ impl Launcher {
         let bytes = postcard::to_extend(launch, vec![0; 4]).map_err(io::Error::other)?;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
+
         let ((stdout, out), (stderr, err)) = (output(keep_stdout)?, output(keep_stderr)?);
         self.pass(&[theirs.as_fd(), out.as_fd(), err.as_fd()])?;
+
         let mut process = Process {
             control: UnixStream::from_std(ours)?,
             inbox: Vec::new(),
@@ -123,6 +125,7 @@ impl Launcher {
             stderr,
         };
         process.describe(bytes).await?;
+
         Ok(process)
     }
 
@@ -217,6 +220,7 @@ impl Process {
             if let Some(report) = self.buffered() {
                 return report;
             }
+
             match self.control.read_buf(&mut self.inbox).await {
                 Ok(0) | Err(_) => {
                     // Its watcher was killed: the spawner kills what was below it.

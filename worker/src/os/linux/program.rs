@@ -26,6 +26,7 @@ pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
     if name.contains('/') {
         return Ok(PathBuf::from(name));
     }
+
     let path = launch
         .env
         .iter()
@@ -35,6 +36,7 @@ pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
         file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
     };
     let places = path.split(':').filter(|place| place.starts_with('/'));
+
     places
         .map(|place| Path::new(place).join(name))
         .find(may_run)
@@ -58,6 +60,7 @@ pub(super) fn check(program: &Path, dir: &Path, confines: &Confines) -> io::Resu
     {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
+
     // What may be executed but not read is left to the kernel.
     let Ok(file) = File::open(&there) else {
         return Ok(());
@@ -77,6 +80,7 @@ pub(super) fn check(program: &Path, dir: &Path, confines: &Confines) -> io::Resu
             .unwrap_or_default();
         return fs::metadata(dir.join(std::ffi::OsStr::from_bytes(interpreter))).map(drop);
     }
+
     if head.starts_with(ELF) || has_other_formats() {
         Ok(())
     } else {

@@ -37,6 +37,7 @@ const ORPHANS: Duration = Duration::from_millis(20);
 pub(crate) fn spawner_main() -> i32 {
     sys::close_inherited();
     sys::arrange_signals();
+
     // Each of these makes tasks more harmless; none is needed for them to run.
     let _ = setsid();
     let _ = set_child_subreaper(Some(getpid()));
@@ -48,13 +49,16 @@ pub(crate) fn spawner_main() -> i32 {
             maximum: Some(0),
         },
     );
+
     umask(Mode::from_raw_mode(0o022));
     let null = match OpenOptions::new().read(true).write(true).open("/dev/null") {
         Ok(null) => null,
         Err(_) => return 1,
     };
+
     let grounds = Grounds::from_args(std::env::args_os().skip(2));
     let rooms = Pool::new(grounds, std::process::id());
+
     // Where there is none for this kind of processor, what needs one does not start.
     let filters = Filters::compile().unwrap_or_default();
     let mut state = Inits {
@@ -63,10 +67,12 @@ pub(crate) fn spawner_main() -> i32 {
         running: BTreeMap::new(),
     };
     while serve_one(&null, &mut state) {}
+
     // The worker is gone. Each init sees that too, ends its tree and then itself.
     while !matches!(sys::reap(), Reap::Childless) {
         sys::wait_for(None, Some(ORPHANS));
     }
+
     state.rooms.remove();
     0
 }
@@ -106,6 +112,7 @@ impl Inits {
             room.kill();
             room.thaw();
         }
+
         number
             .into_iter()
             .for_each(|number| self.rooms.give_back(number));
@@ -123,6 +130,7 @@ fn serve_one(null: &File, inits: &mut Inits) -> bool {
             Err(_) => return false,
         }
     }
+
     let mut orphans = false;
     while let Reap::Child(child) = sys::reap() {
         orphans |= inits.ended(child.pid, child.status);
@@ -130,6 +138,7 @@ fn serve_one(null: &File, inits: &mut Inits) -> bool {
     if orphans {
         kill_orphans(inits);
     }
+
     true
 }
 
@@ -163,6 +172,7 @@ fn receive() -> io::Result<Option<Wires>> {
     if got.bytes == 0 {
         return Ok(None);
     }
+
     let fds: Vec<OwnedFd> = ancillary
         .drain()
         .filter_map(|message| {

@@ -52,6 +52,7 @@ pub(super) fn start(
             .map(|(k, v)| format!("{k}={v}").into_bytes())
             .collect(),
     )?;
+
     let path = CString::new(program.as_os_str().as_bytes()).map_err(zero)?;
     let at = CString::new(launch.dir.as_bytes()).map_err(zero)?;
     let input = match &launch.stdin {
@@ -68,10 +69,12 @@ pub(super) fn start(
         argv,
         word,
     } = wrap(&launch.confines, filters, &dir, path, argv)?;
+
     if word.is_some() {
         program::check(&program, &dir, &launch.confines)
             .map_err(|e| program::why_not(launch, &dir, &program, &e))?;
     }
+
     if let Some((user, group)) = cage.account {
         hand_over(&dir, user, group)
             .map_err(|e| format!("its directory cannot be handed to its account: {e}"))?;
@@ -79,6 +82,7 @@ pub(super) fn start(
             .into_iter()
             .for_each(|pipe| hand_over_pipe(pipe, user, group));
     }
+
     let doors = enter(room, launch, cage.account.is_some())?;
     let stdio = Stdio {
         stdin,
@@ -105,6 +109,7 @@ pub(super) fn start(
         }
         born => born,
     };
+
     let started = born.map(|main| Started { main, word });
     started.map_err(|not| match not {
         NotBorn::Program(error) => program::why_not(launch, &dir, &program, &error),
@@ -133,6 +138,7 @@ fn enter(room: &mut Room, launch: &Launch, own_account: bool) -> Result<Vec<File
         bare(room.limits_memory()),
         own_account && bare(room.limits_processes()),
     )?;
+
     Ok(doors)
 }
 
@@ -183,5 +189,6 @@ fn limit(limits: Limits, memory: bool, processes: bool) -> Result<(), String> {
             .map_err(|e| format!("the limit on {resource:?} cannot be set to {most}: {e}"))?;
         }
     }
+
     Ok(())
 }

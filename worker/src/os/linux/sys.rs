@@ -122,6 +122,7 @@ pub(super) fn wait_for(fd: Option<BorrowedFd<'_>>, timeout: Option<Duration>) ->
     });
     let mask = empty_set();
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+
     // SAFETY: one valid pollfd, a valid or null timespec, a valid mask; SIGCHLD is blocked except
     // inside this call.
     unsafe { libc::ppoll(&raw mut poll, 1, time, &raw const mask) > 0 }

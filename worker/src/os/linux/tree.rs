@@ -80,6 +80,7 @@ pub(super) fn members(spared: &dyn Fn(Pid) -> bool) -> Vec<Member> {
     };
     let me = getpid().as_raw_nonzero().get();
     let mut found: Vec<Member> = Vec::new();
+
     let mut parents = vec![me];
     while let Some(parent) = parents.pop() {
         for &(child, state) in children.get(&parent).into_iter().flatten() {
@@ -93,6 +94,7 @@ pub(super) fn members(spared: &dyn Fn(Pid) -> bool) -> Vec<Member> {
             parents.push(child);
         }
     }
+
     found
 }
 
@@ -115,6 +117,7 @@ pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
     let deadline = Instant::now() + FREEZE_PATIENCE;
     let mut told = BTreeSet::new();
     let mut at_rest = None;
+
     loop {
         let found = members(spared);
         let mut restless = false;
@@ -125,6 +128,7 @@ pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
                 let _ = kill_process(member.pid, Signal::STOP);
             }
         }
+
         let now: BTreeSet<_> = found
             .iter()
             .map(|m| (m.pid.as_raw_nonzero(), m.ended()))
@@ -132,6 +136,7 @@ pub(super) fn freeze(spared: &dyn Fn(Pid) -> bool) -> bool {
         if !restless && at_rest.as_ref() == Some(&now) || Instant::now() > deadline {
             return !restless;
         }
+
         at_rest = (!restless).then_some(now);
         if restless {
             std::thread::sleep(SETTLE);

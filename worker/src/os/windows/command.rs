@@ -50,6 +50,7 @@ pub(super) fn build(launch: &Launch) -> Result<(Command, PathBuf), String> {
             .iter()
             .filter_map(|key| Some((*key, std::env::var_os(key)?))),
     );
+
     command.envs(
         ALIASES
             .iter()
@@ -65,6 +66,7 @@ pub(super) fn build(launch: &Launch) -> Result<(Command, PathBuf), String> {
             )
         }
     };
+
     Ok((command, program))
 }
 
@@ -83,6 +85,7 @@ fn find_program(name: &str, dir: &Path, path: &str) -> Result<PathBuf, String> {
     if name.contains(['/', '\\']) {
         return Ok(complete(&here).unwrap_or(here));
     }
+
     let places = std::env::split_paths(path).filter(|place| place.is_absolute());
     places
         .filter_map(|place| complete(&place.join(name)))

@@ -89,6 +89,7 @@ pub(crate) fn create_private(path: &Path, _executable: bool) -> io::Result<File>
 pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
     let leads_elsewhere =
         |meta: &Metadata| meta.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT != 0;
+
     let refused = || io::Error::new(io::ErrorKind::InvalidInput, "a link leads elsewhere");
     let mut at: PathBuf = dir.to_owned();
     for name in relative.parent().into_iter().flat_map(Path::components) {
@@ -97,6 +98,7 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
             return Err(refused());
         }
     }
+
     at.push(relative.file_name().ok_or(io::ErrorKind::InvalidInput)?);
     let file = OpenOptions::new()
         .read(true)
@@ -163,6 +165,7 @@ mod tests {
             .unwrap();
         write_at(&file, b"0123456789", 0).unwrap();
         write_at(&file, b"ab", 4).unwrap();
+
         let mut bytes = [0; 4];
         read_at(&file, &mut bytes, 3).unwrap();
         assert_eq!(&bytes, b"3ab6");

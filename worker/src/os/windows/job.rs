@@ -68,6 +68,7 @@ impl Job {
             tracing::debug!(%error, "the system does not take every limit of a job");
             job.limit(limits, false)?;
         }
+
         let forbidden = JOB_OBJECT_UILIMIT_DESKTOP
             | JOB_OBJECT_UILIMIT_DISPLAYSETTINGS
             | JOB_OBJECT_UILIMIT_EXITWINDOWS
@@ -75,12 +76,14 @@ impl Job {
             | JOB_OBJECT_UILIMIT_READCLIPBOARD
             | JOB_OBJECT_UILIMIT_SYSTEMPARAMETERS
             | JOB_OBJECT_UILIMIT_WRITECLIPBOARD;
+
         let forbidden = JOBOBJECT_BASIC_UI_RESTRICTIONS {
             UIRestrictionsClass: forbidden,
         };
         if let Err(error) = job.set(JobObjectBasicUIRestrictions, &forbidden) {
             tracing::debug!(%error, "the system does not keep a job from the desktop");
         }
+
         Ok(job)
     }
 
@@ -88,6 +91,7 @@ impl Job {
         // SAFETY: a struct of numbers, of which all zeroes are a valid value.
         let mut info: JOBOBJECT_EXTENDED_LIMIT_INFORMATION =
             unsafe { MaybeUninit::zeroed().assume_init() };
+
         let basic = &mut info.BasicLimitInformation;
         basic.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         if all {
@@ -103,6 +107,7 @@ impl Job {
                 info.JobMemoryLimit = usize::try_from(bytes).unwrap_or(usize::MAX);
             }
         }
+
         self.set(JobObjectExtendedLimitInformation, &info)
     }
 
@@ -135,12 +140,14 @@ impl Job {
     pub(super) fn members(&self) -> io::Result<Vec<u32>> {
         const HEAD: usize =
             offset_of!(JOBOBJECT_BASIC_PROCESS_ID_LIST, ProcessIdList) / size_of::<usize>();
+
         let mut room = EXPECTED;
         loop {
             let mut space = vec![0_usize; HEAD + room];
             let size = u32::try_from(size_of_val(&*space)).map_err(io::Error::other)?;
             let class = JobObjectBasicProcessIdList;
             let to = space.as_mut_ptr();
+
             // SAFETY: the space is as big as is said, aligned, and initialised.
             let done = checked(unsafe {
                 QueryInformationJobObject(self.raw(), class, to.cast(), size, ptr::null_mut())
@@ -176,6 +183,7 @@ pub(super) fn used(job: &OwnedHandle) -> Used {
     let mut info = MaybeUninit::<JOBOBJECT_BASIC_ACCOUNTING_INFORMATION>::zeroed();
     let class = JobObjectBasicAccountingInformation;
     let size = size_of_val(&info) as u32;
+
     // SAFETY: an open handle and a local of the class's type; zeroes are a valid value of it.
     let info = unsafe {
         let to = info.as_mut_ptr().cast();
@@ -185,6 +193,7 @@ pub(super) fn used(job: &OwnedHandle) -> Used {
         info.assume_init()
     };
     let ticks = u64::try_from(info.TotalUserTime + info.TotalKernelTime).unwrap_or(0);
+
     Used {
         processes: info.ActiveProcesses,
         cpu: ticks_of(ticks),

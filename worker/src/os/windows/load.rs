@@ -57,6 +57,7 @@ impl Accounts {
         let ours = u64::try_from(ours.as_nanos() / 100).unwrap_or(u64::MAX);
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let (total, used) = sys::processors()?;
+
         Some(Load {
             processors,
             total,
@@ -84,6 +85,7 @@ mod tests {
                 break now;
             }
         };
+
         assert!(
             after.total > before.total && after.used >= before.used,
             "{before:?} {after:?}"

@@ -121,6 +121,7 @@ impl Launcher {
                     }))
                 }
             };
+
         Ok(Process {
             state,
             stdout,

@@ -45,6 +45,7 @@ pub(crate) async fn pair() -> io::Result<(Output, OwnedHandle)> {
         .pipe_mode(PipeMode::Byte)
         .in_buffer_size(ROOM)
         .create(&name)?;
+
     let write = std::fs::OpenOptions::new().write(true).open(&name)?;
     server.connect().await?;
     Ok((Output(server), write.into()))

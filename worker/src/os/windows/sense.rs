@@ -131,6 +131,7 @@ mod tests {
             println!("skipped: this session has no desktop, so it has no input");
             return;
         };
+
         let until = |wanted: &dyn Fn(Duration) -> bool| {
             let start = std::time::Instant::now();
             while !wanted(idle().unwrap()) {
@@ -143,6 +144,7 @@ mod tests {
             }
         };
         until(&|now| now >= first + Duration::from_millis(800));
+
         let before = idle().unwrap();
         sys::nudge_mouse();
         until(&|now| now < before);

@@ -62,6 +62,7 @@ pub(super) fn open(id: u32) -> io::Result<ProcessHandle> {
         | PROCESS_SET_QUOTA
         | PROCESS_SUSPEND_RESUME
         | PROCESS_TERMINATE;
+
     // SAFETY: numbers only; the handle is checked, and ours alone.
     unsafe {
         let handle = OpenProcess(rights, 0, id);
@@ -152,6 +153,7 @@ fn cpu(process: HANDLE) -> Duration {
         dwLowDateTime: 0,
         dwHighDateTime: 0,
     }; 4];
+
     // SAFETY: both callers pass an open handle; pointers to locals, which stay zero where the
     // system does not say.
     unsafe {
@@ -163,6 +165,7 @@ fn cpu(process: HANDLE) -> Duration {
             &raw mut user,
         )
     };
+
     ticks_of(ticks(kernel) + ticks(user))
 }
 
@@ -197,6 +200,7 @@ pub(crate) fn clock_and_memory() -> (u64, u64) {
     let mut clock = 0_u32;
     let mut size = size_of::<u32>() as u32;
     let key = w!(r"HARDWARE\DESCRIPTION\System\CentralProcessor\0");
+
     // SAFETY: two strings with their final zeroes, a local of the asked type, and its size.
     let failed = unsafe {
         let to = (&raw mut clock).cast();
@@ -211,6 +215,7 @@ pub(crate) fn clock_and_memory() -> (u64, u64) {
         )
     };
     let clock = if failed == 0 { clock } else { 0 };
+
     (clock.into(), memory().map_or(0, |(total, _)| total >> 20))
 }
 
@@ -257,6 +262,7 @@ pub(super) fn nudge_mouse() {
     use windows_sys::Win32::UI::Input::KeyboardAndMouse::{
         INPUT, INPUT_0, INPUT_MOUSE, MOUSEEVENTF_MOVE, MOUSEINPUT, SendInput,
     };
+
     let mouse = MOUSEINPUT {
         dx: 1,
         dy: 1,
@@ -269,6 +275,7 @@ pub(super) fn nudge_mouse() {
         r#type: INPUT_MOUSE,
         Anonymous: INPUT_0 { mi: mouse },
     };
+
     // SAFETY: one local of the size that is said.
     unsafe { SendInput(1, &raw const input, size_of::<INPUT>() as i32) };
 }

@@ -30,6 +30,7 @@ impl Stilled {
             };
             let mut news = false;
             let mut failed = false;
+
             for id in members {
                 if self.0.contains_key(&id) {
                     continue;
@@ -42,6 +43,7 @@ impl Stilled {
                     Err(_) => failed = true,
                 }
             }
+
             if !news && !failed {
                 return true;
             }

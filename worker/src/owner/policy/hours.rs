@@ -103,6 +103,7 @@ impl Hours {
             .windows
             .iter()
             .position(|(from, to)| (*from..*to).contains(&at.second()))?;
+
         // From the beginning of a window to the end of one behind which hours are closed for long,
         // and to the next beginning.
         let stays = |first: usize| {
@@ -112,12 +113,14 @@ impl Hours {
             let last = last % count;
             Some((self.windows[last].1 + week - from, next(last) + week - from))
         };
+
         let begins = (0..count).filter(|window| closes((window + count - 1) % count));
         let longest = begins.filter_map(stays).map(|(stays, _)| stays).max()?;
         let gone = at.second() - self.windows[now].0;
         let (left, again) = stays(now)?;
         let span = |seconds: u32| Span(u64::from(seconds) * MICROS);
         let from_now = |seconds: u32| Span(span(seconds - gone).0 - at.0 % MICROS);
+
         Some(Loan {
             left: from_now(left),
             again: from_now(again),
@@ -141,6 +144,7 @@ impl TryFrom<Vec<String>> for Hours {
                 windows(text).map_err(|why| format!("`{text}` is no window of hours: {why}"))?,
             );
         }
+
         parts.sort_unstable();
         let mut windows: Vec<(u32, u32)> = Vec::new();
         for (from, to) in parts {
@@ -149,6 +153,7 @@ impl TryFrom<Vec<String>> for Hours {
                 _ => windows.push((from, to)),
             }
         }
+
         Ok(Self { said, windows })
     }
 }
@@ -179,6 +184,7 @@ fn windows(text: &str) -> Result<Vec<(u32, u32)>, String> {
             return Err("it reads as `mon-fri 18:00-08:00`, `sat,sun` or `22:00-06:00`".to_owned());
         }
     };
+
     let mut found = Vec::new();
     for day in each_day(days)? {
         for range in times.split(',') {
@@ -195,6 +201,7 @@ fn windows(text: &str) -> Result<Vec<(u32, u32)>, String> {
             found.extend((to > WEEK).then(|| (0, to - WEEK)));
         }
     }
+
     found.retain(|(from, to)| from < to);
     Ok(found)
 }
@@ -207,6 +214,7 @@ fn each_day(list: &str) -> Result<Vec<u32>, String> {
             .map(|at| at as u32)
             .ok_or_else(|| format!("`{name}` is none of {}", DAYS.join(", ")))
     };
+
     let mut days = Vec::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -214,6 +222,7 @@ fn each_day(list: &str) -> Result<Vec<u32>, String> {
         let last = number(last)?;
         days.extend((0..=(last + 7 - first) % 7).map(|more| (first + more) % 7));
     }
+
     Ok(days)
 }
 
@@ -225,6 +234,7 @@ fn second(text: &str) -> Result<u32, String> {
     if !digits(hour) || !digits(minute) {
         return Err(wrong());
     }
+
     let (hour, minute): (u32, u32) = (
         hour.parse().map_err(|_| wrong())?,
         minute.parse().map_err(|_| wrong())?,
@@ -280,6 +290,7 @@ mod tests {
                 "day {day} {hour}:{minute}"
             );
         }
+
         assert_eq!(hours.changes_in(at(4, 17, 0)), Some(s(3_600)));
         // From Friday evening on until Monday, midnight: the night before Monday belongs to Sunday.
         assert_eq!(hours.changes_in(at(4, 18, 0)), Some(s(6 * 3_600 + 2 * DAY)));
@@ -333,6 +344,7 @@ mod tests {
             longest: s((24 + 24 + 6) * hour),
         };
         assert_eq!(nights.loan(at(0, 23, 0), patience), Some(night));
+
         // From Friday evening to Sunday, midnight, and then on Monday evening.
         let weekend = Loan {
             left: night.longest,
@@ -351,6 +363,7 @@ mod tests {
             None,
             "and here for long enough"
         );
+
         // A short break ends nothing, also across the end of the week.
         let breaks = hours(&[
             "mon-sun 00:00-12:00",
@@ -390,6 +403,7 @@ mod tests {
             for later in (0..checked).step_by(300_000_000).chain([checked - 1]) {
                 prop_assert_eq!(hours.allow(at.later(Span(later))), now);
             }
+
             if let Some(until) = until {
                 prop_assert_ne!(hours.allow(at.later(until)), now);
             }

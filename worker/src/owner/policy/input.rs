@@ -106,6 +106,7 @@ impl Input {
             self.sign = Some((now, newest));
         }
         self.blind = blind;
+
         match self.idle(now) {
             Some(idle) if first => self.in_use = idle < self.start,
             Some(idle) if !self.in_use && idle < self.recent() => {

@@ -91,6 +91,7 @@ impl Desk {
         for (sensor, sight) in sights.into_iter().enumerate() {
             desk.sees(sensor, sight);
         }
+
         desk
     }
 
@@ -138,6 +139,7 @@ impl Desk {
                 turns.push((self.now, decision));
             }
         }
+
         self.now = end;
         turns
     }
@@ -174,6 +176,7 @@ fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
     desk.after(100.0);
     assert_eq!(desk.sees(0, idle(0.0)), Decision::Freeze(InUse));
     desk.after(12.0);
+
     let says = desk.says();
     assert_eq!(
         says,
@@ -183,6 +186,7 @@ fn a_key_press_freezes_at_once_and_three_minutes_without_another_thaw() {
         desk.sleep(1_000.0),
         [(112.0, Decision::Freeze(InUse)), (280.0, Decision::Run)]
     );
+
     // The other sensor's newer input counts; the older one of the first does not undo it.
     assert_eq!(desk.sees(1, idle(1.0)), Decision::Freeze(InUse));
     assert_eq!(desk.sees(0, idle(5_000.0)), Decision::Freeze(InUse));
@@ -195,6 +199,7 @@ fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
     rules.input.idle_s = 900.0;
     rules.input.resume_s = 300.0;
     rules.evict_after_s = 600.0;
+
     let mut desk = Desk::quiet(rules.clone());
     desk.sees(0, idle(0.0));
     assert_eq!(
@@ -202,12 +207,14 @@ fn a_start_wants_more_quiet_than_a_resumption_that_comes_before_the_eviction() {
         [(300.0, Decision::Run)],
         "suspended for less than the eviction takes"
     );
+
     let mut desk = Desk::quiet(rules);
     desk.sees(0, idle(0.0));
     desk.after(290.0);
     desk.sees(0, idle(0.0));
     desk.after(280.0);
     desk.sees(0, idle(0.0));
+
     // At 870 it has been quiet for 300 seconds, but nothing is left since 600 that could go on.
     assert_eq!(desk.sleep(2_000.0)[1..], [(570.0 + 900.0, Decision::Run)]);
 }
@@ -221,6 +228,7 @@ fn an_input_that_cannot_be_seen_is_the_owners() {
         Decision::Freeze(InUse),
         "for as long as it is so"
     );
+
     let says = desk.says();
     assert!(
         says.contains("(logind: permission denied); what cannot be seen counts as the owner's"),
@@ -238,6 +246,7 @@ fn an_input_that_cannot_be_seen_is_the_owners() {
 fn a_host_without_a_seat_is_not_in_use() {
     let mut desk = Desk::quiet(plain());
     desk.sees(0, idle(3.0));
+
     let mut server = Desk::new(plain());
     for (sensor, sight) in [
         absent(),
@@ -258,6 +267,7 @@ fn a_host_without_a_seat_is_not_in_use() {
         );
         server.sees(sensor, sight);
     }
+
     assert_eq!(server.decide(), Decision::Run);
     assert_eq!(
         server.sees(0, idle(170.0)),
@@ -276,6 +286,7 @@ fn a_short_spike_of_load_freezes_nothing_and_a_lull_thaws_nothing() {
     assert_eq!(desk.sleep(100.0).len(), 1, "half a spike is none");
     desk.sees(2, load(2.0));
     assert_eq!(desk.sleep(20.0)[1..], [(119.0, Decision::Freeze(Busy))]);
+
     let says = desk.says();
     let expected = "busy: other programs use 200 % of one processor (cpu); tasks resume when that has been below 25 % for 1m00s";
     assert_eq!(says, expected);
@@ -286,6 +297,7 @@ fn a_short_spike_of_load_freezes_nothing_and_a_lull_thaws_nothing() {
         Decision::Freeze(Busy),
         "between the two thresholds everything stays as it is"
     );
+
     desk.after(1e3);
     assert_eq!(desk.sees(2, load(0.1)), Decision::Freeze(Busy));
     assert_eq!(
@@ -303,6 +315,7 @@ fn a_load_can_be_a_part_of_the_whole_host() {
     rules.load.of = Whole::Host;
     rules.load.busy_above = 0.25;
     rules.load.free_below = 0.25;
+
     let mut desk = Desk::quiet(rules);
     desk.sees(2, load(0.9));
     assert_eq!(
@@ -341,6 +354,7 @@ fn an_owner_who_shares_leaves_slots_to_tasks_but_not_against_a_hard_reason() {
         "every reason is told, the first one decides"
     );
     desk.sees(5, program(None));
+
     assert_eq!(desk.sleep(31.0)[1..], [(30.0, Decision::Yield(InUse, 2))]);
     let mut generous = Desk::quiet(Rules {
         slots_when_active: 9,
@@ -362,6 +376,7 @@ fn hours_open_and_close_on_time() {
         ],
         "Monday's night began on Monday"
     );
+
     assert_eq!(
         desk.sleep(20.0 * h)[1..],
         [
@@ -369,6 +384,7 @@ fn hours_open_and_close_on_time() {
             (42.0 * h, Decision::Run)
         ]
     );
+
     desk.after(13.0 * h);
     let expected = "outside-hours: it is wed 09:00, and the owner lets tasks run at these hours: mon-fri 18:00-08:00";
     assert_eq!(desk.says(), expected);
@@ -397,6 +413,7 @@ fn batteries_programs_memory_and_switches_freeze_at_once_and_thaw_when_it_has_la
         });
         assert_eq!(desk.decide(), Decision::Run);
         assert_eq!(desk.sees(sensor, bad), Decision::Freeze(reason));
+
         let says = desk.says();
         let name = if reason == PausedByOwner {
             "paused"
@@ -406,6 +423,7 @@ fn batteries_programs_memory_and_switches_freeze_at_once_and_thaw_when_it_has_la
         assert!(says.contains(name), "{says}");
         desk.after(7.0);
         desk.sees(sensor, good);
+
         let thawed = desk.sleep(100.0).last().copied();
         assert_eq!(thawed, Some((7.0 + after_s, Decision::Run)), "{reason}");
     }
@@ -415,6 +433,7 @@ fn batteries_programs_memory_and_switches_freeze_at_once_and_thaw_when_it_has_la
 fn a_charge_can_be_enough() {
     let mut rules = plain();
     rules.battery.charge_above = 0.6;
+
     let mut desk = Desk::quiet(rules);
     assert_eq!(desk.sees(4, battery(Some(0.7))), Decision::Run);
     assert_eq!(
@@ -432,6 +451,7 @@ fn a_charge_can_be_enough() {
 fn memory_that_suspended_tasks_hold_is_given_back() {
     let mut desk = Desk::quiet(plain());
     desk.sees(3, memory(0.01, 0.5));
+
     let turns = desk.sleep(600.0);
     assert_eq!(
         turns,
@@ -440,6 +460,7 @@ fn memory_that_suspended_tasks_hold_is_given_back() {
             (60.0, Decision::Evict(LowMemory))
         ]
     );
+
     desk.sees(3, memory(0.12, 0.0));
     assert_eq!(desk.sleep(600.0).len(), 1, "more, but not enough");
     desk.sees(3, memory(0.2, 0.0));
@@ -470,6 +491,7 @@ fn rules_that_are_not_heeded_count_for_nothing() {
     for sensor in 0..6 {
         assert_eq!(desk.sees(sensor, unknown()), Decision::Run);
     }
+
     assert_eq!(
         desk.sees(6, paused(Some("x"))),
         Decision::Freeze(PausedByOwner)
@@ -550,6 +572,7 @@ fn rules() -> impl Strategy<Value = Rules> {
             rules.input.idle_s = idle_s;
             rules.evict_after_s = 200.0;
             rules.battery.charge_above = 0.5;
+
             rules
         })
 }
@@ -580,6 +603,7 @@ fn forbidden(desk: &Desk, rules: &Rules) -> bool {
             Some((_, Sight::Absent(_))) => false,
         })
     };
+
     let shares = rules.slots_when_active > 0;
     let touched = |at: Time, reading: &Reading| matches!(reading, Reading::Idle(idle) if (*idle + desk.policy.now.since(at)).secs() < 90.0);
     any(Topic::Switch, &|_, reading| {
@@ -609,17 +633,21 @@ proptest! {
         let mut holds = BTreeMap::<YieldReason, f64>::new();
         let mut latest = 0.0_f64;
         let mut touched = false;
+
         for op in ops {
             match op {
                 Op::Sees(sensor, sight) => desk.policy.saw(at(desk.now), sensor, sight),
                 Op::Passes(seconds) => desk.now = (desk.now + seconds).max(0.0),
                 Op::Sleeps => desk.now = desk.policy.next_wakeup().map_or(desk.now, Time::secs),
             }
+
             let decision = desk.decide();
             latest = latest.max(desk.now);
+
             let slots = decision.slots(4);
             prop_assert!(slots == 0 || !forbidden(&desk, &rules), "{decision:?}, and {:?}", desk.policy.sensors());
             prop_assert!(slots == 4 || slots == 0 || slots == rules.slots_when_active);
+
             let now: Vec<YieldReason> = desk.policy.why().into_iter().map(|finding| finding.reason).collect();
             prop_assert_eq!(decision.reason(), now.first().copied().filter(|_| slots < 4));
             for reason in [PausedByOwner, OutsideHours, OnBattery, ExclusiveApp, LowMemory, InUse, Busy, StartingUp] {
@@ -634,6 +662,7 @@ proptest! {
                 }
                 if is { holds.entry(reason).or_insert(latest); } else { holds.remove(&reason); }
             }
+
             prop_assert!(desk.policy.next_wakeup().is_none_or(|next| next > desk.policy.now));
         }
     }
@@ -664,6 +693,7 @@ proptest! {
                     desk.now = until;
                 }
             }
+
             restless.now = desk.now;
             let a = desk.decide();
             let b = restless.decide();

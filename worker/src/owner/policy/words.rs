@@ -67,11 +67,13 @@ impl Policy {
         if let Some(says) = self.unseen(Topic::Power, "whether this host runs on its battery") {
             return says;
         }
+
         let rule = &self.rules.battery;
         let wanted = match rule.charge_above {
             least if least < 1.0 => format!("with mains, or a charge above {}", per_cent(least)),
             _ => "with mains".to_owned(),
         };
+
         let after = Span::from_secs_f64(rule.resume_after_s);
         match self.lowest_battery() {
             Some((charge, sensor)) => {
@@ -89,6 +91,7 @@ impl Policy {
         if let Some(says) = self.unseen(Topic::Programs, "which programs run") {
             return says;
         }
+
         let after = Span::from_secs_f64(self.rules.programs.resume_after_s);
         match self.named(Topic::Programs) {
             Some((program, sensor)) => {
@@ -107,6 +110,7 @@ impl Policy {
         if let Some(says) = self.unseen(Topic::Memory, "how much memory is left") {
             return says;
         }
+
         let rule = &self.rules.memory;
         let above = per_cent(rule.available_above);
         let below = per_cent(rule.pressure_below);
@@ -114,6 +118,7 @@ impl Policy {
         let wanted = format!(
             "tasks resume when more than {above} are, and that is below {below}, for {after}"
         );
+
         match self.scarcest_memory() {
             Some((available, pressure, sensor)) => {
                 let available = per_cent(available);
@@ -146,9 +151,11 @@ impl Policy {
         if let Some(says) = self.unseen(Topic::Input, "whether somebody uses this host") {
             return says;
         }
+
         let wanted = self.input.wanted(self.now);
         let idle = self.input.idle(self.now).unwrap_or(Span::ZERO);
         let ago = Span::from_secs(idle.0 / 1_000_000);
+
         match self.newest_input().filter(|(seen, _)| *seen <= idle) {
             Some((_, sensor)) => {
                 let name = &sensor.name;
@@ -166,6 +173,7 @@ impl Policy {
         if let Some(says) = self.unseen(Topic::Load, "how much others load this host") {
             return says;
         }
+
         let rule = &self.rules.load;
         let (load, sensor) = self
             .highest_load()
@@ -177,6 +185,7 @@ impl Policy {
         let load = per_cent(load);
         let free = per_cent(rule.free_below);
         let after = Span::from_secs_f64(rule.free_after_s);
+
         format!(
             "other programs use {load} {whole} ({sensor}); tasks resume when that has been below {free} for {after}"
         )

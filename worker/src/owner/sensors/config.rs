@@ -161,12 +161,14 @@ mod tests {
             toml::from_str::<SensorsConfig>("").unwrap(),
             SensorsConfig::default()
         );
+
         let off: SensorsConfig =
             toml::from_str("evdev = \"off\"\nprograms = [\"blender\"]").unwrap();
         assert_eq!(
             (off.evdev, off.logind, &*off.programs),
             (Use::Off, Use::Auto, &["blender".to_owned()][..])
         );
+
         let error = toml::from_str::<SensorsConfig>("evdevs = \"off\"")
             .unwrap_err()
             .to_string();

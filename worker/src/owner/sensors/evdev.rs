@@ -46,9 +46,11 @@ pub(crate) fn watcher_main() -> i32 {
         return 1;
     };
     let places = Places { input, sys };
+
     // Finds out how to read the clock, which it cannot any more once it is confined.
     let _ = os::since_boot();
     confine::confine(&places);
+
     // As a file: what is left to this process does not include the calls that are for sockets
     // alone.
     i32::from(watcher::watch(places, &File::from(worker)).is_err())
@@ -108,6 +110,7 @@ impl Sensor for Evdev {
                 }
             },
         };
+
         match watcher.listen() {
             Ok(()) => watcher.sight(&self.places),
             Err(error) => {
@@ -161,6 +164,7 @@ impl Watcher {
             let first = self.devices.is_none();
             self.socket.set_nonblocking(!first)?;
             self.socket.set_read_timeout(first.then_some(FIRST_WORD))?;
+
             let mut bytes = [0; 1_024];
             match self.socket.read(&mut bytes) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -168,6 +172,7 @@ impl Watcher {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !first => return Ok(()),
                 Err(error) => return Err(error),
             }
+
             while let Some(word) = self.word()? {
                 match word {
                     Word::Touched(at) => self.touched = self.touched.max(at),

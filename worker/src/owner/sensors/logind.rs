@@ -79,6 +79,7 @@ impl Logind {
         if sessions.is_err() {
             self.connection = None;
         }
+
         sessions
     }
 
@@ -86,6 +87,7 @@ impl Logind {
         let watched = self.watched.iter().any(|place| place.exists());
         let mut unseen = None;
         let now = now();
+
         for session in sessions {
             match session.activity(watched, self.unseen) {
                 Activity::Nothing => {}
@@ -97,6 +99,7 @@ impl Logind {
                 }
             }
         }
+
         self.last = self.last.min(now);
         unseen.map_or_else(
             || Sight::Seen(Reading::Idle(Span(now - self.last))),
@@ -161,6 +164,7 @@ async fn open(bus: &str) -> zbus::Result<Connection> {
             &(NEWS,),
         )
         .await?;
+
     Ok(connection)
 }
 
@@ -176,6 +180,7 @@ async fn sessions(connection: &Connection) -> zbus::Result<Vec<Session>> {
         .await?;
     let list: Vec<(String, u32, String, String, OwnedObjectPath)> = list.body().deserialize()?;
     let mut sessions = Vec::new();
+
     for (id, _, _, _, path) in list {
         let all = (format!("{LOGIND}.Session"),);
         match connection
@@ -197,6 +202,7 @@ async fn sessions(connection: &Connection) -> zbus::Result<Vec<Session>> {
             Err(error) => return Err(error),
         }
     }
+
     Ok(sessions)
 }
 

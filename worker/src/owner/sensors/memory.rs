@@ -36,6 +36,7 @@ impl Memory {
         let bell = bell
             .and_then(|mut file| file.write_all(SHORTAGE).map(|()| file.into()))
             .ok();
+
         Self {
             proc: config.proc_dir.clone(),
             every,
@@ -67,6 +68,7 @@ impl Sensor for Memory {
                 file.display()
             ));
         };
+
         // A kernel without pressure information still says how much is left.
         let pressure = fs::read_to_string(self.proc.join("pressure/memory")).ok();
         let pressure = pressure.as_deref().and_then(waiting).unwrap_or(0.0);
@@ -143,6 +145,7 @@ mod tests {
         if let Some(text) = pressure {
             fs::write(proc.path().join("pressure/memory"), text).unwrap();
         }
+
         // Not the constructor's bell: a file of a test does not ring.
         Memory {
             proc: proc.path().into(),
@@ -165,6 +168,7 @@ mod tests {
                 pressure: 0.125
             })
         );
+
         assert_eq!(
             host(MEMINFO, None),
             Sight::Seen(Reading::Memory {

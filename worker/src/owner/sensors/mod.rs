@@ -66,12 +66,14 @@ pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     if config.memory == Use::Auto {
         sensors.push(Box::new(memory::Memory::new(config)));
     }
+
     if config.power == Use::Auto {
         sensors.push(Box::new(power::Power::new(config)));
     }
     if !config.programs.is_empty() {
         sensors.push(Box::new(programs::Programs::new(config)));
     }
+
     sensors
 }
 

@@ -73,6 +73,7 @@ fn supply(dir: &Path) -> Option<Supply> {
     if read("scope").as_deref() == Some("Device") {
         return None;
     }
+
     match read("type")?.as_str() {
         "Battery" | "UPS" if read("present").is_none_or(|present| present != "0") => {
             let charge = read("capacity")
@@ -109,11 +110,13 @@ fn judge(supplies: &[Supply]) -> Option<Sight> {
     if charges.is_empty() {
         return None;
     }
+
     let plugged = supplies.contains(&Supply::Plug { online: true });
     let drained = supplies
         .iter()
         .any(|supply| matches!(supply, Supply::Battery { drained: true, .. }));
     let charge = charges.iter().sum::<f64>() / charges.len() as f64;
+
     Some(Sight::Seen(Reading::Battery(
         (drained && !plugged).then_some(charge),
     )))
@@ -133,6 +136,7 @@ mod tests {
                 .iter()
                 .for_each(|(file, text)| fs::write(dir.join(file), format!("{text}\n")).unwrap());
         }
+
         Power::new(&SensorsConfig {
             sys_dir: sys.path().into(),
             ..SensorsConfig::default()
@@ -160,6 +164,7 @@ mod tests {
             host(&[("AC", &[("type", "Mains"), ("online", "1")]), DRAINED]),
             Sight::Seen(Reading::Battery(None))
         );
+
         let full: (&str, &[(&str, &str)]) = (
             "BAT0",
             &[("type", "Battery"), ("status", "Full"), ("capacity", "100")],
@@ -181,6 +186,7 @@ mod tests {
                 ("capacity", "80"),
             ],
         );
+
         let bay: (&str, &[(&str, &str)]) = ("BAT2", &[("type", "Battery"), ("present", "0")]);
         let Sight::Seen(Reading::Battery(Some(charge))) = host(&[DRAINED, second, bay]) else {
             panic!("on battery")

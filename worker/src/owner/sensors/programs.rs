@@ -60,6 +60,7 @@ impl Programs {
                 line.split(|b| *b == 0).next()?,
             )))
         };
+
         let find = |name: Option<String>| {
             self.names
                 .iter()
@@ -87,12 +88,14 @@ impl Sensor for Programs {
                 return Sight::Unknown(format!("cannot list {}: {error}", self.proc.display()));
             }
         };
+
         self.looks = self.looks.wrapping_add(1);
         let known = if self.looks.is_multiple_of(AGAIN) {
             BTreeMap::new()
         } else {
             std::mem::take(&mut self.others)
         };
+
         let mut found = None;
         for pid in entries
             .flatten()
@@ -105,6 +108,7 @@ impl Sensor for Programs {
                 None => drop(self.others.insert(pid, first)),
             }
         }
+
         Sight::Seen(Reading::Program(found))
     }
 
@@ -159,6 +163,7 @@ mod tests {
             "/opt/x/a-program-with-a-long-name",
             b"",
         );
+
         assert_eq!(
             runs(&mut host.sensor()).as_deref(),
             Some("a-program-with-a-long-name"),

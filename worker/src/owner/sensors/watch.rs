@@ -60,12 +60,14 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     let unseen = Sight::Unknown("it has not looked yet".to_owned());
     let mut desks = Vec::new();
     let first = vec![unseen.clone(); sensors.len()];
+
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
         let desk = Arc::new(Mutex::new(Desk {
             since: None,
             told: unseen.clone(),
         }));
         desks.push(Arc::clone(&desk));
+
         let tell = tell.clone();
         let watch = move || {
             while !tell.is_closed() {
@@ -83,6 +85,7 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
             .stack_size(STACK)
             .spawn(watch)?;
     }
+
     let tell = tell.clone();
     let look_after = move || {
         while !tell.is_closed() {
@@ -108,6 +111,7 @@ pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
         .name("sensors".to_owned())
         .stack_size(STACK)
         .spawn(look_after)?;
+
     Ok(first)
 }
 
@@ -132,6 +136,7 @@ fn news<T: From<Sighted>>(
     if std::mem::discriminant(&sight) != std::mem::discriminant(&desk.told) {
         tracing::info!(sensor, name, ?sight, "a sensor sees something else");
     }
+
     desk.told = sight.clone();
     // Whoever does not listen any more needs no news.
     let _ = tell.send(Sighted { sensor, sight }.into());
@@ -158,6 +163,7 @@ pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
         sight: overdue(patience),
     };
     let mut views: Vec<View> = sensors.iter().map(|eyes| view(&**eyes)).collect();
+
     for (sensor, mut eyes) in sensors.into_iter().enumerate() {
         let tell = tell.clone();
         let glance = move || drop(tell.send((sensor, eyes.sense())));
@@ -166,6 +172,7 @@ pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
                 Sight::Unknown(format!("there is no room for another thread: {error}"));
         }
     }
+
     drop(tell);
     let deadline = Instant::now() + patience;
     while let Ok((sensor, sight)) =
@@ -173,6 +180,7 @@ pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
     {
         views[sensor].sight = sight;
     }
+
     views
 }
 
@@ -227,6 +235,7 @@ mod tests {
         [1.0, 1.0, 2.0, 2.0, 1.0]
             .iter()
             .for_each(|load| strings.send(*load).unwrap());
+
         for load in [1.0, 2.0, 1.0] {
             assert_eq!(
                 next(&mut heard),
@@ -266,6 +275,7 @@ mod tests {
             patience: Duration::from_millis(20),
         };
         watch(vec![hangs, sees], times, &tell).unwrap();
+
         let overdue = loop {
             strings.send(rand_load()).unwrap();
             let Sighted { sensor, sight } = next(&mut heard);
@@ -275,6 +285,7 @@ mod tests {
         };
         assert_eq!(overdue, "it has not answered for 0.02 s");
         hanging.send(3.0).unwrap();
+
         let back = loop {
             let news = next(&mut heard);
             if news.sensor == 0 {

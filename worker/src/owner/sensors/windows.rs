@@ -70,6 +70,7 @@ pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
             look,
         }) as _
     });
+
     let load =
         (config.load == Use::Auto).then(|| Box::new(OthersLoad::new(config)) as Box<dyn Sensor>);
     glances.chain(load).collect()
@@ -124,6 +125,7 @@ mod tests {
             );
             seen.push((sensor.name(), sensor.topic()));
         }
+
         let names = [
             ("input", Topic::Input),
             ("memory", Topic::Memory),

@@ -73,6 +73,7 @@ impl X11 {
             .flatten();
         let there =
             entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix('X')?.parse().ok());
+
         let wanted: Vec<u32> = self
             .config
             .displays
@@ -83,6 +84,7 @@ impl X11 {
             .filter(|n| self.config.displays.is_empty() || wanted.contains(n))
             .collect();
         numbers.sort_unstable();
+
         numbers
     }
 
@@ -157,9 +159,11 @@ impl Sensor for X11 {
         self.displays.retain(|number, display| {
             numbers.contains(number) && matches!(display, Display::Open(_))
         });
+
         let mut idle = None::<Span>;
         let mut beside = None;
         let mut closed = None;
+
         for number in numbers {
             let display = match self.displays.remove(&number) {
                 Some(display) => display,
@@ -177,13 +181,16 @@ impl Sensor for X11 {
                 },
                 display => display,
             };
+
             match &display {
                 Display::Open(_) => {}
                 Display::Beside(why) => beside = beside.or_else(|| Some(why.clone())),
                 Display::Closed(why) => closed = closed.or_else(|| Some(why.clone())),
             }
+
             self.displays.insert(number, display);
         }
+
         let dir = self.config.x11_dir.display();
         match (closed, idle) {
             (Some(why), _) => Sight::Unknown(why),
@@ -213,12 +220,14 @@ impl Sensor for X11 {
         if opened.is_empty() {
             return thread::sleep(pause);
         }
+
         let deadline = Instant::now() + pause;
         loop {
             // What arrived with an answer lies in the connection already.
             if opened.iter().any(|display| display.told()) {
                 return;
             }
+
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(timeout) = Timespec::try_from(left) else {
                 return;
@@ -227,6 +236,7 @@ impl Sensor for X11 {
                 .iter()
                 .map(|o| PollFd::new(o.connection.stream(), PollFlags::IN))
                 .collect();
+
             match poll(&mut fds, Some(&timeout)) {
                 Ok(0) => return,
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -255,6 +265,7 @@ fn prepare(connection: RustConnection) -> Result<Option<Opened>, ReplyError> {
     if is_xwayland(&connection)? {
         return Ok(None);
     }
+
     let counter = match connection.extension_information(sync::X11_EXTENSION_NAME)? {
         None => None,
         Some(_) => {
@@ -266,6 +277,7 @@ fn prepare(connection: RustConnection) -> Result<Option<Opened>, ReplyError> {
                 .map(|counter| counter.counter)
         }
     };
+
     // The server looks at its counter when it has a reason to: without the alarm at the begin of a
     // pause it might never see that there was one, and so not that it ended.
     let touched = counter.and_then(|counter| {
@@ -294,12 +306,14 @@ fn alarm(
         .test_type(direction)
         .delta(value(0))
         .events(1);
+
     let id = connection.generate_id().ok()?;
     connection
         .sync_create_alarm(id, &alarm)
         .ok()?
         .check()
         .ok()?;
+
     Some(id)
 }
 
@@ -314,6 +328,7 @@ fn is_xwayland(connection: &RustConnection) -> Result<bool, ReplyError> {
         return Ok(false);
     }
     connection.xinput_xi_query_version(2, 2)?.reply()?;
+
     // Older ones do not name the extension, but their devices.
     let devices = connection
         .xinput_xi_query_device(x11rb::protocol::xinput::Device::ALL)?
@@ -336,6 +351,7 @@ impl Opened {
                 (u64::from(value.hi.cast_unsigned()) << 32) | u64::from(value.lo),
             ));
         }
+
         let root = self
             .connection
             .setup()
@@ -343,6 +359,7 @@ impl Opened {
             .first()
             .map_or(0, |screen| screen.root);
         let answer = self.connection.screensaver_query_info(root)?.reply()?;
+
         Ok(Span::from_millis(answer.ms_since_user_input.into()))
     }
 

@@ -76,6 +76,7 @@ fn promise() -> PromiseView {
         ratio: (0.75, 0.5, 1.5),
         qoe: 0.4,
     });
+
     PromiseView {
         deadline: at(9_000_000),
         finish: at(3_000_000),
@@ -130,6 +131,7 @@ fn held() -> Vec<Held> {
     let phases = [Phase::Queued, Phase::Staging, Phase::Running]
         .into_iter()
         .chain(other);
+
     phases
         .map(|phase| Held {
             attempt: attempt(),
@@ -292,6 +294,7 @@ pub(super) fn to_master() -> Vec<ToMaster> {
         completion: completion(outcome),
         ago: Span(9_000),
     });
+
     vec![
         ToMaster::Hello {
             versions: versions(),
@@ -389,6 +392,7 @@ pub(super) fn to_worker() -> Vec<ToWorker> {
         report_every: Some(Span(5_000_000)),
         work,
     };
+
     vec![
         ToWorker::Welcome {
             version: 1,
@@ -446,11 +450,13 @@ fn spec() -> JobSpec {
             source: Source::PerTask(vec![blob(8), blob(9)]),
         },
     ];
+
     command.outputs = vec![template("out.txt")];
     command.stdin = Some(template("shared"));
     command.stdout = Capture::File(template("%{TASK_ID}.out"));
     command.stderr = Capture::Discard;
     command.checkpoint = Some(Span(30_000_000));
+
     let rules = Rules {
         checkpoint: true,
         retries: 2,
@@ -471,6 +477,7 @@ fn spec() -> JobSpec {
         },
         deadline: Some(Span(7_200_000_000)),
     };
+
     let tasks = TaskSet {
         ids: IdSet::from_range(1, 2),
         items: vec!["a".into(), "b".into()],
@@ -519,11 +526,13 @@ fn ranks_spec() -> JobSpec {
         parallelism,
         sigma,
     };
+
     let tasks = TaskSet {
         ids: Ranks::tasks(2),
         items: Vec::new(),
     };
     let rules = Rules::default();
+
     JobSpec {
         name: "solve".into(),
         tasks,
@@ -673,6 +682,7 @@ fn job_view() -> JobView {
         failed: 6,
         cancelled: 7,
     };
+
     JobView {
         job: JobId(7),
         name: "hashes".into(),
@@ -703,6 +713,7 @@ fn width() -> WidthView {
         start: at(2_000_000),
         finish: Some(at(finish)),
     };
+
     WidthView {
         least: 2,
         most: 16,
@@ -778,6 +789,7 @@ fn hosts_wait() -> WaitView {
     let likely = span(70);
     let low = span(7);
     let high = None;
+
     WaitView {
         wanted: 12,
         free: 3,
@@ -812,6 +824,7 @@ fn task_view() -> TaskView {
         checkpoint_problem: Some("too large".into()),
         belief: Some(Belief::Differed),
     };
+
     TaskView {
         task: TaskId::new(JobId(7), 300),
         item: Some("a".into()),
@@ -834,6 +847,7 @@ fn account_view() -> AccountView {
         p90: 3.5,
         p99: 4.5,
     };
+
     AccountView {
         user: "ada".into(),
         job: Some(JobId(7)),
@@ -915,6 +929,7 @@ pub(super) fn replies() -> Vec<Reply> {
         host: "office-7".into(),
         why: "duplicate of attempt 1, which is slow".into(),
     };
+
     vec![
         Reply::Welcome {
             version: 1,

@@ -32,6 +32,7 @@ impl Own {
                 let Some(at) = mount.place(path) else {
                     continue;
                 };
+
                 if mount.version == 2 && controllers.is_empty() {
                     own.unified.get_or_insert(at);
                 } else if mount.version == 1 && !controllers.is_empty() && mount.has(controllers) {
@@ -43,6 +44,7 @@ impl Own {
                 }
             }
         }
+
         own
     }
 }
@@ -65,6 +67,7 @@ impl<'a> Mount<'a> {
             "cgroup" => 1,
             _ => return None,
         };
+
         let options = kind.nth(1)?;
         let mut place = place.split(' ').skip(3);
         Some(Self {
@@ -118,6 +121,7 @@ fn unescape(text: &str) -> PathBuf {
             }
         }
     }
+
     PathBuf::from(path)
 }
 
@@ -129,6 +133,7 @@ mod tests {
     fn groups_are_found_in_every_arrangement_of_mounts() {
         let pure =
             "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+
         let own = Own::parse(pure, "0::/user.slice/a b.service\n");
         assert_eq!(
             own.unified,

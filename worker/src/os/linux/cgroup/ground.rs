@@ -71,6 +71,7 @@ impl Survey {
         own.unified = own
             .unified
             .map(|at| if at.ends_with(ASIDE) { parent(&at) } else { at });
+
         let unified = own
             .unified
             .ok_or_else(|| "no control groups of version 2 are mounted".to_owned());
@@ -85,6 +86,7 @@ impl Survey {
         let freezer = old("freezer");
         let memory = old("memory");
         let processes = old("pids");
+
         let limited = |controller, old: Result<PathBuf, String>| {
             match &unified {
             Ok(base) if has_word(&base.join("cgroup.subtree_control"), controller) => {
@@ -99,6 +101,7 @@ impl Survey {
         let processes = limited("pids", processes);
         let processor = old("cpu").map(|dir| Group { version: 1, dir });
         processor.iter().for_each(yield_to_all);
+
         Self {
             unified,
             freezer,
@@ -147,6 +150,7 @@ impl Survey {
             }
             .set("cpu.max", &format!("{quota} {PERIOD_US}"))
         });
+
         let old = self.processor.as_ref().map(|group| {
             let quota = quota.map_or_else(|| "-1".to_owned(), |quota| quota.to_string());
             group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
@@ -217,6 +221,7 @@ impl Survey {
             empty(&dir);
             let _ = fs::remove_dir(&dir);
         }
+
         let lines: Vec<String> = ours
             .iter()
             .map(|dir| format!("{}\n", dir.display()))
@@ -270,6 +275,7 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
             "this kernel cannot freeze control groups of version 2 (Linux 5.2 can)".to_owned(),
         );
     }
+
     // To enter a group one must be able to change the one above both, too.
     if let Err(error) = access(own.join("cgroup.procs"), Access::WRITE_OK) {
         return Err(format!(
@@ -277,6 +283,7 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
             own.display()
         ));
     }
+
     step_aside(own);
     for controller in ["cpu", "memory", "pids"] {
         for dir in [own, &base] {
@@ -287,6 +294,7 @@ fn make_unified(own: &Path, key: &str) -> Result<PathBuf, String> {
             .set("cgroup.subtree_control", &format!("+{controller}"));
         }
     }
+
     yield_to_all(&Group {
         version: 2,
         dir: base.clone(),
@@ -339,6 +347,7 @@ fn make_base(own: &Path, key: &str) -> Result<PathBuf, String> {
         }
         Ok(()) => {}
     }
+
     access(base.join("cgroup.procs"), Access::WRITE_OK)
         .map_err(|error| format!("no process may be moved into {}: {error}", base.display()))?;
     Ok(base)
@@ -351,6 +360,7 @@ fn empty(base: &Path) {
     } else {
         1
     };
+
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let deadline = Instant::now() + DYING;
     for dir in entries
@@ -392,12 +402,14 @@ impl Grounds {
             processes,
             processor,
         } = &self.0;
+
         let limits = [
             (Power::Memory, memory),
             (Power::Processes, processes),
             (Power::Processor, processor),
         ];
         let groups = [(Power::Freeze, freezer)].into_iter().chain(limits);
+
         groups.filter_map(|(power, group)| Some((power, group.as_ref()?)))
     }
 
@@ -436,6 +448,7 @@ impl Grounds {
                 dir: dir.into(),
             });
         }
+
         Self(room)
     }
 
@@ -447,12 +460,14 @@ impl Grounds {
                 dir: g.dir.join(name),
             })
         };
+
         let Room {
             freezer,
             memory,
             processes,
             processor,
         } = &self.0;
+
         // All attempts yield to others together: they are in one group.
         Room {
             freezer: of(freezer),
@@ -570,6 +585,7 @@ mod tests {
         let ((first, _), (second, room)) = (pool.take().unwrap(), pool.take().unwrap());
         assert_ne!(first, second);
         assert_eq!(room.freezer.unwrap().dir, dir.path().join("7.1"));
+
         pool.give_back(first);
         assert_eq!(pool.take().unwrap().0, first);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
@@ -578,6 +594,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         fs::remove_dir(dir.path().join("another's")).unwrap();
         pool.remove();
+
         assert!(!dir.path().exists());
     }
 }

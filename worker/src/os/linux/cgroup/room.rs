@@ -86,6 +86,7 @@ impl Group {
         if self.version == 2 && self.set("cgroup.kill", "1").is_ok() {
             return;
         }
+
         // Nobody is born in a frozen group. In version 1 nobody dies in it either: they do when it
         // is thawed, before they execute anything.
         let deadline = Instant::now() + REST;
@@ -94,9 +95,11 @@ impl Group {
                 std::thread::sleep(SETTLE);
             }
         }
+
         for pid in self.members() {
             let _ = kill_process(pid, Signal::KILL);
         }
+
         let _ = self.thaw();
     }
 }
@@ -122,6 +125,7 @@ impl Room {
             .collect();
         dirs.sort_unstable();
         dirs.dedup();
+
         dirs.into_iter()
             .map(|dir| {
                 OpenOptions::new()
@@ -144,6 +148,7 @@ impl Room {
                 .iter()
                 .try_for_each(|group| limit_memory(group, bytes))?,
         }
+
         match processes {
             None => self.processes = None,
             Some(most) => self
@@ -151,6 +156,7 @@ impl Room {
                 .iter()
                 .try_for_each(|group| group.set("pids.max", &most.to_string()))?,
         }
+
         Ok(())
     }
 
@@ -219,10 +225,12 @@ fn limit_memory(group: &Group, bytes: u64) -> io::Result<()> {
         let _ = group.set("memory.swap.max", "0");
         return group.set("memory.max", &value);
     }
+
     // The limit of memory and swap together is never below that of memory: which one goes first
     // depends on what was.
     let _ = group.set("memory.memsw.limit_in_bytes", "-1");
     group.set("memory.limit_in_bytes", &value)?;
+
     let _ = group.set("memory.memsw.limit_in_bytes", &value);
     Ok(())
 }

@@ -66,6 +66,7 @@ pub(super) fn argv(
     let before = before
         .map(|arg| CString::new(arg.into_vec()))
         .collect::<Result<Vec<_>, _>>()?;
+
     Ok(before
         .into_iter()
         .chain([program.to_owned()])
@@ -100,6 +101,7 @@ impl View {
                 Err(_) => view.read_only(path),
             };
         }
+
         view = ["/etc", "/sys"]
             .into_iter()
             .fold(view, |view, path| view.read_only(Path::new(path)));
@@ -110,6 +112,7 @@ impl View {
         if confines.network {
             view = view.read_only(Path::new(RESOLVER));
         }
+
         confines
             .readable
             .iter()

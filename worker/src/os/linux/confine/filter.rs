@@ -179,6 +179,7 @@ pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
             "it could not be compiled for this kind of processor",
         ));
     }
+
     let mut file = File::from(memfd_create("filter", MemfdFlags::CLOEXEC)?);
     let mut bytes = Vec::with_capacity(size_of_val(filter));
     for instruction in filter {
@@ -186,6 +187,7 @@ pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
         bytes.extend([instruction.jt, instruction.jf]);
         bytes.extend(instruction.k.to_ne_bytes());
     }
+
     file.write_all(&bytes)?;
     file.rewind()?;
     Ok(file.into())
@@ -203,8 +205,10 @@ fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::Backen
         )?
         .try_into()
     };
+
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+
     // Abstract sockets belong to the network: with the host's network, they are the host's.
     rules.insert(libc::SYS_socket, sockets(network, apart && !network)?);
     // What cannot be looked into could hold files open that nobody counts.
@@ -216,15 +220,18 @@ fn compile(network: bool, apart: bool) -> Result<BpfProgram, seccompiler::Backen
     if !apart {
         refuse_reach(&mut rules)?;
     }
+
     let clone = (0..libc::c_int::BITS)
         .map(|bit| 1 << bit)
         .filter(|flag| NAMESPACES & flag != 0);
     let clone = clone.map(|flag| rule([is(0, SeccompCmpOp::MaskedEq(flag as u64), flag as u64)]));
     rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
+
     let typing = TYPING
         .into_iter()
         .map(|request| rule([is(1, SeccompCmpOp::Eq, request as u64)]));
     rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+
     let program = refuse(rules, libc::EPERM)?;
     Ok(prelude().into_iter().chain(program).collect())
 }
@@ -247,6 +254,7 @@ fn refuse_reach(
             .or_default()
             .push(rule([is(argument, SeccompCmpOp::Eq, value)])?);
     }
+
     Ok(())
 }
 
@@ -265,6 +273,7 @@ fn sockets(network: bool, named: bool) -> Result<Vec<SeccompRule>, seccompiler::
             rule([netlink, is(2, SeccompCmpOp::Ne, ROUTES as u64)])?,
         ]);
     }
+
     if named {
         Ok(vec![rule([not(libc::AF_UNIX)])?])
     } else {
@@ -298,6 +307,7 @@ fn prelude() -> Vec<sock_filter> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
     let missing = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
     let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     vec![
@@ -330,6 +340,7 @@ mod tests {
                 program.len()
             );
         }
+
         let closed = filters.of(false, false);
         let open = filters.of(true, false);
         assert_ne!(closed, open);

@@ -35,6 +35,7 @@ fn build(confines: &Confines, dir: &Path) -> Result<RulesetCreated, RulesetError
     if !confines.network {
         ruleset = ruleset.handle_access(AccessNet::from_all(KNOWN))?;
     }
+
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let execute = read | AccessFs::Execute;
     let mut rules = Rules(ruleset.create()?);
@@ -42,6 +43,7 @@ fn build(confines: &Confines, dir: &Path) -> Result<RulesetCreated, RulesetError
     for path in SYSTEM.into_iter().chain(extra) {
         rules = rules.allow(Path::new(path), execute)?;
     }
+
     for path in TO_READ
         .into_iter()
         .chain(SOURCES)
@@ -55,6 +57,7 @@ fn build(confines: &Confines, dir: &Path) -> Result<RulesetCreated, RulesetError
             AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
         )?;
     }
+
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
     Ok(rules.allow(dir, AccessFs::from_all(KNOWN) & !devices)?.0)
 }

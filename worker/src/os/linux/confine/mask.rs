@@ -44,6 +44,7 @@ impl Mask {
             places: Vec::new(),
         };
         mask.show(dir, &over)?;
+
         let below = readable
             .iter()
             .map(Path::new)
@@ -51,6 +52,7 @@ impl Mask {
         for path in below.take(MOST - 1) {
             mask.show(path, &over)?;
         }
+
         Ok(mask)
     }
 
@@ -72,6 +74,7 @@ impl Mask {
         } else {
             Place::File(place)
         });
+
         Ok(())
     }
 }
@@ -111,6 +114,7 @@ mod tests {
         );
         fs::create_dir_all(&dir).unwrap();
         fs::create_dir(home.join("tools")).unwrap();
+
         for path in [
             top.path(),
             &home,
@@ -119,6 +123,7 @@ mod tests {
         ] {
             open(path, 0o755);
         }
+
         assert_eq!(barrier(&dir), home.join("worker/attempts"));
         open(&home, 0o700);
         assert_eq!(barrier(&dir), home);
@@ -128,6 +133,7 @@ mod tests {
         let mask = Mask::prepare(&dir, &readable).unwrap();
         let shown = [dir, home.join("tools")].map(|path| c_string(&path).unwrap());
         assert_eq!(mask.shown, shown);
+
         let places = ["worker", "worker/attempts", "worker/attempts/1", "tools"];
         assert_eq!(
             mask.places,

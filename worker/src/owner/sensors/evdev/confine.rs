@@ -66,6 +66,7 @@ pub(super) fn confine(places: &Places) {
             },
         );
     }
+
     let none = CapabilitySet::empty();
     let _ = set_capabilities(
         None,
@@ -106,6 +107,7 @@ fn only_call() -> Result<(), Box<dyn std::error::Error>> {
         ]
         .map(|call| (call, Vec::new())),
     );
+
     let refuse = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let filter: BpfProgram =
         SeccompFilter::new(calls, refuse, SeccompAction::Allow, arch)?.try_into()?;

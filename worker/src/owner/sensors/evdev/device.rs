@@ -165,6 +165,7 @@ mod tests {
                 "{ev:?} {key:?} {properties:?}"
             );
         }
+
         assert_eq!(
             kind(Path::new("/nonexistent")),
             Kind::Seat,
@@ -195,6 +196,7 @@ mod tests {
         ] {
             assert_eq!(touch(&event(kind, value)), expected, "{kind} {value}");
         }
+
         assert_eq!(
             touch(&[event(4, 30), event(1, 1), event(0, 0)].concat()),
             Touch::Pressed
@@ -220,6 +222,7 @@ mod tests {
             "but somebody pressed its button"
         );
         assert!(chatter.is_person(at(4_001), Touch::Moved));
+
         assert!((4_002..9_000).any(|s| !chatter.is_person(at(s), Touch::Moved)));
         assert!(chatter.is_person(at(9_020), Touch::Moved), "it had stopped");
         assert!(!chatter.is_person(at(9_021), Touch::None));

@@ -93,6 +93,7 @@ pub(super) fn watch(places: Places, worker: &File) -> io::Result<()> {
     };
     watcher.scan()?;
     while watcher.step()? {}
+
     Ok(())
 }
 
@@ -121,10 +122,13 @@ impl Watcher<'_> {
         } else {
             self.scanned + RESCAN
         };
+
         let timeout =
             Timespec::try_from(Duration::from(until.since(now)) + Duration::from_millis(1)).ok();
+
         let mut fds = vec![PollFd::new(self.worker, PollFlags::IN)];
         fds.extend(self.news.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+
         let first = fds.len();
         if !resting {
             fds.extend(
@@ -133,15 +137,18 @@ impl Watcher<'_> {
                     .map(|device| PollFd::new(&device.file, PollFlags::IN)),
             );
         }
+
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
         if ready[0] {
             return Ok(false);
         }
+
         if first > 1 && ready[1] {
             self.hear();
             self.scan()?;
@@ -156,10 +163,12 @@ impl Watcher<'_> {
                 .collect();
             self.read(&names)?;
         }
+
         if os::since_boot() >= self.scanned + RESCAN {
             self.news = listen(&self.places);
             self.scan()?;
         }
+
         Ok(true)
     }
 
@@ -185,9 +194,11 @@ impl Watcher<'_> {
                 Err(_) => drop(self.devices.remove(name)),
             }
         }
+
         if !names.is_empty() {
             self.rested = now + REST;
         }
+
         if person {
             self.tell(&Word::Touched(now))
         } else {
@@ -213,11 +224,13 @@ impl Watcher<'_> {
                 Vec::new()
             }
         };
+
         self.devices.retain(|name, _| names.contains(name));
         for name in names {
             if self.devices.contains_key(&name) {
                 continue;
             }
+
             let kind = device::kind(
                 &self
                     .places
@@ -229,6 +242,7 @@ impl Watcher<'_> {
             if kind == Kind::Ignored {
                 continue;
             }
+
             let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
             let file = self.places.input.join(&name);
             match OpenOptions::new()
@@ -251,10 +265,12 @@ impl Watcher<'_> {
                 Err(_) => {}
             }
         }
+
         seen.watched = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
         if self.said.as_ref() == Some(&seen) {
             return Ok(());
         }
+
         self.said = Some(seen.clone());
         self.tell(&Word::Devices(seen))
     }

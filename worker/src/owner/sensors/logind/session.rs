@@ -48,18 +48,21 @@ impl Session {
                 .unwrap_or_default()
                 .to_owned()
         };
+
         let flag = |name: &str| {
             properties
                 .get(name)
                 .and_then(|v| bool::try_from(v).ok())
                 .unwrap_or_default()
         };
+
         let time = |name: &str| {
             properties
                 .get(name)
                 .and_then(|v| u64::try_from(v).ok())
                 .unwrap_or_default()
         };
+
         Self {
             id,
             person: text("Name"),
@@ -80,18 +83,21 @@ impl Session {
         if !self.class.starts_with("user") || self.state == "closing" {
             return Activity::Nothing;
         }
+
         let desktop = matches!(&*self.kind, "x11" | "wayland" | "mir" | "web");
         if desktop && (self.locked || self.idle) {
             // Only true hints prove something: many desktops never set them. They changed when the
             // person went.
             return Activity::At(self.began.max(if self.idle { self.idle_since } else { 0 }));
         }
+
         if !desktop && self.idle_since > 0 {
             return Activity::At(self.began.max(self.idle_since));
         }
         if !self.remote && watched {
             return Activity::At(self.began);
         }
+
         match unseen {
             Unseen::Ignore => Activity::At(self.began),
             Unseen::Present => {
@@ -162,6 +168,7 @@ mod tests {
                 Activity::Nothing
             );
         }
+
         assert_eq!(
             says(&Session {
                 state: "closing".to_owned(),
@@ -209,6 +216,7 @@ mod tests {
             }),
             Activity::At(700)
         );
+
         assert_eq!(
             says(&Session {
                 locked: true,
@@ -216,6 +224,7 @@ mod tests {
             }),
             Activity::At(100)
         );
+
         assert_eq!(desktop.activity(true, Unseen::Ignore), Activity::At(100));
     }
 

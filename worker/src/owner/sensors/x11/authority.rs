@@ -29,6 +29,7 @@ pub(super) fn key(bytes: &[u8], display: u32) -> Option<Vec<u8>> {
             return Some(key.to_owned());
         }
     }
+
     None
 }
 
@@ -75,6 +76,7 @@ impl Server {
             .rsplit('/')
             .next()
             .unwrap_or_default();
+
         let words: Vec<&str> = words.collect();
         let after = |flag: &str| {
             words
@@ -82,6 +84,7 @@ impl Server {
                 .position(|word| *word == flag)
                 .and_then(|at| words.get(at + 1))
         };
+
         let terminal = words.iter().any(|word| {
             word.strip_prefix("vt")
                 .is_some_and(|n| n.parse::<u32>().is_ok())
@@ -140,6 +143,7 @@ mod tests {
                 here: true
             }
         );
+
         assert!(!Server::called("Xvfb\0:99\0-screen\x000\0").here);
         assert!(
             !Server::called(
@@ -147,6 +151,7 @@ mod tests {
             )
             .here
         );
+
         assert_eq!(Server::called(""), Server::default());
     }
 }
