@@ -250,9 +250,9 @@ impl fmt::Display for IdSet {
         for (i, (a, b)) in self.ranges().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             if a == b {
-                write!(f, "{comma}{a}")?
+                write!(f, "{comma}{a}")?;
             } else {
-                write!(f, "{comma}{a}-{b}")?
+                write!(f, "{comma}{a}-{b}")?;
             }
         }
         Ok(())

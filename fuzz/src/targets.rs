@@ -133,7 +133,7 @@ pub fn trace(bytes: &[u8]) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("event_trace.tab");
     let write = |name: &str, bytes: &[u8]| {
-        fs::write(dir.path().join(name), bytes).expect("a file can be written")
+        fs::write(dir.path().join(name), bytes).expect("a file can be written");
     };
     let read = match kind % 6 {
         0 => {

@@ -699,10 +699,10 @@ async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
     });
     match aside.await {
         Ok(true) => {
-            tracing::error!(%hash, "content is damaged, and was put aside: see this machine's disk")
+            tracing::error!(%hash, "content is damaged, and was put aside: see this machine's disk");
         }
         Ok(false) => {
-            tracing::warn!(%hash, "content was read damaged and is whole: see this machine's disk and memory")
+            tracing::warn!(%hash, "content was read damaged and is whole: see this machine's disk and memory");
         }
         Err(error) => tracing::error!(%hash, %error, "content is damaged, and cannot be put aside"),
     }

@@ -337,7 +337,7 @@ mod tests {
         );
         for orderly in [true, false, false, true, false] {
             run(dir.path(), Accept::default(), orderly, |store| {
-                store.set_meta("x", &[1]).unwrap()
+                store.set_meta("x", &[1]).unwrap();
             })
             .unwrap();
             assert_eq!(look(dir.path()).unwrap(), None);
@@ -391,7 +391,7 @@ mod tests {
                 store
                     .add_peer(common::token::Role::Client, "ann", [1; 32], Time(1))
                     .unwrap(),
-            )
+            );
         };
         run(dir.path(), Accept::default(), true, add).unwrap();
         fs::remove_file(dir.path().join("ca.der")).unwrap();
@@ -406,7 +406,7 @@ mod tests {
             let log = dir.path().join(LOG);
             let before = fs::read(&store).unwrap();
             let last = run(dir.path(), Accept::default(), !lose_log, |store| {
-                store.set_meta("x", &[1]).unwrap()
+                store.set_meta("x", &[1]).unwrap();
             })
             .unwrap();
             let _ = fs::remove_file(dir.path().join("store.sqlite-shm"));
@@ -465,7 +465,7 @@ mod tests {
 
         match open(dir.path(), clock(), Accept::default()) {
             Err(error @ MasterError::Clock { .. }) => {
-                assert!(error.to_string().contains("40 days behind"), "{error}")
+                assert!(error.to_string().contains("40 days behind"), "{error}");
             }
             _ => panic!("it was opened"),
         }

@@ -81,9 +81,9 @@ impl<K: Number, V> Dense<K, V> {
         while low < high {
             let middle = low.midpoint(high);
             if self.pages[middle].place < place {
-                low = middle + 1
+                low = middle + 1;
             } else {
-                high = middle
+                high = middle;
             }
         }
 

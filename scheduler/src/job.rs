@@ -561,9 +561,9 @@ impl Job {
         if suspended != record.suspended {
             record.suspended = suspended;
             if suspended {
-                self.suspended += 1
+                self.suspended += 1;
             } else {
-                self.suspended -= 1
+                self.suspended -= 1;
             }
         }
 

@@ -73,9 +73,9 @@ pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 
     while high_s - low_s > 0.5 + 1e-3 * high_s {
         let middle_s = 0.5 * (low_s + high_s);
         if enough(middle_s) {
-            high_s = middle_s
+            high_s = middle_s;
         } else {
-            low_s = middle_s
+            low_s = middle_s;
         }
     }
 

@@ -760,9 +760,9 @@ impl<'a> Reckoner<'a> {
         while low + 1 < high {
             let middle = low.midpoint(high);
             if fits(middle) {
-                low = middle
+                low = middle;
             } else {
-                high = middle
+                high = middle;
             }
         }
 

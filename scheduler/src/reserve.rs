@@ -215,9 +215,9 @@ pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bo
     while low + 1 < high {
         let middle = low.midpoint(high);
         if fits(middle) {
-            low = middle
+            low = middle;
         } else {
-            high = middle
+            high = middle;
         }
     }
 

@@ -102,7 +102,7 @@ impl Scheduler {
         while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE)
         {
             last = Some(rank);
-            in_vain = in_vain + 1;
+            in_vain += 1;
             if self.jobs.gangs.contains(&rank.job) && !std::mem::replace(&mut ranks_asked, true) {
                 // Only the first job of ranks: those behind it would take what it waits for.
                 if self.make_room_for_ranks(rank.job, fx) {
@@ -249,7 +249,7 @@ impl Scheduler {
                 return Some(found);
             }
 
-            tried = tried + 1;
+            tried += 1;
             refused = true;
             if tried == TRIES {
                 break;

@@ -119,7 +119,7 @@ impl Scheduler {
         match event {
             Event::JobSubmitted { job, bag } => self.on_job_submitted(job, *bag, fx),
             Event::JobRestored { job, bag, progress } => {
-                self.on_job_restored(job, *bag, &progress, fx)
+                self.on_job_restored(job, *bag, &progress, fx);
             }
             Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
             Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
@@ -150,7 +150,7 @@ impl Scheduler {
             Event::HostLent { host, loan } => self.on_host_lent(host, loan),
             Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),
             Event::ResultCompared { attempt, agrees } => {
-                self.on_result_compared(attempt, &agrees, fx)
+                self.on_result_compared(attempt, &agrees, fx);
             }
             Event::Learned(experience) => self.on_learned(*experience),
             Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
@@ -170,7 +170,7 @@ impl Scheduler {
                 return self.on_attempt_ended(host, attempt, &outcome, ran, fx);
             }
             Event::AttemptsReturned { host, attempts } => {
-                self.on_attempts_returned(host, &attempts, fx)
+                self.on_attempts_returned(host, &attempts, fx);
             }
             Event::MasterPaused { span } => self.on_master_paused(span),
             Event::Tick => {

@@ -241,7 +241,7 @@ impl Court<'_> {
             }
             Effect::TaskSettled { .. } => self.outcomes.failed += 1,
             Effect::TasksReopened { tasks, .. } => {
-                self.counts.retain(|index, _| !tasks.contains(*index))
+                self.counts.retain(|index, _| !tasks.contains(*index));
             }
             Effect::JobSettled { .. } => self.settled = true,
             _ => {}

@@ -109,8 +109,8 @@ impl Chain<'_> {
                 // the host is up.
                 started = true;
                 let paid_s = cost_s.min(segment.end_s - self.now_s);
-                cost_s = cost_s - paid_s;
-                self.now_s = self.now_s + paid_s;
+                cost_s -= paid_s;
+                self.now_s += paid_s;
 
                 if cost_s <= 0.0 && segment.ready() {
                     let done_s = self.now_s + left_s / segment.cpu;

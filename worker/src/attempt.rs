@@ -435,7 +435,7 @@ impl Workshop {
                         unkept(format!("its {name} could not be kept: {error}"), &error);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the {name} of a failed attempt could not be kept")
+                    tracing::warn!(%error, "the {name} of a failed attempt could not be kept");
                 }
             }
         }

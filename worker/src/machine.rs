@@ -237,7 +237,7 @@ impl Machine {
                 );
             }
             Event::Saving(id, sequence, saving) => {
-                actions.push(Action::Saving(id, sequence, saving))
+                actions.push(Action::Saving(id, sequence, saving));
             }
             Event::Shutdown => self.on_shutdown(now, actions),
             Event::Tick => {}

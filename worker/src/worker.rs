@@ -139,21 +139,7 @@ pub async fn run(
 
     let blobs = Arc::new(Blobs::open(&dir.join("spool").join("blobs"))?);
     let spool = Spool::open(&dir.join("spool"), Arc::clone(&blobs)).map_err(WorkerError::Spool)?;
-    let name = identity.link.name.clone();
-    let slots = config.slots_here();
-    let mut facts = tokio::task::spawn_blocking(move || facts::measure(&name, slots))
-        .await
-        .expect("measuring does not panic");
-    facts.speed = config.speed_said().unwrap_or(facts.speed);
-
-    let room = Room {
-        slots,
-        cores: facts.cores,
-        memory: facts.memory_mib << 20,
-        memory_per_task: config.memory_limit_bytes,
-    };
-    facts.slots = config.owner.slots_idle(&room);
-
+    let (mut facts, room) = measure(&identity.link.name, &config).await;
     let cache_bytes = share_disk(&mut config, &dir, facts.slots);
     let cache = Arc::new(Cache::open(
         &dir.join("cache"),
@@ -191,20 +177,7 @@ pub async fn run(
         Laws::KEPT,
     );
 
-    let mut eyes = owner::eyes(&config, &dir);
-    let named = eyes
-        .iter()
-        .map(|sensor| (sensor.name().to_owned(), sensor.topic()));
-    let mut policy = Policy::new(config.owner.clone(), &room, named, Time(0));
-
-    // The switch in its own directory answers at once: where nothing else counts, the master hears
-    // no other word before.
-    policy.saw(Time(0), OWN_SWITCH, eyes[OWN_SWITCH].sense());
-    let timeouts = Timeouts {
-        pause: config.owner_poll(),
-        patience: config.sensors.patience(),
-    };
-    sensors::watch(eyes, timeouts, &tell).map_err(WorkerError::file("cannot watch", &dir))?;
+    let policy = watch_owner(&config, &dir, &room, &tell)?;
 
     // A worker that cannot be asked still works, and its switches still hold.
     if let Err(error) = control::serve(dir.clone(), tell.clone()) {
@@ -254,6 +227,50 @@ pub async fn run(
     session.abort();
     drop(traces);
     result
+}
+
+/// What this host is and has, and what that means for its owner's rules.
+async fn measure(name: &str, config: &Config) -> (HostFacts, Room) {
+    let name = name.to_owned();
+    let slots = config.slots_here();
+    let mut facts = tokio::task::spawn_blocking(move || facts::measure(&name, slots))
+        .await
+        .expect("measuring does not panic");
+    facts.speed = config.speed_said().unwrap_or(facts.speed);
+
+    let room = Room {
+        slots,
+        cores: facts.cores,
+        memory: facts.memory_mib << 20,
+        memory_per_task: config.memory_limit_bytes,
+    };
+    facts.slots = config.owner.slots_idle(&room);
+    (facts, room)
+}
+
+/// Starts the sensors that watch for the owner, and the policy that decides on what they see.
+fn watch_owner(
+    config: &Config,
+    dir: &Path,
+    room: &Room,
+    tell: &UnboundedSender<Input>,
+) -> Result<Policy, WorkerError> {
+    let mut eyes = owner::eyes(config, dir);
+    let named = eyes
+        .iter()
+        .map(|sensor| (sensor.name().to_owned(), sensor.topic()));
+    let mut policy = Policy::new(config.owner.clone(), room, named, Time(0));
+
+    // The switch in its own directory answers at once: where nothing else counts, the master hears
+    // no other word before.
+    policy.saw(Time(0), OWN_SWITCH, eyes[OWN_SWITCH].sense());
+    let timeouts = Timeouts {
+        pause: config.owner_poll(),
+        patience: config.sensors.patience(),
+    };
+    sensors::watch(eyes, timeouts, tell).map_err(WorkerError::file("cannot watch", dir))?;
+
+    Ok(policy)
 }
 
 /// Bounds what each task may take of the disk; says how much the cache may.

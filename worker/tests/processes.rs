@@ -89,7 +89,7 @@ fn main() {
         let all = async {
             tokio::time::timeout(2 * PATIENCE, test(bench))
                 .await
-                .expect("the test hangs")
+                .expect("the test hangs");
         };
         runtime().block_on(all);
     });

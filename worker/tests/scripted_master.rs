@@ -80,7 +80,7 @@ fn main() {
         runtime().block_on(async {
             tokio::time::timeout(3 * PATIENCE, test())
                 .await
-                .expect("the test hangs")
+                .expect("the test hangs");
         });
     });
 }

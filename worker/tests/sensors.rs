@@ -226,7 +226,7 @@ fn a_touch_is_told_at_once_and_nothing_else_is() {
         .unwrap();
     for _ in 0..3 {
         expect_touch(&mut *sensor, Duration::from_millis(700), || {
-            keyboard.write_all(&key_press()).unwrap()
+            keyboard.write_all(&key_press()).unwrap();
         });
     }
 }
@@ -240,7 +240,7 @@ fn devices_come_go_and_are_refused() {
     let mut keyboard = devices.keyboard("event1");
     until("a new device is seen", || idle(&sensor.sense()));
     expect_touch(&mut *sensor, Duration::from_millis(700), || {
-        keyboard.write_all(&key_press()).unwrap()
+        keyboard.write_all(&key_press()).unwrap();
     });
 
     // Its owner may not read it. Root may read everything, but the watcher has given that up.
@@ -361,7 +361,7 @@ fn a_watcher_that_was_killed_is_replaced() {
     assert!(matches!(blind, Sight::Unknown(_)), "{blind:?}");
     assert!(idle(&sensor.sense()).is_some());
     expect_touch(&mut *sensor, Duration::from_millis(700), || {
-        keyboard.write_all(&key_press()).unwrap()
+        keyboard.write_all(&key_press()).unwrap();
     });
 }
 

@@ -17,12 +17,12 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
     match command {
         HostCommand::List => list(context, &session).await?,
         HostCommand::Info { host } => {
-            one(context, &session, Request::Hosts { names: vec![host] }).await?
+            one(context, &session, Request::Hosts { names: vec![host] }).await?;
         }
         HostCommand::Revoke { host } => revoke(context, &session, host).await?,
         HostCommand::Drain { host } => one(context, &session, Request::Drain { host }).await?,
         HostCommand::Owner { host, owner, .. } => {
-            one(context, &session, Request::HostOwner { host, owner }).await?
+            one(context, &session, Request::HostOwner { host, owner }).await?;
         }
         HostCommand::Resume { host } => one(context, &session, Request::Undrain { host }).await?,
     }

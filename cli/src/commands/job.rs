@@ -35,7 +35,7 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
         } => list(context, &session, all, state).await?,
         JobCommand::Info { jobs } => info(context, &session, jobs).await?,
         JobCommand::Cat { job, stream, tasks } => {
-            cat::run(context, &session, job, stream, tasks).await?
+            cat::run(context, &session, job, stream, tasks).await?;
         }
         JobCommand::Fetch {
             job,

@@ -83,24 +83,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             if context.out.mode() == OutputMode::Cli {
                 note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
             }
-
-            let ended = wait_for(
-                context,
-                session,
-                OneJob::Id(job).into(),
-                None,
-                args.progress,
-            )
-            .await?;
-            let info = ended.jobs.first().map(Into::into);
-            let text = || super::job::outcome(&ended);
-            context
-                .out
-                .show(&Submitted { info, ..document }, text, || {
-                    vec![job.to_string()]
-                })?;
-
-            Ok(ended.exit())
+            wait_and_show(context, session, job, document, args.progress).await
         }
         Ok(Taken {
             job: Some(job),
@@ -117,13 +100,12 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             };
 
             // Of what is promised the promise counts.
-            let finish = promise
-                .as_ref()
-                .map(|view| view.finish)
-                .or(forecast.map(|forecast| forecast.finish));
-            let finish = finish.map_or_else(String::new, |at| {
-                format!("; to be finished {}", when::relative(at, when::now()))
-            });
+            let promised_finish = promise.as_ref().map(|view| view.finish);
+            let finish = promised_finish
+                .or(forecast.map(|forecast| forecast.finish))
+                .map_or_else(String::new, |at| {
+                    format!("; to be finished {}", when::relative(at, when::now()))
+                });
             let promised = promise.as_ref().map_or_else(String::new, promised);
             let more = more(limits.as_ref(), width.as_deref());
             let tasks = if width.is_some() {
@@ -132,14 +114,33 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 counted(tasks)
             };
             let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}\n{more}");
-            context
-                .out
-                .show(&document, text, || vec![job.to_string()])?;
+            let quiet = || vec![job.to_string()];
+            context.out.show(&document, text, quiet)?;
 
             session.close().await;
             Ok(Exit::Well)
         }
     }
+}
+
+/// Waits for the submitted job to end, and shows how it ended.
+async fn wait_and_show(
+    context: &Context,
+    session: Session,
+    job: JobId,
+    document: Submitted,
+    progress: bool,
+) -> Result<Exit, Failure> {
+    let jobs = OneJob::Id(job).into();
+    let ended = wait_for(context, session, jobs, None, progress).await?;
+
+    let info = ended.jobs.first().map(Into::into);
+    let document = Submitted { info, ..document };
+    let text = || super::job::outcome(&ended);
+    let quiet = || vec![job.to_string()];
+    context.out.show(&document, text, quiet)?;
+
+    Ok(ended.exit())
 }
 
 /// A submission that the master takes.

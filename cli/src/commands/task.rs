@@ -18,7 +18,7 @@ pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit,
     let session = Session::open(&context.state).await?;
     match command {
         TaskCommand::List { job, tasks, state } => {
-            list(context, &session, job, tasks, state).await?
+            list(context, &session, job, tasks, state).await?;
         }
         TaskCommand::Info { task } => info(context, &session, task).await?,
     }

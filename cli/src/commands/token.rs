@@ -35,7 +35,7 @@ pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
         }
         TokenCommand::List => list(context, &session, &Request::TokenList).await?,
         TokenCommand::Revoke { id } => {
-            list(context, &session, &Request::TokenRevoke { id }).await?
+            list(context, &session, &Request::TokenRevoke { id }).await?;
         }
     }
 

@@ -100,9 +100,9 @@ impl Core {
         }
         let told = (attempt, why.to_string());
         if kept {
-            mail.give_way.push(told)
+            mail.give_way.push(told);
         } else {
-            mail.stop.push(told)
+            mail.stop.push(told);
         }
     }
 
@@ -163,7 +163,7 @@ impl Core {
         let host_name = self.hosts.get(&host).map_or("", |h| h.name.as_str());
         match assignment(&job.spec, attempt, host_name, (limit, report_every), from) {
             Ok(assignment) if job.spec.work.ranks().is_some() => {
-                self.mail(host).together.push(assignment)
+                self.mail(host).together.push(assignment);
             }
             Ok(assignment) => self.mail(host).assign.push(assignment),
             // Only a name that depends on the host or the attempt can come this far; the task fails

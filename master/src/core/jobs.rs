@@ -368,7 +368,7 @@ impl Core {
     /// Keeps a job in memory while it is not settled.
     fn enter(&mut self, id: JobId, job: Job) {
         let (jobs, bytes) = self.open_of.entry(job.user.clone()).or_default();
-        *jobs = *jobs + 1;
+        *jobs += 1;
         *bytes = bytes.saturating_add(job.bytes);
         self.jobs.insert(id, job);
     }
@@ -544,7 +544,7 @@ impl Core {
                     self.store.content_went(&blob.hash)?;
                 }
                 Err(error) => {
-                    tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays")
+                    tracing::warn!(hash = %blob.hash, %error, "content that nobody needs stays");
                 }
             }
         }

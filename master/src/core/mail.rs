@@ -191,7 +191,7 @@ impl Outbox {
     /// The way to the worker of this connection, and what comes out at its end.
     pub(crate) fn new(connection: Connection) -> (Self, Receiver<ToWorker>) {
         Self::closing(Box::new(move || {
-            connection.close(VarInt::from_u32(2), b"it does not read what it is told")
+            connection.close(VarInt::from_u32(2), b"it does not read what it is told");
         }))
     }
 

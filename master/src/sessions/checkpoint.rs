@@ -38,7 +38,7 @@ pub(super) async fn take(
             match looked.and_then(|files| brought(state, host, manifest, files)) {
                 Ok(files) => keep(state, host, attempt, sequence, manifest, &files),
                 Err(why) => {
-                    tracing::warn!(%host, %attempt, why, "a state is incomplete, and not used")
+                    tracing::warn!(%host, %attempt, why, "a state is incomplete, and not used");
                 }
             }
         }

@@ -125,6 +125,7 @@ fn name(request: &Request) -> String {
     text.split([' ', '(']).next().unwrap_or_default().to_owned()
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each request")]
 async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), NoAnswer> {
     match request {
         Request::Hello(versions) => {
@@ -142,7 +143,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
             push(tx, &asker.submit(id, spec, (disclosed, dry_run)).await?)?;
         }
         Request::Jobs { jobs, states } => {
-            send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?
+            send_jobs(asker, asker.job_listing(&jobs, states).await?, tx).await?;
         }
         Request::Watch {
             jobs,
@@ -153,7 +154,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
             send_tasks(asker, asker.listing(job, &tasks).await?, &states, tx).await?;
         }
         Request::Outputs { job, tasks } => {
-            send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?
+            send_outputs(asker, asker.listing(job, &tasks).await?, tx).await?;
         }
         Request::Cancel { jobs, tasks } => push(tx, &asker.cancel(&jobs, tasks).await?)?,
         Request::Retry {
@@ -183,7 +184,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
         }
         Request::Drain { host } => push(tx, &Reply::Hosts(asker.drain(host, true).await?))?,
         Request::HostOwner { host, owner } => {
-            push(tx, &Reply::Hosts(asker.own(host, owner).await?))?
+            push(tx, &Reply::Hosts(asker.own(host, owner).await?))?;
         }
         Request::Undrain { host } => push(tx, &Reply::Hosts(asker.drain(host, false).await?))?,
         Request::TokenCreate {
@@ -223,7 +224,7 @@ async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), 
         Request::RequestTasks { job, tasks } => push(tx, &asker.request(job, tasks).await?)?,
         Request::CancelUnrequested { jobs } => push(tx, &asker.drop_unrequested(&jobs).await?)?,
         Request::Account { user, jobs } => {
-            send_accounts(tx, &asker.accounts(user, jobs).await?).await?
+            send_accounts(tx, &asker.accounts(user, jobs).await?).await?;
         }
     }
 

@@ -88,7 +88,7 @@ impl Live {
         connections
             .map(|one| {
                 one.connection
-                    .close(link::error::NOT_LET_IN, why.as_bytes())
+                    .close(link::error::NOT_LET_IN, why.as_bytes());
             })
             .count()
     }

@@ -44,7 +44,7 @@ pub(super) fn attempts_of(reader: &Reader, job: JobId, tasks: &IdSet) -> Result<
             attempts
                 .entry(row.view.attempt.task.index)
                 .or_default()
-                .push(row)
+                .push(row);
         })?;
     }
     Ok(attempts)

@@ -209,7 +209,7 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
         match from_postcard::<JobSpec>(&bytes) {
             Err(error) => fault(format!("what was submitted cannot be read: {error}")),
             Ok(spec) if spec.tasks.ids.len() as i64 != total => {
-                fault("it has another number of tasks".to_owned())
+                fault("it has another number of tasks".to_owned());
             }
             Ok(_) => {}
         }
@@ -222,7 +222,7 @@ fn jobs(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
                 "the estimates of its tasks cannot be read: {error}"
             )),
             Some(Ok(said)) if said.len() as i64 != total => {
-                fault("it has another number of estimates".to_owned())
+                fault("it has another number of estimates".to_owned());
             }
             _ => {}
         }
@@ -254,12 +254,12 @@ fn attempts(db: &Connection, looked: &mut Looked) -> Result<(), StoreError> {
         let mut fault = |what: String| {
             looked
                 .faults
-                .push(format!("attempt {number} of task {job}.{task}: {what}"))
+                .push(format!("attempt {number} of task {job}.{task}: {what}"));
         };
         match word::<AttemptState>(&state) {
             Err(error) => fault(error.to_string()),
             Ok(state) if state.live() != open => {
-                fault(format!("it is {state}, which does not fit its end"))
+                fault(format!("it is {state}, which does not fit its end"));
             }
             Ok(_) => {}
         }

@@ -184,7 +184,7 @@ fn live(days: u64, keep: Option<u64>) -> Vec<u64> {
             (1..=HOSTS).for_each(|host| {
                 store
                     .trim_availability(HostId(host), then, 100_000)
-                    .unwrap()
+                    .unwrap();
             });
             store.trim_tokens(then).unwrap();
         }

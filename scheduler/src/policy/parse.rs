@@ -164,11 +164,11 @@ impl Policy {
                 p.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);
             }
             ("ratio", Placement::PriCrWait(p), _) => {
-                p.ratio = number(value, 0.0, 1e9, "a number of at least 0")?
+                p.ratio = number(value, 0.0, 1e9, "a number of at least 0")?;
             }
             ("sds", Placement::ExclS(p), _) => p.sds = number(value, -1e3, 1e3, "a number")?,
             ("revert", Placement::ExclPred(p), _) => {
-                p.revert = number(value, 0.0, 1e3, "a number of at least 0")?
+                p.revert = number(value, 0.0, 1e3, "a number of at least 0")?;
             }
             ("copies_max", _, Replication::Gain(r)) => {
                 r.copies_max = number(value, 0.0, 100.0, "copies per task, between 0 and 100")?;
@@ -226,17 +226,17 @@ impl Policy {
                 *limits = one_of(value, &choices, "`given` or `learned`")?;
             }
             ("policing", _, Limits::Policed(policing) | Limits::Learned(policing)) => {
-                policing.rule = rule(value)?
+                policing.rule = rule(value)?;
             }
             ("when", _, Limits::Policed(policing) | Limits::Learned(policing)) => {
                 let choices = [("always", When::Always), ("needed", When::Needed)];
                 policing.when = one_of(value, &choices, "`always` or `needed`")?;
             }
             ("calibrated", Admission::Calendar(reckoning), _) => {
-                reckoning.calibrated = yes_or_no(value)?
+                reckoning.calibrated = yes_or_no(value)?;
             }
             ("inflated", Admission::Calendar(reckoning), _) => {
-                reckoning.inflated = yes_or_no(value)?
+                reckoning.inflated = yes_or_no(value)?;
             }
             ("windows", Admission::Calendar(reckoning), _) => reckoning.windows = yes_or_no(value)?,
             ("stacking", Admission::Calendar(reckoning), _) => {
@@ -276,10 +276,10 @@ impl Policy {
             }
             ("lock", Width::Soonest(way)) => way.lock = yes_or_no(value)?,
             ("risk", Width::Soonest(way)) => {
-                way.risk = number(value, 0.0, 1.0, "a part from 0 to 1")?
+                way.risk = number(value, 0.0, 1.0, "a part from 0 to 1")?;
             }
             ("price", Width::Soonest(way)) => {
-                way.price = number(value, 0.0, 1e6, "a number of at least 0")?
+                way.price = number(value, 0.0, 1e6, "a number of at least 0")?;
             }
             ("k", Width::Patient { k }) => *k = number(value, 0.0, 1e6, "a number of at least 0")?,
             _ => return Err("the policy does not use it"),

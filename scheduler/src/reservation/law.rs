@@ -36,9 +36,9 @@ pub trait RunTimes {
         for _ in 0..64 {
             let middle = low + (high - low) / 2.0;
             if self.cdf(middle) < share {
-                low = middle
+                low = middle;
             } else {
-                high = middle
+                high = middle;
             }
         }
         low + (high - low) / 2.0

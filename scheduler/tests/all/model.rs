@@ -344,6 +344,7 @@ impl Model {
     }
 
     /// What the event itself says.
+    #[expect(clippy::too_many_lines, reason = "one story")]
     fn note(&mut self, event: &Event) {
         match event {
             Event::JobRestored { job, bag, progress } => {
@@ -603,6 +604,7 @@ impl Model {
         (known.frozen, known.phase) = (frozen, if frozen { Phase::Held } else { Phase::Running });
     }
 
+    #[expect(clippy::too_many_lines, reason = "one story")]
     fn apply(&mut self, event: &Event, effect: &Effect, next: Option<&Effect>) {
         match effect {
             Effect::JobAdmitted { job } => {

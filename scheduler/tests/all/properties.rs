@@ -201,7 +201,7 @@ impl Fleet {
             match phase {
                 _ if at >= slots => {}
                 Phase::Running | Phase::Suspended(_) if at >= usable => {
-                    *phase = Phase::Suspended(YieldReason::InUse)
+                    *phase = Phase::Suspended(YieldReason::InUse);
                 }
                 Phase::Suspended(_) => *phase = Phase::Running,
                 Phase::Queued if at < usable => *phase = Phase::Staging,

@@ -141,7 +141,7 @@ impl Court {
                 self.failed.insert(task.index);
             }
             Effect::TasksReopened { tasks, .. } => {
-                self.counts.retain(|index, _| !tasks.contains(*index))
+                self.counts.retain(|index, _| !tasks.contains(*index));
             }
             _ => {}
         }
@@ -428,6 +428,7 @@ fn a_lost_replica_is_replaced_and_a_late_result_still_votes() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn results_from_before_a_restart_are_compared_anew() {
     let of = |index, number| AttemptId {
         task: TaskId::new(JOB, index),

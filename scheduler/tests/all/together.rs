@@ -685,7 +685,7 @@ fn happens(o: &mut Office, (kind, a, b): Op) {
             o.submit(known(least, least + u32::from(b % 3), 600, 3.0), policy);
         }
         (1, _) if o.jobs < 12 => drop(o.bag(u32::from(a % 4) + 1, |rules| {
-            rules.priority = i32::from(b % 3) - 1
+            rules.priority = i32::from(b % 3) - 1;
         })),
         (2..=5, Some(attempt)) => {
             let phase = [Phase::Staging, Phase::Ready, Phase::Running][b as usize % 3];

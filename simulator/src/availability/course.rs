@@ -159,8 +159,8 @@ fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64))
         if left_s <= STEP_S * rate {
             return (at_s + left_s / rate).max(now_s + least_s).min(DAY_ENDS_S);
         }
-        at_s = at_s + STEP_S;
-        left_s = left_s - STEP_S * rate;
+        at_s += STEP_S;
+        left_s -= STEP_S * rate;
     }
 
     DAY_ENDS_S

@@ -246,7 +246,7 @@ impl<'a> Elastic<'a> {
         let mut one = |hosts: u32| {
             while free < hosts {
                 let kept = ends.next()?;
-                free = free + kept.hosts;
+                free += kept.hosts;
                 at_s = kept.to_s;
             }
             Some(at_s - self.now_s)

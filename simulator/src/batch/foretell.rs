@@ -273,8 +273,8 @@ impl<'a> Known<'a> {
                 self.last.pop_front();
             }
             self.last.push_back(came_s);
-            self.sum_s = self.sum_s + came_s;
-            self.count = self.count + 1.0;
+            self.sum_s += came_s;
+            self.count += 1.0;
             self.running.push(job);
         }
 

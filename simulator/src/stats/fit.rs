@@ -43,15 +43,15 @@ impl Weibull {
         let mut high = 1.0;
         while slope(&logs, high) > 0.0 && high < 1e9 {
             low = high;
-            high = high * 2.0;
+            high *= 2.0;
         }
 
         for _ in 0..100 {
             let middle = low + (high - low) / 2.0;
             if slope(&logs, middle) > 0.0 {
-                low = middle
+                low = middle;
             } else {
-                high = middle
+                high = middle;
             }
         }
 

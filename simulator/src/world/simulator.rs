@@ -408,7 +408,7 @@ impl<'a, 'r> Live<'a, 'r> {
             What::Done(attempt, _) => self.on_done(attempt, due),
             What::Moved(attempt) => self.on_moved(attempt),
             What::Beat(place) if self.sim.hosts[place as usize].beat_at == due => {
-                self.on_beat(place as usize)
+                self.on_beat(place as usize);
             }
             What::Missed(place) if self.sim.hosts[place as usize].missed_at == due => {
                 self.sim.hosts[place as usize].missed_at = NEVER;

@@ -378,7 +378,7 @@ fn own_million() -> String {
     let mut ours = Ours::start(0);
     let before = settled_resident(ours.grid.master_pid());
     let ((), submit) = cost(&[], || {
-        ours.submit(&["--noop", "--array", &format!("1-{MILLION}")])
+        ours.submit(&["--noop", "--array", &format!("1-{MILLION}")]);
     });
     let after = settled_resident(ours.grid.master_pid());
 

@@ -434,7 +434,7 @@ impl World {
                     Ask::Retry(job, tasks) => engine.retry(number, job, &tasks)?,
                     Ask::Forget(job) => engine.forget(number, job)?,
                     Ask::Token(uses) => {
-                        engine.create_token(number, uses, Span::from_secs(86_400))?
+                        engine.create_token(number, uses, Span::from_secs(86_400))?;
                     }
                     Ask::Enrol(token, key) => engine.enrol(number, &token, "pc", key)?,
                 }

@@ -490,7 +490,7 @@ mod tests {
                     } else {
                         Fault::DiesAfter
                     },
-                )
+                );
             });
 
             let committed = (0..40)

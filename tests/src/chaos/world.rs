@@ -271,7 +271,7 @@ impl World {
         match *what {
             What::Dial(w, run) if run == self.workers[w].run => self.dial(w),
             What::Beat(w, run, connection, every) if run == self.workers[w].run => {
-                self.beat(w, connection, every)
+                self.beat(w, connection, every);
             }
             What::WorkerTick(w, run) if run == self.workers[w].run => {
                 return self.on_worker_tick(w);

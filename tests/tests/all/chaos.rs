@@ -158,34 +158,34 @@ fn noticed(what: &str, break_it: impl Fn(&mut Laws)) -> Run {
 #[test]
 fn acknowledging_before_the_commit_is_noticed() {
     noticed("acknowledge after commit", |laws| {
-        laws.master.acknowledge_after_commit = false
+        laws.master.acknowledge_after_commit = false;
     });
 }
 
 #[test]
 fn a_certificate_before_the_token_is_used_is_noticed() {
     noticed("token used before certificate returned", |laws| {
-        laws.master.token_before_certificate = false
+        laws.master.token_before_certificate = false;
     });
 }
 
 #[test]
 fn attempts_without_a_fence_are_noticed() {
     noticed("fence by incarnation", |laws| {
-        laws.master.fence_by_incarnation = false
+        laws.master.fence_by_incarnation = false;
     });
 }
 
 #[test]
 fn sending_before_spooling_is_noticed() {
     noticed("spool before send", |laws| {
-        laws.worker.spool_before_send = false
+        laws.worker.spool_before_send = false;
     });
 }
 
 #[test]
 fn deleting_before_the_acknowledgement_is_noticed() {
     noticed("delete after acknowledgement", |laws| {
-        laws.worker.delete_after_acknowledgement = false
+        laws.worker.delete_after_acknowledgement = false;
     });
 }

@@ -169,7 +169,7 @@ fn a_worker_whose_disk_is_full_delivers_what_it_has_and_other_hosts_take_the_res
     grid.deskgrid(["job", "wait", &needy, "--timeout", "60s"])
         .expect_code(0);
 
-    let seen = grid.json(&["job", "info", &needy]);
+    let seen = grid.json(["job", "info", &needy]);
     assert_eq!(
         (&seen["tasks"]["finished"], &seen["tasks"]["failed"]),
         (&8.into(), &0.into()),

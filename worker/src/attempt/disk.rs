@@ -81,7 +81,7 @@ impl Count {
             }
             Seen::TooDeep => {
                 self.exceeded =
-                    Some("its directories lie deeper in each other than is looked".to_owned())
+                    Some("its directories lie deeper in each other than is looked".to_owned());
             }
         }
 

@@ -517,16 +517,16 @@ mod tests {
             ("owner.input.resume_s", |r| r.input.resume_s = 181.0),
             ("owner.load.free_below", |r| r.load.free_below = 0.6),
             ("owner.load.busy_above", |r| {
-                r.load.busy_above = f64::INFINITY
+                r.load.busy_above = f64::INFINITY;
             }),
             ("owner.memory.available_above", |r| {
-                r.memory.available_above = 0.05
+                r.memory.available_above = 0.05;
             }),
             ("owner.memory.pressure_below", |r| {
-                r.memory.pressure_below = 0.9
+                r.memory.pressure_below = 0.9;
             }),
             ("owner.battery.charge_above", |r| {
-                r.battery.charge_above = 1.5
+                r.battery.charge_above = 1.5;
             }),
         ];
         for (key, spoil) in cases {

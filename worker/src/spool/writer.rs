@@ -80,7 +80,7 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
 
                 let mut heard = true;
                 let worked = desk.work(now(), &mut |answer| {
-                    heard &= answers.send(answer.into()).is_ok()
+                    heard &= answers.send(answer.into()).is_ok();
                 });
                 if let Err(error) = worked {
                     let _ = answers.send(Spooled::Broken(error).into());

@@ -97,7 +97,7 @@ impl Master {
     ) -> (oneshot::Sender<()>, JoinHandle<Result<(), WorkerError>>) {
         let (stop, stopped) = oneshot::channel::<()>();
         let run = worker::run(self.home(), config, clone(&self.identity), async {
-            drop(stopped.await)
+            drop(stopped.await);
         });
         (stop, tokio::spawn(run))
     }

@@ -29,6 +29,7 @@ fn asked<'a>(deadline: &'a str, array: &'a str, more: &[&'a str]) -> Vec<&'a str
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn a_bag_that_cannot_be_done_in_time_is_refused_with_an_offer_that_is_accepted_and_kept() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(1).start();

@@ -13,6 +13,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn a_bag_with_a_deadline_runs_with_limits_that_earlier_runs_taught() {
     let mut grid = Grid::start();
     grid.worker("h1").slots(2).start();

@@ -170,7 +170,7 @@ fn the_record_shows(run: &Run, policies: &BTreeMap<JobId, String>) {
             match effect {
                 Effect::Start { attempt, .. } => drop(started.insert(attempt.task.job)),
                 Effect::Ended { why, .. } => {
-                    lost |= matches!(why, EndReason::Forgotten | EndReason::LeaseExpired(_))
+                    lost |= matches!(why, EndReason::Forgotten | EndReason::LeaseExpired(_));
                 }
                 _ => {}
             }

@@ -127,7 +127,7 @@ fn verify(root: &Path) {
             );
         }
         Err(error) => {
-            println!("SKIPPED: systemd-analyze does not run here ({error}; Debian: systemd)")
+            println!("SKIPPED: systemd-analyze does not run here ({error}; Debian: systemd)");
         }
     }
 }

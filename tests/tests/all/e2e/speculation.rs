@@ -469,6 +469,7 @@ fn what_stopped_attempts_took_is_in_the_account() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn unrequested_output_has_bounds_and_what_was_removed_runs_again_on_request() {
     let mut grid = Grid::prepared_fast("[limits]\nunrequested_bytes_per_user = 1100\n");
     grid.begin();

@@ -110,7 +110,7 @@ impl Input {
         match self.idle(now) {
             Some(idle) if first => self.in_use = idle < self.start,
             Some(idle) if !self.in_use && idle < self.recent() => {
-                (self.in_use, self.since) = (true, Some(now))
+                (self.in_use, self.since) = (true, Some(now));
             }
             _ => {}
         }

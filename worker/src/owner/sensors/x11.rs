@@ -369,7 +369,7 @@ impl Opened {
         loop {
             match self.connection.poll_for_event() {
                 Ok(Some(Event::SyncAlarmNotify(event))) => {
-                    told |= Some(event.alarm) == self.touched
+                    told |= Some(event.alarm) == self.touched;
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => return told,

@@ -541,6 +541,7 @@ fn ranks_spec() -> JobSpec {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(super) fn requests() -> Vec<Request> {
     let job = JobId(7);
     let tasks = Selector::Ids(ids());

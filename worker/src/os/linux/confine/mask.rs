@@ -106,7 +106,7 @@ mod tests {
     fn what_bars_the_way_is_covered_and_the_attempt_and_what_is_readable_are_shown() {
         let top = tempfile::tempdir().unwrap();
         let open = |path: &Path, mode| {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
         let (home, dir) = (
             top.path().join("home"),
