@@ -1,0 +1,559 @@
+use super::*;
+use crate::args::{Cli, Command};
+use crate::failure::{Exit, Failure};
+use clap::Parser;
+use common::host::Confinement;
+use common::job::Source;
+use common::template::Values;
+use common::{AttemptId, Incarnation, JobId, TaskId};
+
+/// What `deskgrid submit` makes of these words, in a directory with some files.
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Desk(tempfile::tempdir().unwrap());
+        for name in ["a.dat", "b.dat", "c d.dat"] {
+            desk.file(name, name);
+        }
+        desk
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.display().to_string()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn submit(&self, words: &[&str]) -> Result<Plan, Failure> {
+        let words = ["deskgrid", "submit"].iter().chain(words);
+        let Command::Submit(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("not a submission")
+        };
+        let args = match &args.job_file {
+            Some(path) => args.job.over(crate::submit::read_job_file(path)?),
+            None => args.job,
+        };
+        Ok(plan(&args)?)
+    }
+
+    fn job(&self, words: &[&str]) -> JobSpec {
+        self.submit(words)
+            .unwrap()
+            .spec(|path| link::content::hash_file(path).unwrap())
+    }
+
+    fn wrong(&self, words: &[&str]) -> String {
+        let failure = self.submit(words).unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        failure.text()
+    }
+}
+
+fn command(job: &JobSpec) -> &CommandSpec {
+    let Some(command) = job.work.command() else {
+        panic!("not a command")
+    };
+    command
+}
+
+#[test]
+fn a_bare_command_is_one_task_with_the_usual_rules() {
+    let job = Desk::new().job(&["--", "/usr/bin/render", "--fast", "50%"]);
+    assert_eq!(
+        (job.name.as_str(), job.tasks.ids.to_string().as_str()),
+        ("render", "1")
+    );
+    assert_eq!(
+        command(&job)
+            .argv
+            .iter()
+            .map(Template::as_str)
+            .collect::<Vec<_>>(),
+        ["/usr/bin/render", "--fast", "50%"]
+    );
+
+    assert_eq!(job.rules, Rules::default());
+    // Flags after the program are the program's.
+    assert_eq!(
+        command(&Desk::new().job(&["echo", "--name", "x"]))
+            .argv
+            .len(),
+        3
+    );
+}
+
+#[test]
+fn every_flag_reaches_the_job() {
+    let desk = Desk::new();
+    let a = format!("{}:in", desk.path("a.dat"));
+    let words = "--name n --array 1-9:2 --output-file *.csv --stdin in --stdout out/%{TASK_ID} --stderr none --env K=v=%{HOST} \
+                 --retries 2 --max-losses 3 --timeout 90s --max-fails 4 --priority -5 --policy fcfs --estimate 1h --checkpoint 30s --confinement namespace --network --input";
+    let words: Vec<_> = words
+        .split_whitespace()
+        .chain([a.as_str(), "--", "run"])
+        .collect();
+    let job = desk.job(&words);
+    assert_eq!((job.name.as_str(), job.tasks.ids.len()), ("n", 5));
+
+    let c = command(&job);
+    assert_eq!(
+        (c.checkpoint, job.rules.checkpoint),
+        (Some(common::Span::from_secs(30)), true)
+    );
+    assert_eq!(
+        job.rules.needs,
+        Needs {
+            confinement: Some(Confinement::Namespace),
+            network: true
+        }
+    );
+
+    assert_eq!(
+        c.inputs[0].source,
+        Source::Shared(link::content::hash_bytes(b"a.dat"))
+    );
+    assert_eq!(
+        (c.outputs[0].as_str(), c.stdin.as_ref().unwrap().as_str()),
+        ("*.csv", "in")
+    );
+    assert_eq!(
+        (&c.stdout, &c.stderr),
+        (
+            &Capture::File("out/%{TASK_ID}".parse().unwrap()),
+            &Capture::Discard
+        )
+    );
+
+    assert_eq!(
+        (c.env[0].0.as_str(), c.env[0].1.as_str()),
+        ("K", "v=%{HOST}")
+    );
+
+    let q = desk
+        .job(&[
+            "--quorum",
+            "3",
+            "--adaptive",
+            "--compare",
+            "float:1e-6",
+            "run",
+        ])
+        .rules
+        .quorum;
+    assert_eq!(
+        (q.size, q.adaptive, q.compare),
+        (3, true, "float:1e-6".parse().unwrap())
+    );
+
+    let r = &job.rules;
+    assert_eq!(
+        (r.retries, r.max_losses, r.max_fails, r.priority),
+        (2, 3, Some(4), -5)
+    );
+    assert_eq!(
+        (
+            r.timeout.unwrap().secs(),
+            r.estimate.unwrap().secs(),
+            r.policy.as_str()
+        ),
+        (90.0, 3600.0, "FCFS")
+    );
+}
+
+#[test]
+fn what_is_disclosed_has_neither_deadline_nor_quorum_also_where_a_job_file_says_so() {
+    let desk = Desk::new();
+    let file = desk.file(
+        "job.toml",
+        "disclose = true\ndeadline = \"2h\"\ncommand = [\"run\"]\n",
+    );
+    let told = desk.wrong(&["--job-file", &file]);
+    assert!(
+        told.contains("disclosed (--disclose), or has a deadline"),
+        "{told}"
+    );
+
+    let file = desk.file("quorum.toml", "quorum = 2\ncommand = [\"run\"]\n");
+    let told = desk.wrong(&["--job-file", &file, "--disclose"]);
+    assert!(told.contains("or has a quorum"), "{told}");
+}
+
+#[test]
+fn automatic_limits_are_asked_for_where_a_deadline_reserves_time_and_nowhere_else() {
+    let desk = Desk::new();
+    let file = desk.file(
+        "job.toml",
+        "timeout = \"auto\"\ndeadline = \"2h\"\ncommand = [\"run\"]\n",
+    );
+    for words in [
+        &["--timeout", "auto", "--deadline", "2h", "run"][..],
+        &["--job-file", &file],
+    ] {
+        let rules = desk.job(words).rules;
+        assert_eq!(
+            (rules.policy.as_str(), rules.timeout),
+            ("PROMISE:limits=learned", None),
+            "{words:?}"
+        );
+    }
+
+    let plan = desk.submit(&["--timeout", "auto", "run"]).unwrap();
+    assert_eq!(plan.spec.rules, Rules::default());
+    assert!(
+        plan.notes
+            .iter()
+            .any(|note| note.contains("pay only where time is reserved")),
+        "{:?}",
+        plan.notes
+    );
+
+    let notes = desk
+        .submit(&["--timeout", "auto", "--policy", "toptimal", "run"])
+        .unwrap()
+        .notes;
+    assert!(notes.is_empty(), "{notes:?}");
+}
+
+#[test]
+fn lists_make_one_task_for_each_item() {
+    let desk = Desk::new();
+    let (lines, json) = (
+        desk.file("l", "one\r\n\ntwo words\nthree"),
+        desk.file("j", r#"["a", 1, {"x": [2]}]"#),
+    );
+    let items = |words: &[&str]| desk.job(words).tasks.items;
+    assert_eq!(
+        items(&["--each-line", &lines, "run", "%{ITEM}"]),
+        ["one", "two words", "three"]
+    );
+    assert_eq!(
+        items(&["--from-json", &json, "run"]),
+        ["a", "1", r#"{"x":[2]}"#]
+    );
+    assert!(
+        desk.wrong(&["--each-line", &desk.file("e", "\n\n"), "run"])
+            .contains("has no items")
+    );
+
+    assert!(
+        desk.wrong(&["--from-json", &lines, "run"])
+            .contains("is not a JSON array")
+    );
+
+    let binary = desk.path("bin");
+    std::fs::write(&binary, b"ok\n\xff\n").unwrap();
+    assert!(
+        desk.wrong(&["--each-line", &binary, "run"])
+            .contains("line 2 of")
+    );
+}
+
+#[test]
+fn each_task_may_have_an_estimate_of_its_own() {
+    let desk = Desk::new();
+    let secs = |words: &[&str]| -> Vec<f64> {
+        desk.submit(words)
+            .unwrap()
+            .asked()
+            .estimates
+            .iter()
+            .map(|estimate| estimate.secs())
+            .collect()
+    };
+
+    let json = desk.file(
+        "j",
+        r#"[{"x": 1, "estimate": "90s"}, {"estimate": 0.5}, {"x": 2}, "c"]"#,
+    );
+    assert_eq!(
+        secs(&["--from-json", &json, "--estimate", "1m", "run"]),
+        [90.0, 0.5, 60.0, 60.0]
+    );
+    assert_eq!(
+        desk.job(&["--from-json", &json, "--estimate", "1m", "run"])
+            .tasks
+            .items[1],
+        r#"{"estimate":0.5}"#
+    );
+
+    assert!(
+        desk.wrong(&["--from-json", &json, "run"])
+            .contains("item 3 has no estimate")
+    );
+
+    let times = desk.file("t", "90s\n\n 2m \r\n");
+    assert_eq!(
+        secs(&["--array", "1-2", "--estimates", &times, "run"]),
+        [90.0, 120.0]
+    );
+    assert!(
+        desk.wrong(&["--array", "1-3", "--estimates", &times, "run"])
+            .contains("3 tasks but 2 estimates")
+    );
+
+    let file = desk.file(
+        "job.toml",
+        "array = \"4-5\"\nestimates = [\"1s\", \"2s\"]\ncommand = [\"run\"]\n",
+    );
+    assert_eq!(secs(&["--job-file", &file]), [1.0, 2.0]);
+    assert!(
+        secs(&["--job-file", &file, "--array", "1-9"]).is_empty(),
+        "another bag than the file's"
+    );
+
+    let file = desk.file(
+        "job.toml",
+        &format!("array = \"4-5\"\nestimates = {times:?}\ncommand = [\"run\"]\n"),
+    );
+    assert_eq!(secs(&["--job-file", &file]), [90.0, 120.0]);
+    for (text, at) in [("1m\nsoon\n", "line 2"), ("0s", "line 1"), ("90", "line 1")] {
+        let wrong = desk.wrong(&[
+            "--array",
+            "1-2",
+            "--estimates",
+            &desk.file("t", text),
+            "run",
+        ]);
+        assert!(wrong.contains(at) && wrong.contains("90s"), "{wrong}");
+    }
+
+    for said in ["0", "-1", "1e10", "\"high\"", "[1]", "null"] {
+        let json = desk.file(
+            "j",
+            &format!(r#"[{{"estimate": 1}}, {{"estimate": {said}}}]"#),
+        );
+        assert!(
+            desk.wrong(&["--from-json", &json, "run"])
+                .contains("item 2"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_deadline_that_is_a_date_stays_one() {
+    let desk = Desk::new();
+    let at = Some(Time(1_900_000_000_000_000));
+    let toml = |line: &str| desk.file("job.toml", &format!("{line}\ncommand = [\"run\"]\n"));
+
+    for words in [
+        &["--deadline", "2030-03-17T17:46:40Z", "run"][..],
+        &["--job-file", &toml("deadline = 2030-03-17T17:46:40Z")],
+    ] {
+        let plan = desk.submit(words).unwrap();
+        let file = |path: &Path| link::content::hash_file(path).unwrap();
+        assert_eq!(
+            (plan.asked().deadline, plan.spec(file).rules.deadline),
+            (at, Some(Span::ZERO)),
+            "{words:?}"
+        );
+    }
+
+    assert_eq!(
+        desk.submit(&["--job-file", &toml("deadline = 2030-03-17")])
+            .unwrap()
+            .asked()
+            .deadline
+            .map(|at| at.0 % 1_000_000),
+        Some(0)
+    );
+
+    let plan = desk
+        .submit(&["--job-file", &toml("deadline = \"2h\"")])
+        .unwrap();
+    assert!(plan.asked().is_nothing(), "{plan:?}");
+
+    let wrong = desk.wrong(&["--job-file", &toml("deadline = 5")]);
+    assert!(
+        wrong.contains("line 1") && wrong.contains("2026-03-01T09:30:00Z"),
+        "{wrong}"
+    );
+
+    let wrong = desk.wrong(&["--policy", "fcfs", "--deadline", "2h", "run"]);
+    assert!(
+        wrong.contains("FCFS promises no deadlines") && wrong.contains("PROMISE"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn inputs_are_chosen_for_each_task() {
+    let desk = Desk::new();
+    let list = desk.file(
+        "l",
+        &["a.dat", "c d.dat", "a.dat"]
+            .map(|name| desk.path(name))
+            .join("\n"),
+    );
+    let plan = desk
+        .submit(&[
+            "--each-line",
+            &list,
+            "--input",
+            "%{ITEM}:in/%{TASK_ID}.dat",
+            "run",
+        ])
+        .unwrap();
+    assert_eq!(plan.files().len(), 2, "each file is uploaded once");
+
+    let job = plan.spec(|path| link::content::hash_file(path).unwrap());
+    let input = &command(&job).inputs[0];
+    assert_eq!(input.blob(1), Some(link::content::hash_bytes(b"c d.dat")));
+
+    let attempt = AttemptId {
+        task: TaskId::new(JobId(1), 2),
+        number: 1,
+        incarnation: Incarnation(1),
+    };
+    assert_eq!(
+        input.name.expand(&Values {
+            attempt,
+            host: "h",
+            item: "",
+            width: None
+        }),
+        "in/2.dat"
+    );
+
+    // Absolute items cannot be names on the worker: the user is told to give one.
+    let wrong = desk.wrong(&["--each-line", &list, "--input", "%{ITEM}", "run"]);
+    assert!(
+        wrong.contains("it is absolute") && wrong.contains("--input '%{ITEM}:in.dat'"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_sent() {
+    let desk = Desk::new();
+    let dir = desk.0.path().display().to_string();
+    let a = desk.path("a.dat");
+    let missing = desk.path("missing");
+
+    for (words, want) in [
+        (
+            vec!["--input", &missing, "run"],
+            "cannot read the input file",
+        ),
+        (vec!["--input", &dir, "run"], "is not a file"),
+        (
+            vec!["--input", &a, "--input", &a, "run"],
+            "two inputs have the name",
+        ),
+        (
+            vec!["--input", "%{HOST}", "run"],
+            "is not known before the task runs",
+        ),
+        (vec!["--stdin", "x", "run"], "--input FILE:x --stdin x"),
+        (vec!["run", "%{ITEM}"], "the job has no items"),
+        (vec!["run", "%{TASK}"], "is not a placeholder"),
+        (vec!["--policy", "PRICR", "run"], "try: PRI-CR?"),
+        (vec!["--output-file", "a[", "run"], "is not a pattern"),
+        (vec!["--stdout", "/abs", "run"], "it is absolute"),
+        (
+            vec!["--env", "A\n=x", "--name", "a\tb", "run"],
+            "the job's name",
+        ),
+        (vec![], "there is nothing to run"),
+    ] {
+        let text = desk.wrong(&words);
+        assert!(text.contains(want), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn job_files_have_the_names_of_the_flags_and_flags_go_before_them() {
+    let desk = Desk::new();
+    let text = "array = \"1-10\"\nretries = 3\npriority = 1\ntimeout = \"1m\"\nenv = [\"A=1\"]\ncommand = [\"run\", \"x\"]\n";
+    let file = desk.file("job.toml", text);
+    let job = desk.job(&["--job-file", &file]);
+    assert_eq!(
+        (job.tasks.ids.len(), job.rules.retries, job.name.as_str()),
+        (10, 3, "run")
+    );
+
+    let job = desk.job(&[
+        "--job-file",
+        &file,
+        "--array",
+        "1-2",
+        "--retries",
+        "0",
+        "--",
+        "other",
+    ]);
+    assert_eq!(
+        (
+            job.tasks.ids.len(),
+            job.rules.retries,
+            job.rules.priority,
+            job.name.as_str()
+        ),
+        (2, 0, 1, "other")
+    );
+
+    assert!(matches!(
+        desk.job(&["--job-file", &file, "--noop"]).work,
+        Work::Noop
+    ));
+
+    // A list on the command line takes the place of the file's array.
+    let list = desk.file("l", "x\n");
+    assert_eq!(
+        desk.job(&["--job-file", &file, "--each-line", &list])
+            .tasks
+            .items,
+        ["x"]
+    );
+}
+
+#[test]
+fn bad_job_files_name_the_line_and_the_key() {
+    let desk = Desk::new();
+    let wrong = |text: &str| desk.wrong(&["--job-file", &desk.file("job.toml", text)]);
+    let text = wrong("name = \"x\"\nretires = 3\n");
+    assert!(
+        text.contains("line 2 of the job file")
+            && text.contains("`retires`")
+            && text.contains("`retries`"),
+        "{text}"
+    );
+
+    let text = wrong("command = [\"x\"]\nretries = \"many\"\n");
+    assert!(
+        text.contains("line 2")
+            && text.contains("retries = \"many\"")
+            && text.contains("expected u32"),
+        "{text}"
+    );
+
+    assert!(wrong("timeout = \"soon\"\n").contains("or `auto`"));
+    assert!(wrong("array = \"1\"\neach-line = \"x\"\ncommand = [\"x\"]\n").contains("choose one"));
+    assert!(
+        desk.wrong(&["--job-file", &desk.path("none")])
+            .contains("cannot read the job file")
+    );
+}
+
+#[test]
+fn a_program_that_stays_behind_is_pointed_out() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let program = dir.path().join("prog");
+    std::fs::write(&program, "").unwrap();
+
+    let program = program
+        .strip_prefix(std::env::current_dir().unwrap())
+        .unwrap()
+        .display()
+        .to_string();
+    let notes = |words: &[&str]| Desk::new().submit(words).unwrap().notes.join(" ");
+    assert!(notes(&["--", &program]).contains(&format!("add --input {program}")));
+    assert!(notes(&["--input", &format!("{program}:p"), "--", "p"]).contains("write ./p"));
+    assert!(notes(&["--input", &format!("{program}:p"), "--", "./p"]).contains("chmod +x"));
+    assert_eq!(notes(&["--", "/bin/sh"]), "");
+}

@@ -1,0 +1,128 @@
+//! Answers about hosts and what was recorded of their availability.
+
+use common::Time;
+use common::host::MAX_HOST_NAME;
+use common::view::{AvailabilityView, HostView};
+use common::wire::RefusalCode;
+use common::wire::client::Reply;
+
+use super::{Asker, NoAnswer, refuse};
+
+/// So many stretches of a host's availability go into one message.
+const RECORDED_PORTION: usize = 1_000;
+
+impl Asker {
+    pub(in crate::sessions) async fn hosts_wait(&self, hosts: u32) -> Result<Reply, NoAnswer> {
+        Ok(Reply::HostsWait(
+            self.core(move |core| Ok(core.hosts_wait(hosts))).await?,
+        ))
+    }
+
+    pub(in crate::sessions) async fn hosts(
+        &self,
+        names: Vec<String>,
+    ) -> Result<Vec<HostView>, NoAnswer> {
+        let user = self.only_own();
+        let views = self.core(move |core| {
+            Ok(core.host_views(&names).map(|mut views| {
+                for view in &mut views {
+                    if let Some(user) = &user {
+                        core.only_own(view, user);
+                    }
+                }
+                views
+            }))
+        });
+        views.await?.map_err(|name| no_host(&name))
+    }
+
+    /// The hosts whose availability is asked for.
+    pub(in crate::sessions) async fn recorded_hosts(
+        &self,
+        names: Vec<String>,
+    ) -> Result<Vec<HostView>, NoAnswer> {
+        self.only_admins("reading how hosts were available")?;
+        self.hosts(names).await
+    }
+
+    /// Some of what is recorded of a host between two times, and from when on to ask for more.
+    pub(in crate::sessions) async fn availability(
+        &self,
+        host: &HostView,
+        since: Time,
+        until: Time,
+    ) -> Result<(AvailabilityView, Option<Time>), NoAnswer> {
+        let id = host.id;
+        let (known_since, stretches) = self
+            .read(move |reader| reader.availability(id, since, until, RECORDED_PORTION))
+            .await?;
+        let next = stretches
+            .last()
+            .map(|last| last.end)
+            .filter(|_| stretches.len() >= RECORDED_PORTION);
+        let connected = host.cpu_availability.is_some();
+        let (host, speed) = (host.facts.name.clone(), host.facts.speed);
+
+        Ok((
+            AvailabilityView {
+                host,
+                speed,
+                known_since,
+                connected,
+                stretches,
+            },
+            next,
+        ))
+    }
+
+    pub(in crate::sessions) async fn drain(
+        &self,
+        host: String,
+        draining: bool,
+    ) -> Result<Vec<HostView>, NoAnswer> {
+        self.only_admins("draining a host")?;
+        let drained = self.core(move |core| match core.find_host(&host) {
+            None => Ok(Err(host)),
+            Some(id) => {
+                core.drain(id, draining)?;
+                Ok(core.host_views(&[host]))
+            }
+        });
+        drained.await?.map_err(|name| no_host(&name))
+    }
+
+    pub(in crate::sessions) async fn own(
+        &self,
+        host: String,
+        owner: Option<String>,
+    ) -> Result<Vec<HostView>, NoAnswer> {
+        self.only_admins("saying whose a host is")?;
+        if owner
+            .as_ref()
+            .is_some_and(|owner| owner.is_empty() || owner.len() > MAX_HOST_NAME)
+        {
+            return Err(refuse(
+                RefusalCode::Invalid,
+                format!("an owner's name has 1 to {MAX_HOST_NAME} bytes"),
+                "",
+            ));
+        }
+
+        let owned = self.core(move |core| match core.find_host(&host) {
+            None => Ok(Err(host)),
+            Some(id) => {
+                core.own(id, owner)?;
+                Ok(core.host_views(&[host]))
+            }
+        });
+        owned.await?.map_err(|name| no_host(&name))
+    }
+}
+
+fn no_host(name: &str) -> NoAnswer {
+    refuse(
+        RefusalCode::NotFound,
+        format!("there is no host `{name}`"),
+        "see `deskgrid host list`",
+    )
+}

@@ -1,0 +1,605 @@
+//! Answers about jobs and their tasks.
+
+use std::collections::BTreeMap;
+
+use common::job::CommandSpec;
+use common::selector::Selector;
+use common::token::Role;
+use common::view::{
+    DuplicateView, ExplainView, JobState, JobView, OutputView, TaskView, Undecided,
+};
+use common::wire::RefusalCode;
+use common::wire::client::{Reply, Submission};
+use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId};
+
+use crate::core::{Stopped, Submitted, check_spec, content_is_missing};
+use crate::store::StoreError;
+
+use super::super::views::{self, Listing};
+use super::{Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
+
+/// So many copies are explained at most, so that the answer fits a message.
+const SHOWN_DUPLICATES: u32 = 500;
+/// So many undecided results are given out at a time.
+const SHOWN_UNDECIDED: usize = 32;
+/// Of how many jobs a list says when they are finished. Each takes a walk over all slots and over
+/// the jobs ahead of it.
+const FORECASTS: usize = 32;
+/// Looking up so many numbers of jobs costs as much as a request.
+const NUMBERS: u64 = 1_000;
+/// So many ranges of numbers are looked up one by one; for more, all of a user's jobs are.
+const RANGES: usize = 100;
+
+/// A list of jobs on its way to a client.
+pub(in crate::sessions) struct JobListing {
+    /// Jobs still to come.
+    rest: IdSet,
+    /// Only those in these states; none given: all.
+    states: Vec<JobState>,
+    forecasts: usize,
+}
+
+/// No task of the job has such a number.
+fn no_task(job: JobId, number: impl std::fmt::Display) -> NoAnswer {
+    let hint = format!("see `deskgrid task list {job}`");
+    refuse(
+        RefusalCode::NotFound,
+        format!("job {job} has no task {number}"),
+        hint,
+    )
+}
+
+/// The tasks of a job that are to be changed. Where one that is named is not there, none is.
+pub(in crate::sessions) fn chosen(
+    job: JobId,
+    tasks: &Selector,
+    spec: &JobSpec,
+) -> Result<IdSet, NoAnswer> {
+    if let Selector::Ids(ids) = tasks {
+        let mut missing = ids.clone();
+        missing.subtract(&spec.tasks.ids);
+        if let Some(first) = missing.first() {
+            return Err(no_task(job, first));
+        }
+    }
+    Ok(tasks.pick(&spec.tasks.ids))
+}
+
+impl Asker {
+    /// Takes a job; what is only disclosed waits for nobody.
+    pub(in crate::sessions) async fn submit(
+        &self,
+        id: RequestId,
+        spec: Submission,
+        (disclosed, dry_run): (bool, bool),
+    ) -> Result<Reply, NoAnswer> {
+        let (spec, asked) = match spec {
+            Submission::Inline(spec, asked) => (*spec, asked),
+            Submission::Blob(blob) => self.described(blob).await?,
+        };
+
+        // A long list takes its time to look through: not on the core's.
+        let looked =
+            tokio::task::spawn_blocking(move || check_spec(&spec, &asked).map(|()| (spec, asked)))
+                .await;
+
+        let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
+        let spec = self.names_only_ones_own(spec).await?;
+        let user = self.user.clone();
+        let tasks = spec.tasks.ids.len();
+        let submitted = self
+            .core(move |core| core.submit(id, &user, (spec, asked), (disclosed, dry_run)))
+            .await?
+            .map_err(NoAnswer::Refused)?;
+        let Submitted {
+            job,
+            again,
+            predicted,
+            promise,
+            limits,
+            width,
+        } = submitted;
+
+        Ok(match promise {
+            Ok(promise) => {
+                let width = width.map(Box::new);
+                Reply::Submitted {
+                    job,
+                    tasks,
+                    again,
+                    predicted,
+                    promise,
+                    limits,
+                    width,
+                }
+            }
+            Err(counter) => Reply::NotPromised(counter),
+        })
+    }
+
+    /// The job, if all content that it names was sent by its user, or is in a job that the user may
+    /// see.
+    async fn names_only_ones_own(&self, spec: JobSpec) -> Result<JobSpec, NoAnswer> {
+        let Some(user) = self.only_own() else {
+            return Ok(spec);
+        };
+        if spec
+            .work
+            .command()
+            .is_none_or(|command| command.blobs().next().is_none())
+        {
+            return Ok(spec);
+        }
+
+        let looked = self.read(move |reader| {
+            let blobs = spec.work.command().into_iter().flat_map(CommandSpec::blobs);
+            reader.not_to_name(&user, blobs).map(|other| (spec, other))
+        });
+        match looked.await? {
+            (spec, None) => Ok(spec),
+            (_, Some(BlobRef { hash, .. })) => {
+                self.refused(
+                    "submit",
+                    &format!("content {hash}"),
+                    "this user has not sent it, and may see no job with it",
+                );
+                Err(NoAnswer::Refused(content_is_missing(&hash)))
+            }
+        }
+    }
+
+    /// What a client has put here to describe a job.
+    async fn described(&self, blob: BlobRef) -> Result<(JobSpec, Asked), NoAnswer> {
+        self.fits(blob.size)?;
+        let path = self.state.blobs.path_of(&blob.hash);
+        let missing = |_: std::io::Error| {
+            refuse(
+                RefusalCode::Conflict,
+                "the submission's content is not here",
+                "submit again",
+            )
+        };
+
+        // Its size there is the one that was looked at: what is read is never longer.
+        let named = match self.only_own() {
+            Some(user) => {
+                self.read(move |reader| reader.may_name(&user, &blob.hash))
+                    .await?
+            }
+            None => true,
+        };
+        if !named || !self.state.blobs.has(&blob) {
+            return Err(missing(std::io::ErrorKind::NotFound.into()));
+        }
+
+        let bytes = tokio::fs::read(&path).await.map_err(missing)?;
+        let broken = |e: postcard::Error| {
+            refuse(
+                RefusalCode::Invalid,
+                format!("the submission is broken: {e}"),
+                "",
+            )
+        };
+        postcard::from_bytes(&bytes).map_err(broken)
+    }
+
+    /// Whether the spec of a job may be of this size.
+    fn fits(&self, bytes: u64) -> Result<(), NoAnswer> {
+        let most = self.state.config.limits.spec_bytes;
+        if bytes <= most {
+            return Ok(());
+        }
+        let what = format!("the job's description takes {bytes} bytes: this master takes {most}");
+        Err(refuse(
+            RefusalCode::Invalid,
+            what,
+            "submit it in parts, or ask the admin to raise limits.spec_bytes",
+        ))
+    }
+
+    /// Whose jobs the client may see; none: everybody's.
+    pub(in crate::sessions) fn only_own(&self) -> Option<String> {
+        (self.role != Role::Admin).then(|| self.user.clone())
+    }
+
+    /// The jobs that are meant, of those that the client may see. Naming one that is not there is
+    /// an error.
+    pub(in crate::sessions) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+        self.pick_of(jobs, true).await
+    }
+
+    /// The jobs that are meant, of the client's own (an admin's are all). Naming another is an
+    /// error.
+    pub(in crate::sessions) async fn pick_own(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
+        self.pick_of(jobs, false).await
+    }
+
+    async fn pick_of(&self, jobs: &Selector, shared: bool) -> Result<IdSet, NoAnswer> {
+        let user = self.only_own();
+        let named = jobs.clone();
+        let there = self.read(move |reader| match named {
+            Selector::Ids(ids) if ids.ranges().count() <= RANGES => {
+                reader.job_ids_of(&ids, user.as_deref(), shared)
+            }
+            _ => reader.job_ids(user.as_deref(), shared),
+        });
+        let there = there.await?;
+        for _ in 0..there.len() / NUMBERS {
+            self.pace().await;
+        }
+
+        let picked = jobs.pick(&there);
+        let missing = match jobs {
+            Selector::Ids(ids) => {
+                let mut missing = ids.clone();
+                missing.subtract(&picked);
+                missing.first()
+            }
+            Selector::All => None,
+            Selector::Last if picked.is_empty() => {
+                return Err(refuse(
+                    RefusalCode::NotFound,
+                    "there is no job yet",
+                    "submit one: deskgrid submit -- COMMAND",
+                ));
+            }
+            Selector::Last => None,
+        };
+
+        match missing {
+            None => Ok(picked),
+            Some(id) => Err(self.not_ones_own(JobId(id)).await?),
+        }
+    }
+
+    /// Why a job is not one of the client's: it is shared with the client, or there is none, as far
+    /// as the client can tell.
+    async fn not_ones_own(&self, job: JobId) -> Result<NoAnswer, NoAnswer> {
+        let user = self.only_own();
+        let this = IdSet::from_range(job.0, job.0);
+        let visible = !self
+            .read(move |reader| reader.job_ids_of(&this, user.as_deref(), true))
+            .await?
+            .is_empty();
+        if !visible && self.read(move |reader| reader.job(job)).await?.is_none() {
+            return Ok(no_job(job));
+        }
+
+        self.refused("job", &format!("job {job}"), "it is another user's");
+        if !visible {
+            return Ok(no_job(job));
+        }
+
+        let what = format!("job {job} is shared with you to look at: it is not yours to change");
+        Ok(refuse(
+            RefusalCode::NotAuthorised,
+            what,
+            "ask its owner, or an admin",
+        ))
+    }
+
+    async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
+        self.pick(&Selector::Ids(IdSet::from_range(job.0, job.0)))
+            .await
+            .map(drop)
+    }
+
+    pub(in crate::sessions) async fn pick_own_one(&self, job: JobId) -> Result<(), NoAnswer> {
+        self.pick_own(&Selector::Ids(IdSet::from_range(job.0, job.0)))
+            .await
+            .map(drop)
+    }
+
+    /// Those of these jobs that are not settled.
+    pub(in crate::sessions) async fn open_of(&self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
+        let jobs = jobs.clone();
+        self.core(move |core| Ok(core.open_of(&jobs))).await
+    }
+
+    /// What is needed to list jobs, some at a time. An empty selection means those that are not
+    /// settled.
+    pub(in crate::sessions) async fn job_listing(
+        &self,
+        jobs: &Selector,
+        states: Vec<JobState>,
+    ) -> Result<JobListing, NoAnswer> {
+        let rest = match jobs {
+            Selector::Ids(ids) if ids.is_empty() => {
+                let visible = match self.only_own() {
+                    None => None,
+                    Some(user) => {
+                        let of = user.clone();
+                        Some((
+                            user,
+                            self.read(move |reader| reader.shared_with(&of)).await?,
+                        ))
+                    }
+                };
+                self.core(move |core| Ok(core.open_ids(visible.as_ref())))
+                    .await?
+            }
+            _ => self.pick(jobs).await?,
+        };
+
+        Ok(JobListing::new(rest, states))
+    }
+
+    /// The next jobs of a listing as they are now, with forecasts of the first of all; none after
+    /// the last.
+    pub(in crate::sessions) async fn next_jobs(
+        &self,
+        listing: &mut JobListing,
+    ) -> Result<Option<Vec<JobView>>, NoAnswer> {
+        if listing.rest.is_empty() {
+            return Ok(None);
+        }
+
+        let picked: IdSet = listing.rest.iter().take(JOBS_A_TURN as usize).collect();
+        listing.rest.subtract(&picked);
+
+        let mut settled = picked.clone();
+        let wanted = listing.states.clone();
+        let most = listing.forecasts;
+        let mut views = self
+            .core(move |core| Ok(core.live_jobs(&picked, &wanted, most)))
+            .await?;
+        settled.subtract(&views.iter().map(|view| view.job.0).collect());
+        listing.forecasts -= views
+            .iter()
+            .filter(|view| view.predicted.is_some())
+            .count()
+            .min(listing.forecasts);
+
+        if !settled.is_empty() {
+            let settled = self.read(move |reader| {
+                settled
+                    .iter()
+                    .filter_map(|id| reader.job(JobId(id)).transpose())
+                    .collect()
+            });
+            let settled: Vec<JobView> = settled.await?;
+            views.extend(settled);
+            views.sort_unstable_by_key(|view| view.job);
+        }
+
+        views.retain(|view| listing.states.is_empty() || listing.states.contains(&view.state));
+        Ok(Some(views))
+    }
+
+    /// What is needed to list tasks of a job, portion by portion.
+    pub(in crate::sessions) async fn listing(
+        &self,
+        job: JobId,
+        tasks: &Selector,
+    ) -> Result<Listing, NoAnswer> {
+        self.pick_one(job).await?;
+        let spec = self.spec(job).await?;
+        let picked = tasks.pick(&spec.tasks.ids);
+        if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
+            return Err(no_task(job, ids));
+        }
+        let (live, names) = self
+            .core(move |core| Ok((core.live_job(job), core.host_names())))
+            .await?;
+        let settled = self.read(move |reader| reader.settled(job)).await?;
+        let disclosure = self.read(move |reader| reader.disclosure(job)).await?;
+        Ok(Listing::new(job, spec, picked, live, settled, names).disclosed(disclosure))
+    }
+
+    /// The next tasks of a listing; none after the last.
+    pub(in crate::sessions) async fn next_tasks(
+        &self,
+        listing: &mut Listing,
+    ) -> Result<Option<Vec<TaskView>>, NoAnswer> {
+        let Some(portion) = listing.next_portion() else {
+            return Ok(None);
+        };
+        let job = listing.job();
+        let rows = self
+            .read(move |reader| {
+                views::attempts_of(reader, job, &portion).map(|rows| (portion, rows))
+            })
+            .await?;
+
+        Ok(Some(listing.tasks(&rows.0, rows.1)))
+    }
+
+    /// The next outputs of a listing; none after the last.
+    pub(in crate::sessions) async fn next_outputs(
+        &self,
+        listing: &mut Listing,
+    ) -> Result<Option<Vec<OutputView>>, NoAnswer> {
+        let Some(portion) = listing.next_portion() else {
+            return Ok(None);
+        };
+        let job = listing.job();
+        let rows = self
+            .read(move |reader| views::attempts_of(reader, job, &portion))
+            .await?;
+        Ok(Some(listing.outputs(rows)?))
+    }
+
+    /// Results that wait for a program of the user's.
+    pub(in crate::sessions) async fn undecided(
+        &self,
+        job: JobId,
+    ) -> Result<Vec<Undecided>, NoAnswer> {
+        let listing = self.listing(job, &Selector::All).await?;
+        let waiting = self
+            .core(move |core| Ok(core.undecided(job, SHOWN_UNDECIDED)))
+            .await?;
+        let mut all = Vec::new();
+
+        for (attempt, with) in waiting {
+            let tasks = IdSet::from_range(attempt.task.index, attempt.task.index);
+            let rows = self
+                .read(move |reader| views::attempts_of(reader, job, &tasks))
+                .await?;
+            let rows = rows.into_values().flatten();
+            let outputs: Vec<OutputView> = rows
+                .map(|row| listing.output_of(row))
+                .collect::<Result<_, StoreError>>()?;
+            let of = |wanted: AttemptId| {
+                outputs
+                    .iter()
+                    .find(|output| output.attempt == wanted)
+                    .cloned()
+            };
+            if let Some(result) = of(attempt) {
+                all.push(Undecided {
+                    result,
+                    others: with.into_iter().filter_map(of).collect(),
+                });
+            }
+        }
+
+        Ok(all)
+    }
+
+    pub(in crate::sessions) async fn judge(
+        &self,
+        attempt: AttemptId,
+        agrees: Vec<u32>,
+    ) -> Result<Reply, NoAnswer> {
+        let job = attempt.task.job;
+        self.pick_own_one(job).await?;
+        let judged = self.core(move |core| core.judge(attempt, agrees)).await?;
+        Ok(Reply::Changed(vec![(job, u64::from(judged))]))
+    }
+
+    pub(in crate::sessions) async fn cancel(
+        &self,
+        jobs: &Selector,
+        tasks: Option<Selector>,
+    ) -> Result<Reply, NoAnswer> {
+        let picked = self.pick_own(jobs).await?;
+        let open = self.open_of(&picked).await?;
+        let mut which = BTreeMap::new();
+
+        if let Some(tasks) = &tasks {
+            // Of all jobs those are meant that have such tasks; one that is named has them, or
+            // nothing is cancelled at all.
+            let all = matches!(jobs, Selector::All);
+            for id in if all { &open } else { &picked }.iter().map(JobId) {
+                let spec = self.spec(id).await?;
+                let chosen = if all {
+                    tasks.pick(&spec.tasks.ids)
+                } else {
+                    chosen(id, tasks, &spec)?
+                };
+                which.insert(id, chosen);
+            }
+        }
+
+        let mut changed = Vec::new();
+        for id in picked.iter().map(JobId) {
+            // Where everything is settled there is nothing to cancel.
+            let count = match (open.contains(id.0), which.remove(&id)) {
+                (true, of) => self.core(move |core| core.cancel(id, of)).await?,
+                (false, _) => 0,
+            };
+            changed.push((id, count));
+        }
+
+        Ok(Reply::Changed(changed))
+    }
+
+    pub(in crate::sessions) async fn spec(&self, job: JobId) -> Result<JobSpec, NoAnswer> {
+        self.read(move |reader| reader.spec(job))
+            .await?
+            .ok_or_else(|| no_job(job))
+    }
+
+    pub(in crate::sessions) async fn retry(
+        &self,
+        job: JobId,
+        tasks: Selector,
+        only_failed: bool,
+    ) -> Result<Reply, NoAnswer> {
+        self.pick_own_one(job).await?;
+        let spec = self.spec(job).await?;
+        if spec.work.ranks().is_some() {
+            let what = format!(
+                "no rank of job {job} is of use without the others: they cannot be tried again alone"
+            );
+            return Err(refuse(RefusalCode::Conflict, what, "submit it again"));
+        }
+
+        let tasks = chosen(job, &tasks, &spec)?;
+        let count = self
+            .core(move |core| core.retry(job, &tasks, only_failed))
+            .await?;
+        Ok(Reply::Changed(vec![(job, count)]))
+    }
+
+    pub(in crate::sessions) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
+        let picked = self.pick_own(jobs).await?;
+        // By number, a job that is not settled is an error; `all` means all that can be forgotten.
+        let open = self.open_of(&picked).await?;
+        if let (Some(job), false) = (open.first().map(JobId), matches!(jobs, Selector::All)) {
+            let hint = format!("cancel it first: deskgrid job cancel {job}");
+            return Err(refuse(
+                RefusalCode::Conflict,
+                format!("job {job} is not settled"),
+                hint,
+            ));
+        }
+
+        let mut changed = Vec::new();
+        for id in picked.iter().map(JobId) {
+            if self.core(move |core| core.forget(id)).await? {
+                changed.push((id, 1));
+            }
+        }
+
+        Ok(Reply::Changed(changed))
+    }
+
+    pub(in crate::sessions) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {
+        self.pick_one(job).await?;
+        if let Some((mut view, names)) = self
+            .core(move |core| Ok(core.explain(job).zip(Some(core.host_names()))))
+            .await?
+        {
+            let names: BTreeMap<HostId, String> = names.into_iter().collect();
+            let named = |(attempt, host, why): (AttemptId, HostId, String)| {
+                let host = names
+                    .get(&host)
+                    .cloned()
+                    .unwrap_or_else(|| host.to_string());
+                DuplicateView { attempt, host, why }
+            };
+
+            let live = self
+                .read(move |reader| reader.live_duplicates(job, SHOWN_DUPLICATES))
+                .await?;
+            view.duplicates = live.into_iter().map(named).collect();
+            return Ok(Reply::Explained(Box::new(view)));
+        }
+
+        let job = self
+            .read(move |reader| reader.job(job))
+            .await?
+            .ok_or_else(|| no_job(job))?;
+        let waiting = Vec::new();
+        let hosts = Vec::new();
+        let duplicates = Vec::new();
+
+        Ok(Reply::Explained(Box::new(ExplainView {
+            job,
+            waiting,
+            hosts,
+            duplicates,
+        })))
+    }
+}
+
+impl JobListing {
+    pub(in crate::sessions) fn new(rest: IdSet, states: Vec<JobState>) -> Self {
+        Self {
+            rest,
+            states,
+            forecasts: FORECASTS,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Answers about identities, join tokens and the audit log.
+
+use common::Span;
+use common::identity::{AuditView, IdentityView};
+use common::selector::Selector;
+use common::token::Role;
+use common::view::TokenView;
+use common::wire::RefusalCode;
+use common::wire::client::Reply;
+
+use crate::core::Judged;
+
+use super::{Asker, NoAnswer, refuse};
+
+/// So many entries of the audit log are shown at most.
+const MOST_AUDITED: u32 = 10_000;
+
+impl Asker {
+    pub(in crate::sessions) async fn create_token(
+        &self,
+        (role, ttl, uses): (Role, Span, u32),
+        name: String,
+        approval: bool,
+    ) -> Result<Reply, NoAnswer> {
+        self.only_admins("making a join token")?;
+        if uses == 0 || ttl == Span::ZERO {
+            return Err(refuse(
+                RefusalCode::Invalid,
+                "a token needs at least one use and some time to live",
+                "",
+            ));
+        }
+
+        let hash = self.state.ca_key_hash;
+        let by = self.user.clone();
+        let made =
+            self.core(move |core| core.create_token(&by, (role, ttl, uses), &name, approval, hash));
+        let (token, view) = made.await?;
+        Ok(Reply::Token(token, view, self.state.known_as.clone()))
+    }
+
+    pub(in crate::sessions) async fn tokens(&self) -> Result<Vec<TokenView>, NoAnswer> {
+        self.only_admins("listing join tokens")?;
+        self.core(|core| core.tokens()).await
+    }
+
+    pub(in crate::sessions) async fn revoke_token(&self, id: u32) -> Result<Reply, NoAnswer> {
+        self.only_admins("revoking a join token")?;
+        let by = self.user.clone();
+        if !self.core(move |core| core.revoke_token(&by, id)).await? {
+            return Err(refuse(
+                RefusalCode::NotFound,
+                format!("there is no token {id}"),
+                "see `deskgrid token list`",
+            ));
+        }
+
+        let tokens = self.tokens().await?;
+        Ok(Reply::Tokens(
+            tokens.into_iter().filter(|token| token.id == id).collect(),
+        ))
+    }
+
+    pub(in crate::sessions) async fn identities(
+        &self,
+        names: Vec<String>,
+    ) -> Result<Vec<IdentityView>, NoAnswer> {
+        self.only_admins("listing identities")?;
+        let found = self
+            .core(move |core| core.identities(&names))
+            .await?
+            .map_err(|name| nobody(&name))?;
+        let counted = |(id, view)| IdentityView {
+            connections: self.state.live.count(id),
+            ..view
+        };
+
+        Ok(found.into_iter().map(counted).collect())
+    }
+
+    pub(in crate::sessions) async fn approve(
+        &self,
+        name: String,
+    ) -> Result<Vec<IdentityView>, NoAnswer> {
+        self.only_admins("approving an identity")?;
+        let by = self.user.clone();
+        let of = name.clone();
+        match self.core(move |core| core.approve(&by, &of)).await? {
+            Judged::Done(_) => self.identities(vec![name]).await,
+            Judged::Nobody => Err(nobody(&name)),
+        }
+    }
+
+    /// Durable first, so that nobody comes in again; then whoever is in is put out.
+    pub(in crate::sessions) async fn revoke(
+        &self,
+        name: String,
+    ) -> Result<Vec<IdentityView>, NoAnswer> {
+        self.only_admins("revoking an identity")?;
+        if name == self.user {
+            let hint = "another admin can: deskgrid token create --role admin";
+            return Err(refuse(
+                RefusalCode::Conflict,
+                "nobody can revoke the identity that asks",
+                hint,
+            ));
+        }
+
+        let by = self.user.clone();
+        let of = name.clone();
+        match self.core(move |core| core.revoke(&by, &of)).await? {
+            Judged::Done(peer) => {
+                let closed = self.state.live.close(peer.id, "this identity was revoked");
+                tracing::info!(name, closed, "connections closed");
+                self.identities(vec![name]).await
+            }
+            Judged::Nobody => Err(nobody(&name)),
+        }
+    }
+
+    pub(in crate::sessions) async fn share(
+        &self,
+        jobs: &Selector,
+        user: String,
+        on: bool,
+    ) -> Result<Reply, NoAnswer> {
+        let picked = self.pick_own(jobs).await?;
+        let by = self.user.clone();
+        let with = user.clone();
+        let changed = self
+            .core(move |core| core.share(&by, &picked, &with, on))
+            .await?;
+        let unknown = || {
+            let hint = "a user's name is what `deskgrid login` answered there";
+            refuse(
+                RefusalCode::NotFound,
+                format!("there is no user `{user}`"),
+                hint,
+            )
+        };
+        changed.map(Reply::Changed).ok_or_else(unknown)
+    }
+
+    pub(in crate::sessions) async fn audit_log(
+        &self,
+        most: u32,
+    ) -> Result<Vec<AuditView>, NoAnswer> {
+        self.only_admins("reading the audit log")?;
+        let repeats = self.state.counters.repeats(self.state.clock.now());
+        self.core(move |core| core.audit_all(&repeats)).await?;
+        self.read(move |reader| reader.audit(most.min(MOST_AUDITED)))
+            .await
+    }
+}
+
+fn nobody(name: &str) -> NoAnswer {
+    refuse(
+        RefusalCode::NotFound,
+        format!("nobody is called `{name}`"),
+        "see `deskgrid identity list`",
+    )
+}
