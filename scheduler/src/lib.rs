@@ -1,81 +1,65 @@
-//! The pure brain of deskgrid: events in, effects out, one step at a time.
+//! Decides which task runs on which host, and when: events in, effects out, one step at a time.
 //!
-//! What is not here: clocks (time is an argument), input and output, async, randomness without a
-//! seed, hash order.
+//! [`Scheduler::step`] takes the time and one [`Event`], and appends [`Effect`]s to a list; it is
+//! total. Carry out all effects of a step before the next one: make durable what has to be, then
+//! send. [`Scheduler::next_wakeup`] says when to call `step` with [`Event::Tick`] though nothing
+//! happens. Everything else on [`Scheduler`] only answers questions.
+//!
+//! ```
+//! use common::{Incarnation, Time};
+//! use scheduler::{Effect, Event, Scheduler, Settings};
+//!
+//! let mut scheduler = Scheduler::new(Settings::default(), Incarnation(1));
+//! let mut effects: Vec<Effect> = Vec::new();
+//! let mut now = Time(0);
+//! for _ in 0..3 {
+//!     scheduler.step(now, Event::Tick, &mut effects);
+//!     for effect in effects.drain(..) {
+//!         println!("{effect:?}");
+//!     }
+//!     let Some(wakeup) = scheduler.next_wakeup() else { break };
+//!     now = wakeup;
+//! }
+//! ```
+//!
+//! The rooms, from the ground up; a room uses only those above it in this list: `collections`,
+//! `prediction`, `protocol`, [`policy`], `state`, `forecast`, `handlers`, then the features
+//! `deadline`, `disclosed`, `gang`, `windows` and `faults`, which do not use each other, and
+//! `views`. Each says in its `mod.rs` what it is for.
+//!
+//! There is no clock here (time is an argument), no input and output, no async, no randomness
+//! without a seed and no hash order: the same events give the same effects.
 
-mod ahead;
-mod attempts;
-mod blame;
-mod books;
-mod calendar;
-mod dense;
-mod dispatch;
-pub mod effect;
-pub mod estimates;
-pub mod event;
-pub mod experience;
-mod explain;
-mod few;
-mod fleet;
-mod foresight;
+mod collections;
+mod deadline;
+mod disclosed;
+mod faults;
+mod forecast;
 mod gang;
-mod gaps;
-mod gathered;
-mod heard;
-mod hold;
-mod holdout;
-mod host;
-mod host_events;
-mod idle;
-mod job;
-mod job_events;
-mod keeping;
-mod laws;
-pub mod ledger;
-mod lent;
-mod lessons;
-pub mod malleable;
-mod pace;
-mod plan;
-mod police;
+mod handlers;
 pub mod policy;
-pub mod predict;
-mod prices;
-mod promises;
-mod queue;
-mod quorum;
-pub mod record;
-pub mod reservation;
-mod reserve;
-mod room;
-pub mod runs;
-mod scheduler;
-mod settings;
-mod shares;
-mod speculation;
-mod stack;
-mod standing;
-mod starts;
-mod stuck;
-mod survival;
-mod together;
+mod prediction;
+mod protocol;
+mod state;
 mod views;
-mod widths;
-mod wishes;
+mod windows;
 
-pub use effect::Effect;
-pub use event::Event;
-pub use experience::Experience;
-pub use explain::{Explanation, HeldUp};
-pub use holdout::{Together, WidthOffer};
-pub use keeping::Keeping;
-pub use lessons::{FIRST_RUNS, LearnedLimits};
+pub use deadline::admission::Planned;
+pub use deadline::status::Keeping;
+pub use disclosed::billing;
+pub use forecast::starts::{HostsWait, Starting};
+pub use gang::width_choice::{Together, WidthOffer};
 pub use policy::{Policy, catalogue};
-pub use predict::Prediction;
-pub use promises::Planned;
-pub use scheduler::Scheduler;
-pub use settings::Settings;
-pub use shares::Sharing;
-pub use starts::{HostsWait, Starting};
-pub use views::{HostStatus, LiveAttempt};
-pub use widths::{Waits, Widths};
+pub use prediction::experience::Experience;
+pub use prediction::lessons::{FIRST_RUNS, LearnedLimits};
+pub use prediction::predict::Prediction;
+pub use prediction::widths::{Waits, Widths};
+pub use prediction::{estimates, experience, malleable, predict, reservation, runs};
+pub use protocol::effect::Effect;
+pub use protocol::event::Event;
+pub use protocol::{effect, event, record};
+pub use state::scheduler::Scheduler;
+pub use state::settings::Settings;
+pub use state::shares::Sharing;
+pub use views::explain::{Explanation, HeldUp};
+pub use views::status::{HostStatus, LiveAttempt};

@@ -6,7 +6,7 @@ use common::view::{AccountView, SpreadView};
 use common::wire::RefusalCode;
 use common::wire::client::Reply;
 use common::{IdSet, JobId};
-use scheduler::ledger::{Account, Distribution};
+use scheduler::billing::{Account, Distribution};
 
 use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::Requested;

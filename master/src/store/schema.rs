@@ -42,7 +42,7 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 /// - `share` has the users who may look at another's job. `audit` is the audit log; `count` says
 ///   how often something happened again within a minute.
 /// - `request` has ranges of disclosed tasks with when they were requested. `account` has postcard
-///   of `scheduler::ledger::Account`: what was spent on a user's forgotten jobs.
+///   of `scheduler::billing::Account`: what was spent on a user's forgotten jobs.
 /// - `foretold` has predictions of jobs' waits: until so many hosts were free together, or (0)
 ///   until a job started. `came` is how long that took, NULL until it has come. A row outlives its
 ///   job.

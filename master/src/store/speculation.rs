@@ -1,13 +1,13 @@
 //! Disclosed jobs: when they came, what was requested of them and when, and what was spent on
 //! tasks. What is not here: who is asked for what, and how accounts are reckoned
-//! (`scheduler::ledger`).
+//! (`scheduler::billing`).
 
 use std::collections::BTreeMap;
 
 use common::view::TaskState;
 use common::{IdSet, JobId, Span, Time};
 use rusqlite::{Connection, OptionalExtension, params};
-use scheduler::ledger::{Account, Entry};
+use scheduler::billing::{Account, Entry};
 
 use super::reader::Reader;
 use super::writer::Writer;

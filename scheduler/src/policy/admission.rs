@@ -1,7 +1,7 @@
 //! May this job enter, and if not, why?
 
-use crate::effect::Refused;
-use crate::event::Bag;
+use crate::protocol::effect::Refused;
+use crate::protocol::event::Bag;
 
 /// Who is let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use common::job::Rules;
 use common::{Span, Speed};
 
-use crate::lessons::Lessons;
+use crate::prediction::lessons::Lessons;
 
 use super::policing::Policing;
 

@@ -10,6 +10,7 @@ pub mod limits;
 pub mod ordering;
 mod parse;
 pub mod placement;
+pub(crate) mod plan;
 pub mod policing;
 pub mod replication;
 pub mod trust;

@@ -1,6 +1,6 @@
 //! Which waiting task is next? Each answer ranks jobs; within a job, tasks that had an attempt go
 //! first, then the lowest index. Where tasks may be only disclosed, a job has the rank of the one
-//! of its waiting tasks that is next (`crate::speculation`).
+//! of its waiting tasks that is next (`crate::disclosed::order`).
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use common::JobId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
     /// Of one user's jobs higher priority first, then earlier arrival; between users by share,
-    /// where they share (`crate::shares`).
+    /// where they share (`crate::state::shares`).
     Fcfs,
     /// Jobs that were promised a deadline before all others, by arrival (Wozniak et al., section 4:
     /// FIFO); within them the tasks in the order of the calendar.
@@ -64,7 +64,7 @@ pub(crate) struct Rank {
     unpromised: bool,
     /// Whether nobody waits for the task that is next.
     disclosed: bool,
-    /// Whose job it is, where users share (`crate::shares`); 0 elsewhere, and of promised jobs.
+    /// Whose job it is, where users share (`crate::state::shares`); 0 elsewhere, and of promised jobs.
     user: u32,
     priority: Reverse<i32>,
     /// What goes before the time: the work left of the task that is next, or how likely it is not

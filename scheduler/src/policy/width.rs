@@ -1,7 +1,7 @@
 //! How many hosts should a job hold out for? Only the job at the head of its queue decides, and
 //! nobody passes it. What is not here: when so many hosts will be free (`malleable`).
 
-use crate::malleable::{Bias, Malleable, corrected_s};
+use crate::prediction::malleable::{Bias, Malleable, corrected_s};
 
 /// Whether a job waits until it can have more hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]

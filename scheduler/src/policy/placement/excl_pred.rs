@@ -1,7 +1,7 @@
 //! EXCL-PRED (Kondo et al. 2004, section 5.2): PRI-CR without the hosts that could not be done by
 //! the predicted end of the job.
 //!
-//! The end is predicted as wr (see [`crate::predict::makespan`]) when the job's first task can
+//! The end is predicted as wr (see [`crate::prediction::predict::makespan`]) when the job's first task can
 //! start, and again whenever as many tasks have finished as there were hosts at the last
 //! prediction. A host is left out at time t if t + start cost + work / speed lies beyond it.
 //!
@@ -14,10 +14,9 @@
 
 use common::{HostId, Span, Speed, Time};
 
-use super::Scene;
-use crate::host::Host;
-use crate::plan::{Forecast, Plan};
-use crate::predict;
+use super::View;
+use crate::policy::plan::{Forecast, Plan};
+use crate::prediction::predict;
 
 /// When exclusion ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,76 +26,68 @@ pub struct ExclPred {
 }
 
 impl ExclPred {
-    pub(super) fn prepare(self, scene: &Scene<'_>, plan: &mut Plan) {
-        if plan.forecast.is_none_or(|old| scene.finished() >= old.next) {
-            plan.forecast = self.forecast(scene).or(plan.forecast);
+    pub(super) fn prepare(self, view: &impl View, plan: &mut Plan) {
+        if plan.forecast.is_none_or(|old| view.finished() >= old.next) {
+            plan.forecast = self.forecast(view).or(plan.forecast);
         }
         plan.review = plan
             .forecast
             .map(|f| f.reverts)
-            .filter(|at| *at > scene.now);
+            .filter(|at| *at > view.now());
     }
 
-    fn forecast(self, scene: &Scene<'_>) -> Option<Forecast> {
-        let fleet = &scene.hosts.index;
-        let work_s = scene.work_s()?;
-        let hosts = fleet.usable_slots;
-        let rate = fleet.fleet.mean_rate()?;
-        let mean_speed = fleet.fleet.speed_mean_sd().0;
-        let finish = scene.now
-            + predict::makespan(
-                scene.unsettled(),
-                hosts,
-                work_s,
-                rate,
-                scene.settings.start_cost,
-            )?;
+    fn forecast(self, view: &impl View) -> Option<Forecast> {
+        let work_s = view.work_s()?;
+        let hosts = view.usable_slots();
+        let rate = view.mean_rate()?;
+        let mean_speed = view.speed_mean_sd().0;
+        let finish = view.now()
+            + predict::makespan(view.unsettled(), hosts, work_s, rate, view.start_cost())?;
 
         let early = Span::from_secs_f64(self.revert * work_s / mean_speed);
         let reverts = Time(finish.0.saturating_sub(early.0));
-        let task = scene.settings.start_cost + Span::from_secs_f64(work_s / rate);
+        let task = view.start_cost() + Span::from_secs_f64(work_s / rate);
         Some(Forecast {
             finish,
             reverts,
             task,
-            next: scene.finished() + hosts,
+            next: view.finished() + hosts,
         })
     }
 
     /// Until when a host must be able to finish a task, while that is asked for.
-    fn deadline(scene: &Scene<'_>, plan: &Plan) -> Option<(Time, f64)> {
+    fn deadline(view: &impl View, plan: &Plan) -> Option<(Time, f64)> {
         let forecast = plan
             .forecast
-            .filter(|forecast| scene.now < forecast.reverts)?;
-        Some((forecast.finish, scene.work_s()?))
+            .filter(|forecast| view.now() < forecast.reverts)?;
+        Some((forecast.finish, view.work_s()?))
     }
 
     /// The ready hosts that would be done in time, the fastest first.
-    pub(super) fn in_time(scene: &Scene<'_>, plan: &Plan) -> impl Iterator<Item = HostId> {
-        let deadline = Self::deadline(scene, plan);
+    pub(super) fn in_time(view: &impl View, plan: &Plan) -> impl Iterator<Item = HostId> {
+        let deadline = Self::deadline(view, plan);
         let in_time = move |(speed, _): &(Speed, HostId)| {
             deadline
-                .is_none_or(|(end, work_s)| scene.now + scene.duration_at(work_s, *speed) <= end)
+                .is_none_or(|(end, work_s)| view.now() + view.duration_at(work_s, *speed) <= end)
         };
-        scene
-            .ready_by_speed()
+        view.ready_by_speed()
             .take_while(in_time)
             .map(|(_, host)| host)
     }
 
     pub(super) fn propose(
         self,
-        scene: &Scene<'_>,
+        view: &impl View,
         plan: &Plan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
-        Self::in_time(scene, plan).find(|host| fit(*host))
+        Self::in_time(view, plan).find(|host| fit(*host))
     }
 
-    pub(super) fn objection(self, scene: &Scene<'_>, plan: &Plan, host: &Host) -> Option<String> {
-        let (end, work_s) = Self::deadline(scene, plan)?;
-        let takes = scene.duration_at(work_s, host.speed);
-        let left = end.since(scene.now);
+    pub(super) fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
+        let (end, work_s) = Self::deadline(view, plan)?;
+        let takes = view.duration_at(work_s, speed);
+        let left = end.since(view.now());
         (takes > left).then(|| {
             format!("too slow: a task would take {takes} there, and the job should end in {left}")
         })

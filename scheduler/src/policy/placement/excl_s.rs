@@ -5,8 +5,7 @@
 
 use common::{HostId, Speed};
 
-use super::Scene;
-use crate::host::Host;
+use super::View;
 
 /// Where the line lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,30 +15,26 @@ pub struct ExclS {
 }
 
 impl ExclS {
-    fn threshold(self, scene: &Scene<'_>) -> f64 {
-        let (mean, sd) = scene.hosts.index.fleet.speed_mean_sd();
-        let fastest = scene.hosts.fastest().map_or(0.0, Speed::factor);
+    fn threshold(self, view: &impl View) -> f64 {
+        let (mean, sd) = view.speed_mean_sd();
+        let fastest = view.fastest().map_or(0.0, Speed::factor);
         (mean - self.sds * sd).min(fastest)
     }
 
     /// The ready hosts that are not too slow, the fastest first.
-    pub(super) fn fast(self, scene: &Scene<'_>) -> impl Iterator<Item = HostId> {
-        let threshold = self.threshold(scene);
+    pub(super) fn fast(self, view: &impl View) -> impl Iterator<Item = HostId> {
+        let threshold = self.threshold(view);
         let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
-        scene
-            .ready_by_speed()
-            .take_while(fast)
-            .map(|(_, host)| host)
+        view.ready_by_speed().take_while(fast).map(|(_, host)| host)
     }
 
-    pub(super) fn propose(self, scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-        self.fast(scene).find(|host| fit(*host))
+    pub(super) fn propose(self, view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        self.fast(view).find(|host| fit(*host))
     }
 
-    pub(super) fn objection(self, scene: &Scene<'_>, host: &Host) -> Option<String> {
-        let threshold = self.threshold(scene);
+    pub(super) fn objection(self, view: &impl View, speed: Speed) -> Option<String> {
+        let threshold = self.threshold(view);
         let sds = self.sds;
-        let speed = host.speed;
         (speed.factor() < threshold).then(|| {
             format!(
                 "too slow: speed {speed} is below {threshold:.2}, which is {sds} standard deviations under the mean"

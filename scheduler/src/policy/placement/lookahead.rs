@@ -6,8 +6,8 @@
 //! failures and suspensions counted, as long as they would be done by D. Where fewer tasks wait
 //! than such hosts are ready or will be within moments, the best ones get them.
 
-use crate::experience::Curves;
-use crate::laws::Law;
+use crate::prediction::completion_law::Law;
+use crate::prediction::experience::Curves;
 
 /// How good a ready host is for a task that takes `task_s` there: the expected time with what a
 /// failure, which costs `restart_s`, and a suspension would add. Smaller is better.

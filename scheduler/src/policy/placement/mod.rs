@@ -1,17 +1,10 @@
 //! On which ready host does the next task start, or on none yet? One file per answer; this one has
 //! what they share.
 
-use std::cell::OnceCell;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
-
-use common::job::Needs;
 use common::{HostId, Span, Speed, Time};
 
-use crate::host::{Host, Hosts};
-use crate::job::Job;
-use crate::plan::Plan;
-use crate::settings::Settings;
+use crate::policy::plan::Plan;
+use crate::prediction::experience::{Habit, TrackRecord};
 
 mod excl_pred;
 mod excl_s;
@@ -48,162 +41,65 @@ pub enum Placement {
     Calendar,
 }
 
-/// The hosts with a free slot, in every order that an answer asks for.
-#[derive(Debug, Default)]
-pub(crate) struct ReadyHosts {
-    /// The only one, where it became so alone: while tasks wait, each host that has room is taken
-    /// at once.
-    alone: Option<(HostId, Time, Speed)>,
-    by_since: BTreeMap<(Time, HostId), Speed>,
-    /// How many hosts have ever become ready.
-    pub(crate) arrivals: u64,
-    /// Kept from when it is first asked for.
-    by_speed: OnceCell<BTreeSet<(Reverse<Speed>, Time, HostId)>>,
-}
+/// What an answer sees: the grid as it is for one job, to be read only.
+pub(crate) trait View {
+    /// The time of the step.
+    fn now(&self) -> Time;
 
-impl ReadyHosts {
-    pub(crate) fn insert(&mut self, host: HostId, since: Time, speed: Speed) {
-        self.arrivals += 1;
-        if self.is_empty() {
-            self.alone = Some((host, since, speed));
-            return;
-        }
-        for (host, since, speed) in self.alone.take().into_iter().chain([(host, since, speed)]) {
-            self.by_since.insert((since, host), speed);
-            if let Some(by_speed) = self.by_speed.get_mut() {
-                by_speed.insert((Reverse(speed), since, host));
-            }
-        }
-    }
+    /// What starting a task costs beside its work.
+    fn start_cost(&self) -> Span;
 
-    pub(crate) fn remove(&mut self, host: HostId, since: Time, speed: Speed) {
-        if self.alone.take_if(|alone| alone.0 == host).is_some() {
-            return;
-        }
-        self.by_since.remove(&(since, host));
-        if let Some(by_speed) = self.by_speed.get_mut() {
-            by_speed.remove(&(Reverse(speed), since, host));
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.alone.is_none() && self.by_since.is_empty()
-    }
-
-    pub(crate) fn len(&self) -> u64 {
-        self.by_since.len() as u64 + u64::from(self.alone.is_some())
-    }
-
-    /// The one ready for longest first.
-    pub(crate) fn by_since(&self) -> impl Iterator<Item = HostId> + '_ {
-        let alone = self.alone.iter().map(|(host, ..)| *host);
-        alone.chain(self.by_since.keys().map(|(_, host)| *host))
-    }
-
-    /// The fastest first; of equals the one ready for longest.
-    pub(crate) fn by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + '_ {
-        let alone = self.alone.iter().map(|(host, _, speed)| (*speed, *host));
-        let of =
-            |((since, host), speed): (&(Time, HostId), &Speed)| (Reverse(*speed), *since, *host);
-        let by_speed = self
-            .by_speed
-            .get_or_init(|| self.by_since.iter().map(of).collect());
-        alone.chain(by_speed.iter().map(|(speed, _, host)| (speed.0, *host)))
-    }
-}
-
-/// What an answer sees.
-#[derive(Clone, Copy)]
-pub(crate) struct Scene<'a> {
-    pub(crate) now: Time,
-    pub(crate) settings: &'a Settings,
-    pub(crate) hosts: &'a Hosts,
-    pub(crate) job: &'a Job,
-}
-
-impl<'a> Scene<'a> {
     /// Tasks of the job that wait for a first or another attempt.
-    fn waiting(&self) -> u64 {
-        self.job.waiting() + self.job.wishes.primaries()
-    }
+    fn waiting(&self) -> u64;
 
     /// Tasks of the job that are not settled.
-    fn unsettled(&self) -> u64 {
-        self.job.unsettled()
-    }
+    fn unsettled(&self) -> u64;
 
     /// Tasks of the job that are finished.
-    fn finished(&self) -> u64 {
-        self.job.finished.len()
-    }
+    fn finished(&self) -> u64;
 
     /// Work of one task, in seconds on a host of speed 1, where it is known.
-    fn work_s(&self) -> Option<f64> {
-        self.job.task_work_s()
-    }
+    fn work_s(&self) -> Option<f64>;
 
-    /// What hosts must offer.
-    fn needs(&self) -> Needs {
-        self.job.rules.needs
-    }
+    /// Slots of all hosts that take work now.
+    fn usable_slots(&self) -> u64;
 
-    /// Whether the host offers what the job needs, and should be there for long enough.
-    pub(crate) fn does(&self, id: HostId) -> bool {
-        let now = self.now;
-        let start_cost = self.settings.start_cost;
-        let lasts = |host: &Host| self.job.too_long_for(host, now, start_cost).is_none();
-        self.hosts.offer(id, self.needs())
-            && self.job.bar(id).is_none()
-            && (self.hosts.index.lent.is_empty() || self.hosts.table.get(&id).is_none_or(lasts))
-    }
+    /// Hosts with a free slot.
+    fn ready(&self) -> u64;
+
+    /// Mean work per second of the hosts that are known.
+    fn mean_rate(&self) -> Option<f64>;
+
+    /// Mean and standard deviation of the speeds of all known hosts.
+    fn speed_mean_sd(&self) -> (f64, f64);
+
+    /// The highest speed of a host that could take work.
+    fn fastest(&self) -> Option<Speed>;
 
     /// The ready hosts that do for the job, the one ready for longest first.
-    pub(crate) fn ready_by_since(&self) -> impl Iterator<Item = HostId> + use<'a> {
-        let scene = *self;
-        self.hosts
-            .index
-            .ready
-            .by_since()
-            .filter(move |id| scene.does(*id))
-    }
+    fn ready_by_since(&self) -> impl Iterator<Item = HostId>;
 
     /// The same, the fastest first.
-    pub(crate) fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + use<'a> {
-        let scene = *self;
-        self.hosts
-            .index
-            .ready
-            .by_speed()
-            .filter(move |(_, id)| scene.does(*id))
-    }
+    fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)>;
 
-    /// Whether another attempt of the task may go to this host: none of its live ones is there, and
-    /// where results are compared none is on a host of the same owner, and none of its results is
-    /// from one.
-    pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
-        if self.job.shuns(index, host, self.hosts) {
-            return false;
-        }
-        if !self.job.rules.quorum.compares() {
-            return !self.job.is_on(index, host);
-        }
-
-        let party = |id: HostId| self.hosts.table.get(&id).map_or(id, |host| host.party);
-        let mine = party(host);
-        self.job.records.get(&index).is_none_or(|record| {
-            let results = record
-                .question
-                .iter()
-                .flat_map(|question| question.ballot.votes());
-            record.live.iter().all(|copy| party(copy.host) != mine)
-                && results.into_iter().all(|vote| vote.party != mine)
-        })
-    }
+    /// What is known of a host's past.
+    fn past(&self, host: HostId) -> Option<Past>;
 
     /// How long a task takes on a free slot of this speed, the start included.
-    pub(crate) fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
-        self.settings.start_cost + Span::from_secs_f64(work_s / speed.factor())
+    fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
+        self.start_cost() + Span::from_secs_f64(work_s / speed.factor())
     }
+}
+
+/// A host's past, for answers that judge by it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Past {
+    pub(crate) speed: Speed,
+    pub(crate) free_slots: usize,
+    /// What it did on the day before, where that was recorded.
+    pub(crate) record: Option<TrackRecord>,
+    /// What was seen of it since.
+    pub(crate) habit: Habit,
 }
 
 impl Placement {
@@ -213,10 +109,10 @@ impl Placement {
     }
 
     /// Brings the job's plan up to date before hosts are proposed.
-    pub(crate) fn prepare(self, scene: &Scene<'_>, plan: &mut Plan) {
+    pub(crate) fn prepare(self, view: &impl View, plan: &mut Plan) {
         match self {
-            Placement::PriCrWait(answer) => answer.prepare(scene, plan),
-            Placement::ExclPred(answer) => answer.prepare(scene, plan),
+            Placement::PriCrWait(answer) => answer.prepare(view, plan),
+            Placement::ExclPred(answer) => answer.prepare(view, plan),
             _ => {}
         }
     }
@@ -224,47 +120,47 @@ impl Placement {
     /// The host to take next, if `fit` has nothing against it; none where the job had better wait.
     pub(crate) fn propose(
         self,
-        scene: &Scene<'_>,
+        view: &impl View,
         plan: &Plan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
         match self {
-            Placement::Fcfs => fcfs::propose(scene, fit),
+            Placement::Fcfs => fcfs::propose(view, fit),
             Placement::PriCr | Placement::Lookahead | Placement::Windows | Placement::Calendar => {
-                pri_cr::propose(scene, fit)
+                pri_cr::propose(view, fit)
             }
             Placement::PriCrWait(_) if !plan.waited => None,
-            Placement::PriCrWait(_) => pri_cr::propose(scene, fit),
-            Placement::PriHistory => pri_history::propose(scene, fit),
-            Placement::ExclS(answer) => answer.propose(scene, fit),
-            Placement::ExclPred(answer) => answer.propose(scene, plan, fit),
+            Placement::PriCrWait(_) => pri_cr::propose(view, fit),
+            Placement::PriHistory => pri_history::propose(view, fit),
+            Placement::ExclS(answer) => answer.propose(view, fit),
+            Placement::ExclPred(answer) => answer.propose(view, plan, fit),
         }
     }
 
     /// How many ready hosts it would take, one after the other.
-    pub(crate) fn eligible(self, scene: &Scene<'_>, plan: &Plan) -> u64 {
+    pub(crate) fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
         match self {
             Placement::PriCrWait(_) if !plan.waited => 0,
-            Placement::ExclS(answer) => answer.fast(scene).count() as u64,
-            Placement::ExclPred(_) => ExclPred::in_time(scene, plan).count() as u64,
-            _ => scene.hosts.index.ready.len(),
+            Placement::ExclS(answer) => answer.fast(view).count() as u64,
+            Placement::ExclPred(_) => ExclPred::in_time(view, plan).count() as u64,
+            _ => view.ready(),
         }
     }
 
     /// The free slots in the order in which it takes them, where that is worth finding out for all
     /// of them at once.
-    pub(crate) fn order(self, scene: &Scene<'_>) -> Option<Vec<HostId>> {
-        (self == Placement::PriHistory).then(|| pri_history::order(scene))
+    pub(crate) fn order(self, view: &impl View) -> Option<Vec<HostId>> {
+        (self == Placement::PriHistory).then(|| pri_history::order(view))
     }
 
     /// Why a ready host is not taken though tasks wait; none where it would be.
-    pub(crate) fn objection(self, scene: &Scene<'_>, plan: &Plan, host: &Host) -> Option<String> {
+    pub(crate) fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
         match self {
-            Placement::PriCrWait(answer) => answer.objection(scene, plan),
-            Placement::ExclS(answer) => answer.objection(scene, host),
-            Placement::ExclPred(answer) => answer.objection(scene, plan, host),
-            Placement::Lookahead => plan.declined.filter(|(until, _)| scene.now < *until).map(|(until, _)| {
-                let left = until.since(scene.now);
+            Placement::PriCrWait(answer) => answer.objection(view, plan),
+            Placement::ExclS(answer) => answer.objection(view, speed),
+            Placement::ExclPred(answer) => answer.objection(view, plan, speed),
+            Placement::Lookahead => plan.declined.filter(|(until, _)| view.now() < *until).map(|(until, _)| {
+                let left = until.since(view.now());
                 format!("a busy host should be done sooner than this one; looked at again in {left} at the latest")
             }),
             _ => None,

@@ -3,11 +3,10 @@
 
 use common::HostId;
 
-use super::Scene;
+use super::View;
 
-pub(super) fn propose(scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-    scene
-        .ready_by_speed()
+pub(super) fn propose(view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    view.ready_by_speed()
         .map(|(_, host)| host)
         .find(|host| fit(*host))
 }

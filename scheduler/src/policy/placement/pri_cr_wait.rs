@@ -4,8 +4,8 @@
 
 use common::Span;
 
-use super::Scene;
-use crate::plan::Plan;
+use super::View;
+use crate::policy::plan::Plan;
 
 /// For how long, and for how many hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,16 +17,16 @@ pub struct PriCrWait {
 }
 
 impl PriCrWait {
-    pub(super) fn prepare(self, scene: &Scene<'_>, plan: &mut Plan) {
-        let ready = scene.hosts.index.ready.len() as f64;
+    pub(super) fn prepare(self, view: &impl View, plan: &mut Plan) {
+        let ready = view.ready() as f64;
         let until = plan.entered + self.wait;
-        plan.waited |= scene.now >= until || ready >= self.ratio * scene.waiting() as f64;
+        plan.waited |= view.now() >= until || ready >= self.ratio * view.waiting() as f64;
         plan.review = (!plan.waited).then_some(until);
     }
 
-    pub(super) fn objection(self, scene: &Scene<'_>, plan: &Plan) -> Option<String> {
-        let left = (plan.entered + self.wait).since(scene.now);
-        let enough = (self.ratio * scene.waiting() as f64).ceil();
+    pub(super) fn objection(self, view: &impl View, plan: &Plan) -> Option<String> {
+        let left = (plan.entered + self.wait).since(view.now());
+        let enough = (self.ratio * view.waiting() as f64).ceil();
         (!plan.waited)
             .then(|| format!("collects ready hosts for {left} more, or until {enough} are ready"))
     }

@@ -8,28 +8,26 @@
 
 use common::HostId;
 
-use super::Scene;
-use crate::host::Host;
+use super::{Past, View};
 
-pub(super) fn propose(scene: &Scene<'_>, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-    order(scene).into_iter().find(|host| fit(*host))
+pub(super) fn propose(view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+    order(view).into_iter().find(|host| fit(*host))
 }
 
 /// The free slots, the best one first.
-pub(super) fn order(scene: &Scene<'_>) -> Vec<HostId> {
-    let work_s = scene.work_s().unwrap_or(0.0);
-    let rank = |host: &Host| match host.record {
+pub(super) fn order(view: &impl View) -> Vec<HostId> {
+    let work_s = view.work_s().unwrap_or(0.0);
+    let rank = |past: &Past| match past.record {
         Some(record) => (record.interval_work_s >= work_s, record.rate),
-        None => lately(host).map_or((true, host.speed.factor()), |(work, rate)| {
+        None => lately(past).map_or((true, past.speed.factor()), |(work, rate)| {
             (work >= work_s, rate)
         }),
     };
 
-    let ready = scene
-        .ready_by_speed()
-        .filter_map(|(_, id)| scene.hosts.table.get(&id));
+    let ready = view.ready_by_speed();
     let mut ranked: Vec<_> = ready
-        .map(|host| (rank(host), host.id, host.free_slots()))
+        .filter_map(|(_, host)| Some((host, view.past(host)?)))
+        .map(|(host, past)| (rank(&past), host, past.free_slots))
         .collect();
 
     // Stable: of equals the faster one by its clock, and then the one that has been ready for
@@ -43,8 +41,8 @@ pub(super) fn order(scene: &Scene<'_>) -> Vec<HostId> {
 
 /// Mean work per availability interval, and per second, of a host that has been watched for a
 /// while.
-fn lately(host: &Host) -> Option<(f64, f64)> {
-    let habit = &host.habit;
-    let rate = host.speed.factor() * habit.away_s / habit.up_s;
+fn lately(past: &Past) -> Option<(f64, f64)> {
+    let habit = &past.habit;
+    let rate = past.speed.factor() * habit.away_s / habit.up_s;
     (habit.failures >= 1.0 && habit.up_s > 0.0).then(|| (rate * habit.up_s / habit.failures, rate))
 }

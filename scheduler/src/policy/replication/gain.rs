@@ -1,15 +1,15 @@
 //! Copies by expected makespan reduction, deskgrid's own rule.
 //!
 //! For each task that is not settled, G(x) is the probability that it is not done x seconds from
-//! now: the product over its live attempts of not being done (see [`crate::laws`]), times the
+//! now: the product over its live attempts of not being done (see [`crate::prediction::completion_law`]), times the
 //! probability that no later copy has saved it. The job is done by x with P(x), the product of 1 -
 //! G over its tasks. A copy on an idle host with law F brings the expected end forward by the
 //! integral of P / (1 - G) G F. The best task for each idle host, best host first, is copied as
-//! long as that gain is worth the price, which [`crate::experience::Prices`] learns so that the
+//! long as that gain is worth the price, which [`crate::prediction::experience::Prices`] learns so that the
 //! copies stay within their budget.
 
-use crate::experience::Curves;
-use crate::laws::Law;
+use crate::prediction::completion_law::Law;
+use crate::prediction::experience::Curves;
 
 /// How much is copied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -271,9 +271,9 @@ fn product(weights: &Row, odds: &Row) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experience::{Experience, Temper};
-    use crate::laws::Place;
-    use crate::survival::LifeTable;
+    use crate::prediction::completion_law::Place;
+    use crate::prediction::experience::{Experience, Temper};
+    use crate::prediction::survival::LifeTable;
 
     /// Hosts that never fail and whose owners hardly ever come.
     fn calm() -> Curves {

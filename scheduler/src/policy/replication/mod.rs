@@ -3,8 +3,8 @@
 
 use common::{Speed, Time};
 
-use crate::effect::CopyReason;
-use crate::plan::Plan;
+use crate::policy::plan::Plan;
+use crate::protocol::effect::CopyReason;
 
 mod dup;
 pub(crate) mod gain;

@@ -1,7 +1,7 @@
 //! A task none of whose live attempts can go on now, since their hosts are suspended or miss
 //! heartbeats.
 
-use crate::effect::CopyReason;
+use crate::protocol::effect::CopyReason;
 
 pub(super) fn propose(
     mut hold_ups: impl Iterator<Item = Option<CopyReason>>,

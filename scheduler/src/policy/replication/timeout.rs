@@ -8,7 +8,7 @@
 use common::Time;
 
 use super::Requeue;
-use crate::plan::Plan;
+use crate::policy::plan::Plan;
 
 /// Whose time runs out, and what else is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

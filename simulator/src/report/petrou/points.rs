@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use common::Time;
-use scheduler::ledger::Account;
+use scheduler::billing::Account;
 
 use crate::report::figure::number;
 use crate::users::{Audience, Fate, Parameters, Which};

@@ -1,10 +1,12 @@
 //! Which room may depend on which, and which libraries no room of a kind may reach.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 
-use super::{ROOMS, root};
+use super::source::code;
+use super::{ROOMS, files, root, text};
 
 /// What each room may use of the others. `tests` and `examples` are not listed: they may use
 /// anything.
@@ -178,4 +180,100 @@ fn pure_rooms_reach_no_clock_no_network_and_no_chance() {
             );
         }
     }
+}
+
+/// The rooms inside the scheduler, from the ground up, each with what it may use.
+const SCHEDULER: [(&str, &[&str]); 13] = [
+    ("collections", &[]),
+    ("prediction", &["collections"]),
+    ("protocol", &["prediction"]),
+    ("policy", &["prediction", "protocol"]),
+    (
+        "state",
+        &["collections", "prediction", "protocol", "policy"],
+    ),
+    ("forecast", &["prediction", "policy", "state"]),
+    ("handlers", &["prediction", "protocol", "policy", "state"]),
+    ("deadline", &["prediction", "protocol", "policy", "state"]),
+    ("disclosed", &["protocol", "policy", "state"]),
+    (
+        "gang",
+        &[
+            "prediction",
+            "protocol",
+            "policy",
+            "state",
+            "forecast",
+            "handlers",
+        ],
+    ),
+    (
+        "windows",
+        &["prediction", "protocol", "policy", "state", "handlers"],
+    ),
+    (
+        "faults",
+        &["protocol", "policy", "state", "forecast", "handlers"],
+    ),
+    (
+        "views",
+        &[
+            "prediction",
+            "protocol",
+            "policy",
+            "state",
+            "gang",
+            "faults",
+        ],
+    ),
+];
+
+#[test]
+fn inside_the_scheduler_arrows_go_down_only() {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in files("scheduler/src", "rs") {
+        let Some(room) = room_in(&path) else { continue };
+        let used = crate_paths(&code(&text(&path)));
+        let others = used.into_iter().filter(|other| *other != room);
+        found.entry(room.clone()).or_default().extend(others);
+    }
+
+    let drawn: BTreeMap<String, BTreeSet<String>> = SCHEDULER
+        .iter()
+        .map(|(room, used)| {
+            let used = used.iter().map(|other| (*other).to_owned()).collect();
+            ((*room).to_owned(), used)
+        })
+        .collect();
+    assert_eq!(found, drawn, "the drawing in this file is what is there");
+
+    for (at, (room, used)) in SCHEDULER.iter().enumerate() {
+        let below: Vec<&str> = SCHEDULER[..at].iter().map(|(room, _)| *room).collect();
+        for other in *used {
+            assert!(
+                below.contains(other),
+                "{room} uses {other}, which is not below it"
+            );
+        }
+    }
+}
+
+/// The room of a file of the scheduler; none for `lib.rs`.
+fn room_in(path: &Path) -> Option<String> {
+    let inside = path.strip_prefix("scheduler/src").ok()?;
+    let first = inside.iter().next()?.to_string_lossy().into_owned();
+    (inside.iter().count() > 1).then_some(first)
+}
+
+/// The first names of all paths that begin with `crate::`.
+fn crate_paths(code: &str) -> BTreeSet<String> {
+    let after = code.split("crate::").skip(1);
+    after
+        .map(|rest| {
+            rest.chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect::<String>()
+        })
+        .filter(|name| !name.is_empty())
+        .collect()
 }

@@ -1,0 +1,764 @@
+//! Deadlines: what the calendar says of a bag, and which promised tasks start where. Everything
+//! here only looks; what follows is done elsewhere.
+//!
+//! The calendar holds what runs, then what waits and was promised, in line; a new bag comes behind
+//! all that. What waits without a promise is not on it: it stands behind everything that is
+//! promised, whenever that comes. So no accepted bag is delayed by a later one, as long as run
+//! times and hosts are as expected.
+
+use crate::state::host::elapsed_s;
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::job::Needs;
+use common::{AttemptId, HostId, IdSet, JobId, Span, Time};
+
+use crate::deadline::calendar::{Calendar, Entry, Slots};
+use crate::deadline::reserve::{at_most, most_second, spares, spread};
+use crate::policy::Policy;
+use crate::policy::admission::Reckoning;
+use crate::policy::catalogue::policy;
+use crate::prediction::estimates::Source;
+use crate::prediction::experience::Stage;
+use crate::prediction::lessons::Lessons;
+use crate::prediction::predict::duration;
+use crate::prediction::reservation::Sequence;
+use crate::protocol::effect::{Offer, Refused};
+use crate::protocol::event::Bag;
+use crate::state::host::{Host, Load};
+use crate::state::job::Job;
+use crate::state::owner_hours::Lent;
+use crate::state::scheduler::Scheduler;
+use crate::state::terms::Stack;
+
+/// What a task takes of which nothing at all is known (any more), in seconds on a host of speed 1.
+const UNKNOWN_S: f64 = 60.0;
+/// Rates that differ by less than this factor count as the same where hosts are expected to be
+/// disturbed.
+const GRAIN: f64 = 1.02;
+/// What should have ended this long ago at most is about to, and its end on its way.
+const ROUNDING: Span = Span::from_millis(1);
+/// Logarithms of (time that was left / time predicted to be left) that count as seen before
+/// anything was.
+const PRIOR_ERRORS: [f64; 8] = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.15, 0.3, 0.7];
+
+/// Where and when a task of a bag is to run, if nothing comes between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Its index.
+    pub task: u32,
+    /// Its host.
+    pub host: HostId,
+    /// When it starts.
+    pub start: Time,
+    /// When it is done.
+    pub finish: Time,
+}
+
+/// When attempts are taken to end that have run for longer than they should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overdue {
+    /// At once (the paper's reading), or soon.
+    Soon,
+    /// After as long again as they have run.
+    AsLong,
+    /// Not as long as it matters.
+    Late,
+}
+
+/// Later than any deadline.
+const LATE: Time = Time(u64::MAX / 4);
+
+/// A bag's tasks with their work, in the order of the calendar; one of which several results are
+/// wanted is there as often.
+type Draft = Vec<(u32, Span)>;
+
+/// The scheduler as one way of reckoning sees it.
+pub(crate) struct Reckoner<'a> {
+    scheduler: &'a Scheduler,
+    reckoning: Reckoning,
+    now: Time,
+    /// When what should have ended already is taken to end.
+    soonest: Time,
+    stretch: f64,
+    /// Whether attempts that tasks should need beside their first one are on the calendar.
+    spares: bool,
+    overdue: Overdue,
+}
+
+impl Scheduler {
+    /// What a bag would be told that came now, if it has a deadline. Nothing enters, and nobody is
+    /// killed.
+    ///
+    /// # Errors
+    /// Says why it would not be let in.
+    pub fn offer(&self, bag: &Bag, now: Time) -> Result<Option<Offer>, Refused> {
+        let policy = policy(&bag.rules.policy)
+            .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
+        policy.admission.admit(policy.name, bag)?;
+        self.consider(bag, &policy, now.max(self.now), &BTreeSet::new())
+    }
+
+    /// What a bag would be told that was submitted now: as [`Self::offer`], but it may kill.
+    /// Nothing enters, and nobody is killed.
+    ///
+    /// # Errors
+    /// Says why it would not be let in.
+    pub fn would_admit(&self, bag: &Bag, now: Time) -> Result<Option<Offer>, Refused> {
+        let policy = policy(&bag.rules.policy)
+            .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
+        policy.admission.admit(policy.name, bag)?;
+        self.decide(bag, &policy, now.max(self.now)).0
+    }
+
+    /// Where and when the tasks of a bag that came now would run, in the order of the calendar; its
+    /// deadline does not matter.
+    ///
+    /// # Errors
+    /// If that cannot be told: its policy has no calendar, nothing is known of its tasks, or no
+    /// host would do.
+    pub fn plan(&self, bag: &Bag, now: Time) -> Result<Vec<Planned>, Refused> {
+        let policy = policy(&bag.rules.policy)
+            .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
+        let reckoning = policy
+            .admission
+            .reckoning()
+            .ok_or_else(|| Refused::NoPromises(policy.name.to_owned()))?;
+        policy.admission.admit(policy.name, bag)?;
+
+        let reckoner = self.reckoner(reckoning, now.max(self.now));
+        let draft = reckoner.draft(bag, &self.past_lessons(bag, policy.limits))?;
+        let mut calendar = reckoner.occupied(&BTreeSet::new());
+        let mut entry = |(task, work): (u32, Span)| {
+            let found = calendar
+                .stack(work, self.settings.start_cost, bag.rules.needs)
+                .ok_or(Refused::NoHost)?;
+            Ok(Planned {
+                task,
+                host: found.host,
+                start: found.start,
+                finish: found.finish,
+            })
+        };
+        draft.into_iter().map(&mut entry).collect()
+    }
+
+    pub(crate) fn reckoner(&self, reckoning: Reckoning, now: Time) -> Reckoner<'_> {
+        let stretch = if reckoning.inflated {
+            self.foresight.curves().stretch
+        } else {
+            1.0
+        };
+
+        Reckoner {
+            scheduler: self,
+            reckoning,
+            now,
+            soonest: now,
+            stretch,
+            spares: true,
+            overdue: Overdue::Soon,
+        }
+    }
+
+    /// What a bag that makes sense is told if these attempts are killed; nothing where it has no
+    /// deadline.
+    pub(crate) fn consider(
+        &self,
+        bag: &Bag,
+        policy: &Policy,
+        now: Time,
+        without: &BTreeSet<AttemptId>,
+    ) -> Result<Option<Offer>, Refused> {
+        let (Some(deadline), Some(reckoning)) = (bag.terms.deadline, policy.admission.reckoning())
+        else {
+            return Ok(None);
+        };
+        let reckoner = self.reckoner(reckoning, now);
+        let lessons = self.past_lessons(bag, policy.limits);
+        let draft = reckoner.draft(bag, &lessons)?;
+        let occupied = reckoner.occupied(without);
+        let needs = bag.rules.needs;
+        let finish = reckoner
+            .finish(&occupied, draft.iter().copied(), needs)
+            .ok_or(Refused::NoHost)?;
+        let offer = |finish, probation| {
+            let suffices = reckoner.suffices(bag, &lessons, &draft, (&occupied, deadline));
+            let probability = suffices * self.probability(policy.name, finish, deadline, now);
+            Ok(Some(Offer {
+                finish,
+                probability,
+                probation,
+            }))
+        };
+        if finish <= deadline {
+            return offer(finish, false);
+        }
+
+        if let Some(finish) = reckoner
+            .probation(bag, &draft, &occupied)
+            .filter(|finish| *finish <= deadline)
+        {
+            return offer(finish, true);
+        }
+
+        let fits = reckoner.largest_part(&occupied, &draft, needs, deadline);
+        Err(Refused::TooLate {
+            earliest: finish,
+            fits,
+        })
+    }
+
+    /// How likely a job is done by its deadline that should be done by `finish`, by how earlier
+    /// promises were kept.
+    fn probability(&self, policy: &str, finish: Time, deadline: Time, now: Time) -> f64 {
+        let predicted_s = finish.since(now).secs().max(1.0);
+        let most_s = deadline.since(now).secs().max(1.0);
+        let most = (most_s / predicted_s).ln();
+        let seen = self.foresight.experience.errors.of(policy, Stage::Early);
+        let errors = seen
+            .iter()
+            .map(|error| f64::from(*error))
+            .chain(PRIOR_ERRORS);
+        let kept = errors.filter(|error| *error <= most + 1e-6).count();
+        kept as f64 / (seen.len() + PRIOR_ERRORS.len()) as f64
+    }
+
+    /// When a promised job's last task should be done: what of it runs, and what waits behind what
+    /// is before it. None where no host takes work that would do for all that waits.
+    pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
+        let job = self.jobs.table.get(&id)?;
+        let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
+        let live = job.records.values().flat_map(|record| record.live.iter());
+        let ends = live.filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            Some(reckoner.end(host, copy.attempt, host.books.get(&copy.attempt)?))
+        });
+        let mut last = ends.max().unwrap_or(now);
+        let mut calendar = reckoner.calendar(&BTreeSet::new());
+
+        let mut placed = 0;
+        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |of, task, entry| {
+            if of.rank.job == id {
+                last = last.max(entry.finish);
+                placed += u64::from(task.is_some());
+            }
+            of.rank <= job.rank
+        });
+
+        (placed == job.waiting()).then_some(last)
+    }
+
+    /// When the first waiting task of each of these promised jobs should start; jobs are left out
+    /// for which no host would do.
+    pub(crate) fn promised_first(&self, ids: &BTreeSet<JobId>, now: Time) -> BTreeMap<JobId, Time> {
+        let mut jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
+        let Some(reckoning) = jobs.find_map(|job| job.policy.admission.reckoning()) else {
+            return BTreeMap::new();
+        };
+        let reckoner = self.reckoner(reckoning, now);
+        let mut calendar = reckoner.calendar(&BTreeSet::new());
+        let mut first = BTreeMap::new();
+        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, _, entry| {
+            if ids.contains(&job.rank.job) {
+                first.entry(job.rank.job).or_insert(entry.start);
+            }
+            first.len() < ids.len()
+        });
+
+        first
+    }
+
+    /// Which promised tasks start now, and where. A slot that the calendar has for a task later
+    /// stays free for it only if that is the slot's next task; so whatever is left may be used by
+    /// others.
+    pub(crate) fn promised_starts(&self) -> Vec<(JobId, u32, HostId)> {
+        let first = self
+            .jobs
+            .lines
+            .waiting
+            .first()
+            .filter(|rank| rank.promised());
+        let Some(job) = first.and_then(|rank| self.jobs.table.get(&rank.job)) else {
+            return Vec::new();
+        };
+        let Some(reckoning) = job.policy.admission.reckoning() else {
+            return Vec::new();
+        };
+        let line = self
+            .jobs
+            .lines
+            .waiting
+            .iter()
+            .take_while(|rank| rank.promised());
+        let mut jobs = line.filter_map(|rank| self.jobs.table.get(&rank.job));
+        let equal = !reckoning.inflated && self.hosts.alike() && self.hosts.index.lent.is_empty();
+        if equal
+            && self.hosts.index.standing.is_bare()
+            && !jobs.any(|job| job.rules.quorum.compares())
+        {
+            return self.fill_windows(self.starts_on_equals());
+        }
+
+        // Nobody waits for what should be over already where everything is done in time without.
+        let without = self.starts_if(reckoning, Overdue::Late);
+        let starts = without.unwrap_or_else(|| {
+            self.starts_if(reckoning, Overdue::AsLong)
+                .unwrap_or_default()
+        });
+
+        self.fill_windows(starts)
+    }
+
+    /// What starts now if attempts that are overdue end so; none where somebody would be too late
+    /// if they never ended.
+    fn starts_if(
+        &self,
+        reckoning: Reckoning,
+        overdue: Overdue,
+    ) -> Option<Vec<(JobId, u32, HostId)>> {
+        let mut reckoner = Reckoner {
+            overdue,
+            ..self.reckoner(reckoning, self.now)
+        };
+
+        // Between a slot that is free and one that should be, the former.
+        reckoner.soonest = self.now + Span(1);
+        // What may never be needed holds up nobody.
+        reckoner.spares = false;
+
+        let mut calendar = reckoner.calendar(&BTreeSet::new());
+        let mut starts = Vec::new();
+        let mut in_time = true;
+        let mut room = calendar.idle + self.hosts.index.standing.len();
+
+        reckoner.stack_line(&mut calendar, &BTreeSet::new(), |job, index, entry| {
+            in_time &= job
+                .promise
+                .is_none_or(|promise| entry.finish <= promise.deadline);
+            if entry.now
+                || entry.start <= reckoner.soonest && self.makes_room_on(entry.host).is_some()
+            {
+                room = room.saturating_sub(1);
+                let alone = index.filter(|_| !job.rules.quorum.compares());
+                starts.extend(alone.map(|index| (job.rank.job, index, entry.host)));
+            }
+            room > 0
+        });
+
+        (in_time || overdue != Overdue::Late).then_some(starts)
+    }
+
+    /// The same on hosts that are all as fast, where nobody waits for another host.
+    fn starts_on_equals(&self) -> Vec<(JobId, u32, HostId)> {
+        let ready = self
+            .hosts
+            .index
+            .ready
+            .by_since()
+            .filter_map(|id| self.hosts.table.get(&id));
+        let mut slots: Vec<HostId> = ready
+            .flat_map(|host| std::iter::repeat_n(host.id, host.free_slots()))
+            .collect();
+        slots.reverse();
+
+        let mut starts = Vec::new();
+        for rank in self
+            .jobs
+            .lines
+            .waiting
+            .iter()
+            .take_while(|rank| rank.promised())
+        {
+            let Some(job) = self.jobs.table.get(&rank.job) else {
+                continue;
+            };
+            for index in job.in_order() {
+                let fit = slots
+                    .iter()
+                    .rposition(|host| self.hosts.offer(*host, job.rules.needs));
+                let Some(slot) = fit else { break };
+                starts.push((rank.job, index, slots.remove(slot)));
+            }
+
+            if slots.is_empty() {
+                break;
+            }
+        }
+
+        starts
+    }
+}
+
+impl<'a> Reckoner<'a> {
+    /// Work per second of one slot of the host, in seconds on a host of speed 1.
+    fn rate(&self, host: &Host) -> f64 {
+        let speed = host.speed.factor();
+        if !self.reckoning.inflated {
+            return speed;
+        }
+        let rate = speed * self.scheduler.foresight.share(host) / self.stretch;
+        GRAIN.powf((rate.ln() / GRAIN.ln()).floor())
+    }
+
+    fn source(&self, stack: &Stack) -> Option<&'a Source> {
+        let estimates = &self.scheduler.foresight.experience.estimates;
+        if self.reckoning.calibrated {
+            estimates.source(&stack.terms.estimator)
+        } else {
+            None
+        }
+    }
+
+    /// What a waiting task of the job should take.
+    fn work(&self, job: &Job, source: Option<&Source>, index: u32) -> Span {
+        let estimate = job.estimate(index);
+        let corrected = || {
+            source
+                .and_then(|source| source.corrected(estimate))
+                .or(estimate)
+        };
+        let work = job.reserved(index).or_else(corrected);
+        let work =
+            work.unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)));
+        // What was ended before it was done takes longer than that; as long again, as far as is
+        // known.
+        work.max(Span::from_secs_f64(2.0 * job.killed_s(index)))
+    }
+
+    /// When a live attempt should end.
+    fn end(&self, host: &Host, attempt: AttemptId, load: &Load) -> Time {
+        let job = self.scheduler.jobs.table.get(&attempt.task.job);
+        // What nobody has requested makes room.
+        let Some(job) = job.filter(|job| !job.only_disclosed(attempt.task.index)) else {
+            return self.soonest;
+        };
+        let rate = self.rate(host);
+        let start_cost = self.scheduler.settings.start_cost;
+        let estimate = job.estimate(attempt.task.index);
+        let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
+        let given = || match self.source(&job.stack) {
+            Some(source) => source.given(estimate, done),
+            None if self.reckoning.calibrated => Source::default().given(estimate, done),
+            None => estimate,
+        };
+
+        let reserved = job.reserved(attempt.task.index);
+        let should = || {
+            self.source(&job.stack)
+                .and_then(|source| source.corrected(estimate))
+                .or(estimate)
+        };
+        let overdue = reserved
+            .or_else(should)
+            .is_some_and(|work| done > work + ROUNDING);
+
+        match self.overdue {
+            Overdue::AsLong if overdue => return self.now + duration(done, Span::ZERO, rate),
+            Overdue::Late if overdue => return LATE,
+            _ => {}
+        }
+
+        let known = reserved.or_else(given);
+        let measured = || {
+            job.task_work_s()
+                .map(Span::from_secs_f64)
+                .filter(|work| *work > done)
+        };
+        let work = known
+            .or_else(measured)
+            .unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
+
+        // When it was assigned is not known any more after a restart; how long it has run is.
+        let older = load.phase.executing()
+            && load
+                .noted
+                .is_some_and(|noted| noted - load.ran < load.assigned);
+        let end = if self.reckoning.inflated || older {
+            self.now + duration(Span(work.0.saturating_sub(done.0)), Span::ZERO, rate)
+        } else {
+            load.assigned + duration(work, start_cost, rate)
+        };
+        if end < self.now { self.soonest } else { end }
+    }
+
+    /// The slots of the hosts that take work, with what runs there.
+    pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
+        let mut calendar = Calendar::default();
+        for host in self
+            .scheduler
+            .hosts
+            .table
+            .values()
+            .filter(|host| host.takes_work())
+        {
+            let rate = self.rate(host);
+            let lent = host.loan(self.now);
+            let alike = Slots {
+                host: host.id,
+                offers: host.offers,
+                rate,
+                lent,
+            };
+
+            let live = host
+                .books
+                .iter()
+                .filter(|(attempt, load)| !load.frozen && !without.contains(attempt));
+            let mut ends: Vec<Time> = live
+                .map(|(attempt, load)| self.end(host, *attempt, load))
+                .collect();
+            ends.sort_unstable();
+
+            let slots = host.usable_slots().saturating_sub(host.reserved) as usize;
+            // What is held beyond the slots comes after what is in them.
+            let beyond = ends.split_off(ends.len().min(slots));
+            for (at, end) in beyond.into_iter().enumerate() {
+                let slot = at % slots.max(1);
+                if let Some(before) = ends.get_mut(slot) {
+                    *before = *before + end.since(self.now);
+                }
+            }
+
+            for slot in 0..slots {
+                let end = ends.get(slot).copied();
+                calendar.add(&alike, end.unwrap_or(self.now), end.is_none());
+                if let Some(Lent { again, .. }) = lent {
+                    // When that next time ends is left open.
+                    calendar.add(
+                        &Slots {
+                            lent: None,
+                            ..alike
+                        },
+                        end.map_or(again, |end| end.max(again)),
+                        false,
+                    );
+                }
+            }
+        }
+
+        calendar
+    }
+
+    /// Puts what waits and was promised on the calendar, until `each` has seen enough, but for the
+    /// jobs that are left out. No task is named for an attempt that some task should need beside
+    /// its first one.
+    fn stack_line(
+        &self,
+        calendar: &mut Calendar,
+        without: &BTreeSet<JobId>,
+        mut each: impl FnMut(&Job, Option<u32>, Entry) -> bool,
+    ) {
+        let scheduler = self.scheduler;
+        let line = scheduler
+            .jobs
+            .lines
+            .waiting
+            .iter()
+            .take_while(|rank| rank.promised());
+        for rank in line.filter(|rank| !without.contains(&rank.job)) {
+            let Some(job) = scheduler.jobs.table.get(&rank.job) else {
+                continue;
+            };
+            let source = self.source(&job.stack);
+            for index in job.in_order() {
+                let work = self.work(job, source, index);
+                let Some(entry) =
+                    calendar.stack(work, scheduler.settings.start_cost, job.rules.needs)
+                else {
+                    break;
+                };
+                if !each(job, Some(index), entry) {
+                    return;
+                }
+            }
+
+            let spares = if self.spares {
+                job.spares()
+            } else {
+                Vec::new()
+            };
+
+            let second = job
+                .opinions_due()
+                .into_iter()
+                .map(|index| self.work(job, source, index));
+            for work in second.chain(spares) {
+                let Some(entry) =
+                    calendar.stack(work, scheduler.settings.start_cost, job.rules.needs)
+                else {
+                    break;
+                };
+                if !each(job, None, entry) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The calendar with everything that comes before a new bag: of whom an attempt is killed for
+    /// it, and tried again, the rest comes behind.
+    fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
+        let mut calendar = self.calendar(without);
+        let again = |attempt: &&AttemptId| {
+            let job = self.scheduler.jobs.table.get(&attempt.task.job);
+            job.is_some_and(|job| job.may_retry(attempt.task.index))
+        };
+        let behind = without
+            .iter()
+            .filter(again)
+            .map(|attempt| attempt.task.job)
+            .collect();
+        self.stack_line(&mut calendar, &behind, |_, _, _| true);
+        calendar
+    }
+
+    /// The bag's tasks with what each should take, in the order of the calendar; with learned
+    /// limits, what is reserved for each, and then for the attempts that some should need beside
+    /// the first one.
+    fn draft(&self, bag: &Bag, lessons: &Lessons) -> Result<Draft, Refused> {
+        let stack = Stack::new(&bag.tasks, bag.terms.clone(), self.reckoning.stacking);
+        if let Some((sequence, first)) = lessons.sequence().zip(lessons.limit_s(0.0)) {
+            let tasks: Vec<u32> = stack.sorted(&bag.tasks).collect();
+            let spares = spread(&tasks, &spares(sequence, tasks.len() as u64));
+            return Ok(tasks
+                .into_iter()
+                .map(|task| (task, Span::from_secs_f64(first)))
+                .chain(spares)
+                .collect());
+        }
+
+        let source = self.source(&stack);
+        let work = |index: u32| {
+            let estimate = stack.estimate(index).or(bag.rules.estimate);
+            let work = source
+                .and_then(|source| source.corrected(estimate))
+                .or(estimate);
+            work.map(|work| (index, work)).ok_or(Refused::NoEstimate)
+        };
+
+        let results = bag.rules.quorum.size.max(1) as usize;
+        stack
+            .sorted(&bag.tasks)
+            .flat_map(|index| std::iter::repeat_n(work(index), results))
+            .collect()
+    }
+
+    /// The probability that no more tasks are killed at their first limit than can be tried again
+    /// by the deadline; 1 where there are no learned limits.
+    fn suffices(
+        &self,
+        bag: &Bag,
+        lessons: &Lessons,
+        draft: &Draft,
+        (occupied, deadline): (&Calendar, Time),
+    ) -> f64 {
+        let Some(Sequence { limits, done, .. }) = lessons.sequence() else {
+            return 1.0;
+        };
+        let (Some(second), Some(first)) = (limits.get(1), done.first()) else {
+            return 1.0;
+        };
+        let tasks = bag.tasks.len();
+        let planned = draft.len().saturating_sub(tasks as usize);
+        let most = most_second(tasks, planned, |number| {
+            let more = std::iter::repeat_n(
+                (0, Span::from_secs_f64(*second)),
+                number.saturating_sub(planned),
+            );
+            let finish = self.finish(occupied, draft.iter().copied().chain(more), bag.rules.needs);
+            finish.is_some_and(|finish| finish <= deadline)
+        });
+        at_most(tasks, 1.0 - first, most)
+    }
+
+    /// When the last one of these tasks is done; none where no host will do.
+    fn finish(
+        &self,
+        occupied: &Calendar,
+        tasks: impl Iterator<Item = (u32, Span)>,
+        needs: Needs,
+    ) -> Option<Time> {
+        let mut calendar = occupied.clone();
+        let mut last = self.now;
+        for (_, work) in tasks {
+            last = last.max(
+                calendar
+                    .stack(work, self.scheduler.settings.start_cost, needs)?
+                    .finish,
+            );
+        }
+
+        Some(last)
+    }
+
+    /// A cold start: of whose estimates nothing is known may have one bag at a time judged as if no
+    /// task were longer than its median task. Else somebody whose estimates are far too high would
+    /// never be let in, and nothing ever be learned.
+    fn probation(&self, bag: &Bag, draft: &Draft, occupied: &Calendar) -> Option<Time> {
+        let estimator = &bag.terms.estimator;
+        let known = self
+            .scheduler
+            .foresight
+            .experience
+            .estimates
+            .source(estimator)
+            .is_some_and(Source::known);
+
+        let promised = |job: &Job| {
+            job.promise.is_some() && !job.settled() && job.stack.terms.estimator == *estimator
+        };
+        if !self.reckoning.calibrated || known || self.scheduler.jobs.table.values().any(promised) {
+            return None;
+        }
+
+        let mut works: Vec<Span> = draft.iter().map(|(_, work)| *work).collect();
+        works.sort_unstable();
+
+        let median = *works.get(works.len() / 2)?;
+        self.finish(
+            occupied,
+            draft
+                .iter()
+                .map(|(task, work)| (*task, (*work).min(median))),
+            bag.rules.needs,
+        )
+    }
+
+    /// The most tasks that are all done by the deadline, the shortest ones: found by halving.
+    fn largest_part(
+        &self,
+        occupied: &Calendar,
+        draft: &Draft,
+        needs: Needs,
+        deadline: Time,
+    ) -> IdSet {
+        let mut shortest = draft.clone();
+        shortest.sort_by_key(|(index, work)| (*work, *index));
+
+        let part = |most: usize| -> BTreeSet<u32> {
+            shortest[..most].iter().map(|(index, _)| *index).collect()
+        };
+        let fits = |most: usize| {
+            let part = part(most);
+            let tasks = draft
+                .iter()
+                .filter(|(index, _)| part.contains(index))
+                .copied();
+            self.finish(occupied, tasks, needs)
+                .is_some_and(|finish| finish <= deadline)
+        };
+
+        let mut low = 0;
+        let mut high = draft.len();
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if fits(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+
+        part(low).into_iter().collect()
+    }
+}

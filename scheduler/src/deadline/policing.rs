@@ -1,0 +1,245 @@
+//! What happens when a bag with a deadline arrives: it is considered, attempts beyond their
+//! estimates may be killed for it, and it enters or is refused. And what happens to a promise when
+//! tasks are tried again. What is not here: the calendar.
+
+use std::collections::BTreeSet;
+
+use common::{AttemptId, HostId, JobId, Span, Time};
+
+use crate::policy::Policy;
+use crate::policy::policing::{Rule, When};
+use crate::protocol::effect::{Effect, EndReason, Offer, Refused};
+use crate::protocol::event::Bag;
+use crate::state::host::elapsed_s;
+use crate::state::promise::Promise;
+use crate::state::scheduler::Scheduler;
+
+/// Times are whole microseconds, in which many a task ends a little later than it takes.
+const SMALLEST_S: f64 = 1e-6;
+
+/// An attempt that may be killed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Victim {
+    host: HostId,
+    attempt: AttemptId,
+    estimate: Span,
+    elapsed: Span,
+    when: When,
+}
+
+impl Victim {
+    /// By how much it exceeds its estimate, as a factor.
+    fn excess(&self) -> f64 {
+        self.elapsed.secs() / self.estimate.secs().max(1e-6)
+    }
+}
+
+impl Scheduler {
+    /// What a bag that makes sense is told, and who is killed for it. Some are killed even if it is
+    /// refused.
+    pub(crate) fn decide(
+        &self,
+        bag: &Bag,
+        policy: &Policy,
+        now: Time,
+    ) -> (Result<Option<Offer>, Refused>, Vec<Victim>) {
+        if bag.terms.deadline.is_none() {
+            return (Ok(None), Vec::new());
+        }
+
+        let (mut doomed, spare): (Vec<Victim>, Vec<Victim>) = self
+            .victims(now)
+            .into_iter()
+            .partition(|victim| victim.when == When::Always);
+        let always = doomed.len();
+        let told = |doomed: &[Victim]| {
+            let without: BTreeSet<AttemptId> = doomed.iter().map(|victim| victim.attempt).collect();
+            self.consider(bag, policy, now, &without)
+        };
+        let first = told(&doomed);
+        if spare.is_empty() || !matches!(first, Err(Refused::TooLate { .. })) {
+            return (first, doomed);
+        }
+
+        doomed.extend(spare);
+        let mut best = told(&doomed);
+        if best.is_err() {
+            doomed.truncate(always);
+            return (first, doomed);
+        }
+
+        // As few of them as will do.
+        let mut low = always;
+        let mut high = doomed.len();
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            match told(&doomed[..middle]) {
+                Ok(offer) => (high, best) = (middle, Ok(offer)),
+                Err(_) => low = middle,
+            }
+        }
+
+        doomed.truncate(high);
+        (best, doomed)
+    }
+
+    /// Attempts of promised jobs that may be killed now, the one that is farthest beyond its
+    /// estimate first.
+    fn victims(&self, now: Time) -> Vec<Victim> {
+        let mut victims = Vec::new();
+        for job in self.jobs.table.values().filter(|job| job.promise.is_some()) {
+            let policing = self
+                .settings
+                .policing
+                .unwrap_or_else(|| job.policy.limits.policing());
+            if policing.rule == Rule::Off {
+                continue;
+            }
+
+            for copy in job.records.values().flat_map(|record| record.live.iter()) {
+                let load = self
+                    .hosts
+                    .table
+                    .get(&copy.host)
+                    .and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
+                let index = copy.attempt.task.index;
+
+                // Its limit is reserved for it, and kills it in any case.
+                let estimate = job
+                    .estimate(index)
+                    .filter(|_| job.reserved(index).is_none());
+                let (Some((host, load)), Some(estimate)) = (load, estimate) else {
+                    continue;
+                };
+                let elapsed = elapsed_s(host, load, self.settings.start_cost, now);
+                let rounding = SMALLEST_S * host.speed.factor();
+                let runs = load.noted.is_none() || load.phase.executing();
+                if !runs || elapsed <= estimate.secs() + rounding {
+                    continue;
+                }
+
+                if policing.condemns(copy.attempt, now, estimate.secs(), elapsed) {
+                    let host = copy.host;
+                    let attempt = copy.attempt;
+                    let elapsed = Span::from_secs_f64(elapsed);
+                    victims.push(Victim {
+                        host,
+                        attempt,
+                        estimate,
+                        elapsed,
+                        when: policing.when,
+                    });
+                }
+            }
+        }
+
+        victims.sort_by(|a, b| {
+            b.excess()
+                .total_cmp(&a.excess())
+                .then(a.attempt.cmp(&b.attempt))
+        });
+        victims
+    }
+
+    /// Kills them for a bag. That counts as a failure of theirs: they are tried again if their job
+    /// has retries left, but behind the bag. How long they had run says how good their estimates
+    /// are.
+    pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
+        let mut behind = BTreeSet::new();
+        for Victim {
+            host,
+            attempt,
+            estimate,
+            elapsed,
+            ..
+        } in victims.iter().copied()
+        {
+            let id = attempt.task.job;
+            let index = attempt.task.index;
+            self.hosts
+                .stop(host, attempt, self.now, self.settings.stops_when_reported);
+
+            let why = EndReason::Policed {
+                estimate,
+                elapsed,
+                by,
+            };
+            fx.push(Effect::Stop {
+                host,
+                attempt,
+                why: why.clone(),
+            });
+            fx.push(Effect::Ended {
+                host,
+                attempt,
+                why: why.clone(),
+            });
+
+            if let Some(job) = self.jobs.table.get_mut(&id) {
+                job.outlived(index, elapsed.secs());
+                behind.extend(job.may_retry(index).then_some(id));
+                if job.teaches() {
+                    let estimates = &mut self.foresight.experience.estimates;
+                    let of = &job.stack.terms.estimator;
+                    estimates.observe(of, job.estimate(index), elapsed);
+                }
+            }
+
+            self.fail(attempt, why, fx);
+        }
+
+        for id in behind {
+            if self
+                .jobs
+                .table
+                .get(&id)
+                .is_some_and(|job| job.waiting() > 0)
+            {
+                self.renew(id);
+            }
+        }
+    }
+
+    /// Tasks of a promised job wait again. They must not delay what was accepted since: the job
+    /// goes to the end of the line if its deadline can be kept from there, and stays without a
+    /// promise otherwise.
+    pub(crate) fn renew(&mut self, id: JobId) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(promise) = job.promise else { return };
+        let priority = job.rules.priority;
+        let arrival = self.jobs.arrivals;
+
+        self.jobs.arrivals += 1;
+        let user = self
+            .jobs
+            .lines
+            .shares
+            .number(&job.stack.terms.estimator.user);
+        let rank = |promised| {
+            job.policy
+                .ordering
+                .rank(user, priority, arrival, id, promised)
+        };
+        let last = rank(true);
+        let other = rank(false);
+
+        self.jobs.lines.rerank(job, last);
+        let finish = self.promised_finish(id, self.now);
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+
+        if finish.is_some_and(|finish| finish <= promise.deadline) {
+            job.promise = finish.map(|finish| Promise {
+                made: self.now,
+                finish,
+                ..promise
+            });
+        } else {
+            job.promise = None;
+            self.jobs.lines.rerank(job, other);
+        }
+    }
+}

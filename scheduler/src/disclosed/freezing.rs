@@ -1,0 +1,261 @@
+//! Attempts that stand still so that others have their slots: frozen to make room, and let go on
+//! when there is a slot for them again. What is not here: who makes room (`crate::disclosed::preemption`), and what
+//! owners want.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use common::attempt::{Held, Phase};
+use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId};
+
+use crate::policy::replication::Class;
+use crate::protocol::effect::{CopyReason, Effect};
+use crate::state::host::{Host, Load};
+use crate::state::job::{Job, LiveCopy};
+use crate::state::scheduler::Scheduler;
+
+impl Host {
+    /// Whether it can freeze this attempt: it runs, and there is room for one more that is frozen.
+    pub(crate) fn can_hold(&self, load: &Load) -> bool {
+        load.phase == Phase::Running
+            && !load.frozen
+            && !load.stopping
+            && self.frozen < self.offers.frozen
+    }
+}
+
+impl Scheduler {
+    /// Has an attempt stand still for another task if its host can hold it; whether it does.
+    pub(crate) fn try_freeze(
+        &mut self,
+        id: HostId,
+        attempt: AttemptId,
+        by: TaskId,
+        fx: &mut Vec<Effect>,
+    ) -> bool {
+        let host = self.hosts.table.get(&id);
+        let held = host.is_some_and(|host| {
+            host.books
+                .get(&attempt)
+                .is_some_and(|load| host.can_hold(load))
+        });
+        if held {
+            self.freeze(id, attempt, by, fx);
+        }
+
+        held
+    }
+
+    /// Has an attempt stand still, so that another task has its slot. It stays on the books.
+    fn freeze(&mut self, id: HostId, attempt: AttemptId, by: TaskId, fx: &mut Vec<Effect>) {
+        let now = self.now;
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
+        let Some(load) = host.books.at_mut(&attempt) else {
+            return;
+        };
+        let since = load.noted.map_or(Span::ZERO, |noted| now.since(noted));
+        load.ran = load.ran + since;
+        load.noted = Some(now);
+
+        load.phase = Phase::Held;
+        load.suspended_since = Some(now);
+        load.made_room_for = Some(by);
+        host.hold(&attempt, true);
+        self.hosts.index.standing.remove(attempt);
+        self.hosts.index.update(host, now);
+
+        let hold_up = host.hold_up(Phase::Held);
+        fx.push(Effect::Freeze {
+            host: id,
+            attempt,
+            by: Some(by),
+        });
+        self.jobs
+            .mark(attempt, Phase::Held, hold_up, self.settings.max_copies);
+
+        let job = attempt.task.job;
+        let index = attempt.task.index;
+        if self
+            .jobs
+            .table
+            .get(&job)
+            .is_some_and(|job| !job.only_disclosed(index))
+        {
+            self.look_elsewhere(job, &IdSet::from_range(index, index));
+        }
+    }
+
+    /// Somebody waits for tasks of a job: what of them stands still may run on another host, if one
+    /// is idle.
+    pub(crate) fn look_elsewhere(&mut self, id: JobId, tasks: &IdSet) {
+        let Some(job) = self
+            .jobs
+            .table
+            .get_mut(&id)
+            .filter(|job| job.any_suspended())
+        else {
+            return;
+        };
+
+        let frozen = |copy: &LiveCopy| copy.hold_up == Some(CopyReason::Frozen);
+        let still = job
+            .records
+            .iter()
+            .filter(|(index, record)| tasks.contains(*index) && record.live.iter().all(frozen));
+        let still: Vec<_> = still
+            .filter_map(|(index, record)| Some((index, record.live.first()?.attempt.number)))
+            .collect();
+
+        for (index, of) in still {
+            job.want_copy(
+                index,
+                of,
+                Class::Primary,
+                CopyReason::Frozen,
+                self.settings.max_copies,
+            );
+        }
+
+        self.jobs.lines.sync(job);
+    }
+
+    /// Lets frozen attempts go on where there are slots for them: those of tasks that somebody
+    /// waits for, or all.
+    pub(crate) fn thaw(&mut self, disclosed: bool, fx: &mut Vec<Effect>) {
+        let mut last = None;
+        while let Some(id) = match last {
+            None => self.hosts.index.thawable.first().copied(),
+            Some(last) => self
+                .hosts
+                .index
+                .thawable
+                .range((Excluded(last), Unbounded))
+                .next()
+                .copied(),
+        } {
+            last = Some(id);
+            while let Some(attempt) = self.next_to_thaw(id, disclosed) {
+                self.let_go_on(id, attempt, fx);
+            }
+        }
+    }
+
+    /// The frozen attempt of a host that goes on first: somebody waits for it, and it has the most
+    /// to lose.
+    fn next_to_thaw(&self, id: HostId, disclosed: bool) -> Option<AttemptId> {
+        let host = self
+            .hosts
+            .table
+            .get(&id)
+            .filter(|host| host.lets_go_on() && host.free_slots() > 0)?;
+        let needed = |attempt: &AttemptId| {
+            let job = self.jobs.table.get(&attempt.task.job);
+            job.is_some_and(|job| !job.only_disclosed(attempt.task.index))
+        };
+        let frozen = host
+            .books
+            .iter()
+            .filter(|(_, load)| load.frozen && !load.stopping);
+        let frozen = frozen.map(|(attempt, load)| (needed(attempt), load.ran, Reverse(*attempt)));
+
+        frozen
+            .filter(|(needed, ..)| disclosed || *needed)
+            .max()
+            .map(|(.., Reverse(attempt))| attempt)
+    }
+
+    fn let_go_on(&mut self, id: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
+        let now = self.now;
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
+        host.hold(&attempt, false);
+
+        if let Some(load) = host.books.at_mut(&attempt) {
+            let stood = load
+                .suspended_since
+                .map_or(Span::ZERO, |since| now.since(since));
+            load.suspended = load.suspended + stood;
+            load.suspended_since = None;
+            load.phase = Phase::Running;
+            load.noted = Some(now);
+            load.made_room_for = None;
+        }
+
+        self.hosts.index.update(host, now);
+        if let Some(job) = self.jobs.table.get(&attempt.task.job) {
+            job.stand(
+                attempt,
+                host,
+                self.settings.start_cost,
+                &mut self.hosts.index.standing,
+            );
+        }
+
+        let hold_up = host.hold_up(Phase::Running);
+        fx.push(Effect::Thaw { host: id, attempt });
+        self.jobs
+            .mark(attempt, Phase::Running, hold_up, self.settings.max_copies);
+
+        if let Some(job) = self.jobs.table.get_mut(&attempt.task.job) {
+            job.wishes.remove(attempt.task.index);
+            self.jobs.lines.sync(job);
+        }
+    }
+
+    /// A host that joined says what it holds frozen: what it was told last over another connection
+    /// may not have arrived.
+    pub(crate) fn hold_as_told(&mut self, id: HostId, held: &[Held], fx: &mut Vec<Effect>) {
+        let now = self.now;
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
+        for held in held {
+            let Some(load) = host.books.get(&held.attempt) else {
+                continue;
+            };
+            match (load.frozen, held.phase) {
+                (true, phase) if phase.executing() && phase != Phase::Held => {
+                    fx.push(Effect::Freeze {
+                        host: id,
+                        attempt: held.attempt,
+                        by: None,
+                    });
+                }
+                // It goes on when there is a slot for it.
+                (false, Phase::Held) => {
+                    host.hold(&held.attempt, true);
+                    self.hosts.index.standing.remove(held.attempt);
+                }
+                _ => {}
+            }
+        }
+
+        self.hosts.index.update(host, now);
+    }
+
+    /// Which tasks of a job made room for which others, and have not gone on since.
+    pub(crate) fn made_room(&self, job: &Job) -> Vec<(String, IdSet)> {
+        let mut all: BTreeMap<(TaskId, bool), IdSet> = BTreeMap::new();
+        for (index, record) in job.records.iter() {
+            let load = |copy: &LiveCopy| self.hosts.table.get(&copy.host)?.books.get(&copy.attempt);
+            let frozen = record
+                .live
+                .iter()
+                .filter_map(load)
+                .find_map(|load| load.made_room_for);
+            if let Some(by) = frozen.or(record.made_room_for.filter(|_| record.live.is_empty())) {
+                all.entry((by, frozen.is_some())).or_default().insert(index);
+            }
+        }
+
+        let words = |((by, frozen), tasks): ((TaskId, bool), IdSet)| {
+            let how = if frozen { "frozen on its host, " } else { "" };
+            (format!("{how}made room for task {by}"), tasks)
+        };
+        all.into_iter().map(words).collect()
+    }
+}

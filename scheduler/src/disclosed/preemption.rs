@@ -1,0 +1,582 @@
+//! Who makes room when somebody waits: an attempt of a task that goes after the one that is next,
+//! the one with the least to lose (Petrou et al. 2004, section 3.3: requested tasks before
+//! disclosed ones, whatever runs). What is not here: which task is next (`crate::disclosed::order`).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::attempt::Phase;
+use common::job::Needs;
+use common::{AttemptId, HostId, JobId, Span, TaskId, Time};
+
+use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
+use crate::policy::placement::Placement;
+use crate::policy::width::Choice;
+use crate::protocol::effect::Effect;
+use crate::state::host::elapsed_s;
+use crate::state::host::{Host, Load};
+use crate::state::job::waiting;
+use crate::state::job::{Job, Jobs};
+use crate::state::queue::after;
+use crate::state::scheduler::Scheduler;
+use crate::state::speculation::Turn;
+
+/// So many that would have to make room first may be on hosts that are of no use, before all are
+/// looked at.
+const TRIES: u32 = 8;
+/// So many waiting jobs in a row may find no room before the others are not asked.
+const PATIENCE: u32 = 64;
+/// Where no more hosts are free than before, who could make room for a job of ranks is looked at
+/// again after this time.
+const LOOK: Span = Span::from_secs(1);
+
+/// What tasks that want room have in common.
+#[derive(Clone, Copy, PartialEq)]
+struct Kind {
+    disclosed: bool,
+    overtakes: bool,
+    answer: Option<Batchactive>,
+    needs: Needs,
+    placement: Placement,
+}
+
+/// A task that wants room.
+struct Claim {
+    job: JobId,
+    /// Its index, where that is known: tasks of jobs that tell nothing apart are all alike.
+    turn: Turn,
+    /// Whether it may take the place of a task of its own kind that goes after it.
+    overtakes: bool,
+}
+
+/// An attempt that can make room, with what there is to choose among such.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate {
+    host: HostId,
+    attempt: AttemptId,
+    turn: Turn,
+    /// The work that is left.
+    left: Span,
+    /// The time of its host that would be lost.
+    loss: Span,
+}
+
+impl Candidate {
+    /// Who is chosen first has the greatest: nobody waits for it, it loses the least, and it goes
+    /// last of those.
+    fn order(&self) -> (bool, Reverse<Span>, u64, u64, u32, Reverse<AttemptId>) {
+        let Turn {
+            disclosed,
+            key,
+            place,
+            index,
+        } = self.turn;
+
+        (
+            disclosed,
+            Reverse(self.loss),
+            key,
+            place,
+            index,
+            Reverse(self.attempt),
+        )
+    }
+}
+
+impl Scheduler {
+    /// Lets tasks that go first take the places of running ones that go after them.
+    pub(crate) fn make_room(&mut self, fx: &mut Vec<Effect>) {
+        if self.jobs.speculating.is_empty() || self.jobs.lines.waiting.is_empty() {
+            return;
+        }
+
+        self.rank_standing();
+        // Tasks of a kind come in the order of their ranks: where the first one finds no room, the
+        // others find none.
+        let mut hopeless: Vec<Kind> = Vec::new();
+        let mut last = None;
+        let mut in_vain = 0;
+        let mut coming = self.slots_coming();
+        let mut ranks_asked = false;
+
+        while let Some(rank) = after(&self.jobs.lines.waiting, last).filter(|_| in_vain < PATIENCE)
+        {
+            last = Some(rank);
+            in_vain += 1;
+            if self.jobs.gangs.contains(&rank.job) && !std::mem::replace(&mut ranks_asked, true) {
+                // Only the first job of ranks: those behind it would take what it waits for.
+                if self.make_room_for_ranks(rank.job, fx) {
+                    return self.place_waiting(fx);
+                }
+                continue;
+            }
+
+            let wanted = self
+                .jobs
+                .table
+                .get(&rank.job)
+                .map_or(0, |job| job.waiting_as(rank.disclosed()).max(1));
+            if coming > 0 && wanted <= coming {
+                coming -= wanted;
+                continue;
+            }
+
+            let Some(kind) = self.kind(rank).filter(|kind| !hopeless.contains(kind)) else {
+                continue;
+            };
+            let Some(claim) = self.claim(rank.job, kind.overtakes) else {
+                continue;
+            };
+            let Some(chosen) = self.candidate(&claim) else {
+                hopeless.push(kind);
+                continue;
+            };
+            if !self.give_room(&chosen, &claim, fx) {
+                // It was not taken after all: whoever is next may have it.
+                return self.place_waiting(fx);
+            }
+
+            last = None;
+            in_vain = 0;
+            coming = self.slots_coming();
+            hopeless.clear();
+            self.rank_standing();
+        }
+    }
+
+    /// How many slots are free as soon as their hosts have heard of it: nobody else has to go for
+    /// whoever gets those.
+    fn slots_coming(&self) -> u64 {
+        if !self.settings.stops_when_reported {
+            return 0;
+        }
+        let loads = self
+            .hosts
+            .table
+            .values()
+            .filter(|host| host.takes_work())
+            .flat_map(|host| host.books.iter());
+        loads
+            .filter(|(_, load)| load.stopping && !load.frozen)
+            .count() as u64
+    }
+
+    /// What a waiting job's next task may take the place of, and where; none where it takes
+    /// nobody's place.
+    fn kind(&self, rank: Rank) -> Option<Kind> {
+        let job = self
+            .jobs
+            .table
+            .get(&rank.job)
+            .filter(|_| !rank.promised())?;
+        let job = Some(job).filter(|job| job.gang.is_none())?;
+        let needs = job.rules.needs;
+        let placement = job.policy.placement;
+        let answer = job
+            .speculation
+            .as_ref()
+            .map(|speculation| speculation.answer());
+        let overtakes = answer.is_some_and(|answer| match rank.disclosed() {
+            true => matches!(answer.disclosed, Disclosed::Need { .. }),
+            false => answer.requested == Requested::Srpt,
+        });
+        let kind = Kind {
+            disclosed: rank.disclosed(),
+            overtakes,
+            answer,
+            needs,
+            placement,
+        };
+        (!kind.disclosed || overtakes).then_some(kind)
+    }
+
+    /// What the job's next task is, as one that wants room.
+    fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Claim> {
+        let job = self.jobs.table.get_mut(&id)?;
+        if job.speculation.is_some() {
+            return Some(Claim {
+                job: id,
+                turn: job.turn()?,
+                overtakes,
+            });
+        }
+
+        let index = job.requeued.first().or(job.fresh.first())?;
+        Some(Claim {
+            job: id,
+            turn: Turn {
+                index,
+                disclosed: false,
+                key: 0,
+                place: 0,
+            },
+            overtakes,
+        })
+    }
+
+    /// Who is to make room for it, if anybody.
+    fn candidate(&self, claim: &Claim) -> Option<Candidate> {
+        let claimant = self.jobs.table.get(&claim.job)?;
+        let standing = &self.hosts.index.standing;
+        let disclosed = match (claim.turn.disclosed, claimant.speculation.as_deref()) {
+            (false, _) => self.first_that_does(standing.firsts(), claim, claimant),
+            (true, Some(own)) => {
+                self.first_that_does(standing.least_needed(own.answer()), claim, claimant)
+            }
+            (true, None) => None,
+        };
+        disclosed.or_else(|| self.longer(claim, claimant))
+    }
+
+    /// The first of these whose slot the claimant would take; where several in a row are of no use,
+    /// whoever of all is best.
+    fn first_that_does(
+        &self,
+        firsts: impl Iterator<Item = AttemptId>,
+        claim: &Claim,
+        claimant: &Job,
+    ) -> Option<Candidate> {
+        let mut tried = 0;
+        let mut refused = false;
+        for attempt in firsts {
+            let Some((job, host, found)) = self.found(attempt) else {
+                continue;
+            };
+            if !goes_after(&found, claim, job, claimant) {
+                return None;
+            }
+            if self.serves(claim, claimant, host) {
+                return Some(found);
+            }
+
+            tried += 1;
+            refused = true;
+            if tried == TRIES {
+                break;
+            }
+        }
+
+        if !refused {
+            return None;
+        }
+
+        let all = self
+            .hosts
+            .index
+            .standing
+            .all()
+            .filter_map(|attempt| self.found(attempt));
+        let fit = all.filter(|(job, host, found)| {
+            goes_after(found, claim, job, claimant) && self.serves(claim, claimant, host)
+        });
+
+        fit.map(|(.., found)| found).max_by_key(Candidate::order)
+    }
+
+    /// An attempt that could make room, with its job and its host.
+    fn found(&self, attempt: AttemptId) -> Option<(&Job, &Host, Candidate)> {
+        let job = self.jobs.table.get(&attempt.task.job)?;
+        let host = self
+            .hosts
+            .table
+            .get(&self.hosts.index.standing.host(attempt)?)?;
+        let load = host.books.get(&attempt)?;
+        Some((job, host, self.standing(job, host, attempt, load)?))
+    }
+
+    /// Who has more to do than the claimant, is needed as well, and keeps its state.
+    fn longer(&self, claim: &Claim, claimant: &Job) -> Option<Candidate> {
+        if !claim.overtakes || claim.turn.disclosed {
+            return None;
+        }
+
+        let jobs = self
+            .jobs
+            .speculating
+            .iter()
+            .filter_map(|id| self.jobs.table.get(id));
+        let mut best: Option<Candidate> = None;
+        for job in
+            jobs.filter(|job| job.rules.checkpoint && job.records.len() as u64 > job.requeued.len())
+        {
+            for copy in job.records.values().flat_map(|record| record.live.iter()) {
+                let Some(host) = self.hosts.table.get(&copy.host) else {
+                    continue;
+                };
+                let Some(load) = host
+                    .books
+                    .get(&copy.attempt)
+                    .filter(|load| !load.stopping && !load.frozen)
+                else {
+                    continue;
+                };
+                let Some(found) = self.standing(job, host, copy.attempt, load) else {
+                    continue;
+                };
+
+                if goes_after(&found, claim, job, claimant)
+                    && best
+                        .as_ref()
+                        .is_none_or(|best| best.order() < found.order())
+                    && self.serves(claim, claimant, host)
+                {
+                    best = Some(found);
+                }
+            }
+        }
+
+        best
+    }
+
+    /// Whether a slot of this host would serve the claim: the job would use it, and the task that
+    /// is next is not kept from a host on which it failed.
+    fn serves(&self, claim: &Claim, claimant: &Job, host: &Host) -> bool {
+        let kept_away = match claimant.speculation {
+            Some(_) => claimant.shuns(claim.turn.index, host.id, &self.hosts),
+            None => !claimant.has_work_for(host.id, &self.hosts),
+        };
+        !kept_away && self.would_take(claimant, host)
+    }
+
+    /// Whether the job would use a slot of this host.
+    fn would_take(&self, job: &Job, host: &Host) -> bool {
+        let scene = job.scene(self.now, &self.settings, &self.hosts);
+        host.takes_work()
+            && job.rules.needs.missing(host.offers).is_none()
+            && job.bar(host.id).is_none()
+            && job
+                .policy
+                .placement
+                .objection(&scene, &job.plan, host.speed)
+                .is_none()
+    }
+
+    fn standing(
+        &self,
+        job: &Job,
+        host: &Host,
+        attempt: AttemptId,
+        load: &Load,
+    ) -> Option<Candidate> {
+        // What has ended leaves its slot anyway, and its result is on its way.
+        let speculation = job
+            .speculation
+            .as_deref()
+            .filter(|_| load.phase != Phase::Ended)?;
+        let index = attempt.task.index;
+        let start_cost = self.settings.start_cost;
+        let done = Span::from_secs_f64(elapsed_s(host, load, start_cost, self.now));
+        let left = Span(
+            speculation
+                .work_left(index, |index| job.work(index))
+                .0
+                .saturating_sub(done.0),
+        );
+
+        let loss = if job.rules.checkpoint {
+            Span::ZERO
+        } else {
+            self.now.since(host.began(load, start_cost))
+        };
+
+        Some(Candidate {
+            host: host.id,
+            attempt,
+            turn: speculation.turn(index, left),
+            left,
+            loss,
+        })
+    }
+
+    /// One attempt goes, and the claimant's task comes; false if it does not.
+    fn give_room(&mut self, chosen: &Candidate, claim: &Claim, fx: &mut Vec<Effect>) -> bool {
+        let started = |jobs: &Jobs| jobs.table.get(&claim.job).map(|job| job.attempts);
+        let before = started(&self.jobs);
+        self.give_way(chosen, TaskId::new(claim.job, claim.turn.index), fx);
+        self.place_job(claim.job, fx);
+        started(&self.jobs) != before
+    }
+
+    /// Who on this host makes room for what was promised, of what nobody has requested: who has the
+    /// least to lose.
+    pub(crate) fn makes_room_on(&self, host: HostId) -> Option<Candidate> {
+        if self.hosts.index.standing.is_bare() {
+            return None;
+        }
+
+        let standing = |attempt: &AttemptId| self.hosts.index.standing.host(*attempt).is_some();
+        let held = self
+            .hosts
+            .table
+            .get(&host)?
+            .books
+            .attempts()
+            .filter(standing);
+        held.filter_map(|attempt| Some(self.found(attempt)?.2))
+            .max_by_key(Candidate::order)
+    }
+
+    /// One attempt goes: it stands still if its host can hold it, or else ends.
+    pub(crate) fn give_way(&mut self, chosen: &Candidate, by: TaskId, fx: &mut Vec<Effect>) {
+        let Candidate {
+            host,
+            attempt,
+            left,
+            loss,
+            ..
+        } = *chosen;
+
+        let TaskId { job: id, index } = attempt.task;
+        if self.try_freeze(host, attempt, by, fx) {
+            return;
+        }
+
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let kept = job.rules.checkpoint;
+        if let Some(speculation) = job
+            .speculation
+            .as_mut()
+            .filter(|_| kept && loss == Span::ZERO)
+        {
+            speculation.left.insert(index, left);
+        }
+        self.preempt(host, attempt, by, kept, fx);
+    }
+
+    /// Lets a job of several ranks that waits have the hosts on which nothing runs that somebody
+    /// waits for, if it starts with those; whether some made room. Of what is free it needs no less
+    /// than before: who makes room loses something.
+    fn make_room_for_ranks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        let Some(job) = self.jobs.table.get(&id) else {
+            return false;
+        };
+        let Some(gang) = job.gang.as_ref().filter(|gang| gang.formed.is_none()) else {
+            return false;
+        };
+        let kept = if gang.holdout.is_some() {
+            self.jobs.kept.clone()
+        } else {
+            Vec::new()
+        };
+        let free: BTreeSet<HostId> = self.free_for(id).into_iter().chain(kept).collect();
+
+        // Where a slot is about to be free nobody else has to go.
+        let coming = self.slots_coming() as usize;
+        let there = free.len() + coming;
+        let now = self.now;
+        if let Some((_, looked)) = gang
+            .room
+            .filter(|(before, looked)| there <= *before && now < *looked + LOOK)
+        {
+            self.look_again(id, looked + LOOK);
+            return false;
+        }
+
+        let others = self.others_for(job, &free);
+        let by = waiting(job).first().unwrap_or(0);
+        let also: Vec<HostId> = free.iter().chain(others.keys()).copied().collect();
+        let chosen = if others.is_empty() {
+            None
+        } else {
+            self.width_with(id, also.len() as u32, &also)
+        };
+        let hosts = if let Some(Choice::Start(hosts)) = chosen {
+            hosts as usize
+        } else {
+            0
+        };
+        let lacking = hosts.saturating_sub(there);
+
+        let mut others: Vec<Candidate> = others.into_values().collect();
+        if let Some(gang) = self
+            .jobs
+            .table
+            .get_mut(&id)
+            .and_then(|job| job.gang.as_mut())
+        {
+            gang.room = Some((there, now));
+        }
+        if lacking == 0 || lacking > others.len() {
+            return false;
+        }
+
+        others.sort_by_key(|other| Reverse(other.order()));
+        if let Some(gang) = self
+            .jobs
+            .table
+            .get_mut(&id)
+            .and_then(|job| job.gang.as_mut())
+        {
+            // It decides anew with what it has now, and nobody passes it who would have to go
+            // again.
+            gang.looked = None;
+            gang.passes_until = Some(self.now);
+        }
+
+        self.release_kept();
+        for (other, index) in others.iter().take(lacking).zip(by..) {
+            self.give_way(other, TaskId::new(id, index), fx);
+        }
+
+        true
+    }
+
+    /// Hosts beside these of which the job could have a slot if one attempt made room that nobody
+    /// waits for, each with the one that has the least to lose.
+    fn others_for(&self, job: &Job, free: &BTreeSet<HostId>) -> BTreeMap<HostId, Candidate> {
+        let mut others: BTreeMap<HostId, Candidate> = BTreeMap::new();
+        let standing = self
+            .hosts
+            .index
+            .standing
+            .all()
+            .filter_map(|attempt| self.found(attempt));
+
+        for (_, host, found) in
+            standing.filter(|(_, host, found)| !free.contains(&host.id) && found.turn.disclosed)
+        {
+            let better = others
+                .get(&host.id)
+                .is_none_or(|other| other.order() < found.order());
+
+            // Where more is held than there are slots for, nothing is won by one that goes.
+            let one_short =
+                host.in_slots() + host.reserved as usize <= host.usable_slots() as usize;
+            if better && one_short && self.starts_together(host.id) && self.would_take(job, host) {
+                others.insert(host.id, found);
+            }
+        }
+
+        others
+    }
+
+    /// A job is looked at again at this time at the latest.
+    fn look_again(&mut self, id: JobId, at: Time) {
+        if let Some(job) = self.jobs.table.get_mut(&id) {
+            job.plan.review = Some(job.plan.review.map_or(at, |review| review.min(at)));
+            self.jobs.lines.sync(job);
+        }
+    }
+}
+
+/// Whether what runs goes after what wants room. Among tasks of one kind only what keeps its state
+/// makes room.
+fn goes_after(running: &Candidate, claim: &Claim, job: &Job, claimant: &Job) -> bool {
+    if running.turn.disclosed != claim.turn.disclosed {
+        return running.turn.disclosed;
+    }
+
+    let answer = |job: &Job| {
+        job.speculation
+            .as_ref()
+            .map(|speculation| speculation.answer())
+    };
+    let priority = |job: &Job| Reverse(job.rules.priority);
+
+    claim.overtakes
+        && job.rules.checkpoint
+        && answer(job) == answer(claimant)
+        && (priority(job), running.turn.key) > (priority(claimant), claim.turn.key)
+}

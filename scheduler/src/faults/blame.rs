@@ -1,0 +1,223 @@
+//! Whose fault is a failure: the task's, or the host's? A retry goes to another host while one
+//! could take it; a host on which a job's tasks fail while they succeed elsewhere gets no more of
+//! that job, and after several jobs nothing but one task at a time, until one succeeds. What is not
+//! here: what is charged to a task (`crate::handlers::attempts`).
+
+use crate::state::blame::{Bar, Bench, LOOKED_AT};
+
+use common::attempt::Outcome;
+use common::{AttemptId, HostId, JobId, Span};
+
+use crate::protocol::effect::Effect;
+use crate::state::host::Host;
+use crate::state::job::Job;
+use crate::state::scheduler::Scheduler;
+
+/// A host that is blamed by so many jobs, with no success in between, is benched.
+const STRIKES: usize = 3;
+/// How long a benched host gets nothing at first; doubled with each task that fails there, up to
+/// [`LONGEST`].
+const PAUSE: Span = Span::from_secs(60);
+/// The same of a host without room on its disk.
+const NO_ROOM_PAUSE: Span = Span::from_secs(15);
+const LONGEST: Span = Span::from_secs(15 * 60);
+
+/// Whether this says something of the host. What ran into a limit that its user set says nothing.
+fn blamable(outcome: &Outcome) -> bool {
+    use Outcome::{BadOutput, Exited, MissingOutput, NotStarted, Signalled};
+    matches!(
+        outcome,
+        Exited(_) | Signalled(_) | MissingOutput(_) | BadOutput(_) | NotStarted(_)
+    )
+}
+
+impl Scheduler {
+    /// Whether hosts are held responsible for what fails there, and for this job.
+    pub(crate) fn blames(&self, id: JobId) -> bool {
+        self.settings.benching
+            && self
+                .jobs
+                .table
+                .get(&id)
+                .is_some_and(|job| job.gang.is_none())
+    }
+
+    /// What the end of an attempt says of its host.
+    pub(crate) fn judge_host(
+        &mut self,
+        id: HostId,
+        attempt: AttemptId,
+        outcome: &Outcome,
+        fx: &mut Vec<Effect>,
+    ) {
+        let of = attempt.task.job;
+        if !self.blames(of) {
+            return;
+        }
+        if let Outcome::NoRoom(why) = outcome {
+            return self.bench(id, format!("has no room for tasks: {why}"), NO_ROOM_PAUSE);
+        }
+
+        let success = outcome.success();
+        if !success && !blamable(outcome) {
+            return;
+        }
+
+        if success {
+            self.clear_host(id);
+        } else {
+            self.probe_failed(id);
+        }
+
+        let Some(job) = self.jobs.table.get_mut(&of) else {
+            return;
+        };
+        job.blame.note(id, success);
+
+        let barred = job.bar(id).is_some();
+        let blamed = |host: &HostId| matches!(job.bar(*host), Some(Bar::Blamed(..)));
+        let blamed: Vec<HostId> = job.blame.suspects.iter().copied().filter(blamed).collect();
+        for host in blamed {
+            self.strike(host, of);
+        }
+        if barred {
+            self.take_back_all(id, of, fx);
+        }
+    }
+
+    /// What a host holds of a job beyond its slots goes elsewhere.
+    fn take_back_all(&mut self, id: HostId, of: JobId, fx: &mut Vec<Effect>) {
+        let backlog = self
+            .hosts
+            .table
+            .get(&id)
+            .map(Host::backlog)
+            .unwrap_or_default();
+        for attempt in backlog.into_iter().filter(|attempt| attempt.task.job == of) {
+            self.take_back(id, attempt, fx);
+        }
+    }
+
+    /// A job blames a host; after several jobs it is benched.
+    fn strike(&mut self, id: HostId, by: JobId) {
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        let trouble = host.trouble.get_or_insert_default();
+        if !trouble.strikes.insert(by) {
+            return;
+        }
+
+        let jobs = trouble.strikes.len();
+        if jobs >= STRIKES {
+            self.bench(
+                id,
+                format!("tasks of {jobs} jobs failed here and succeeded elsewhere"),
+                PAUSE,
+            );
+        }
+    }
+
+    fn bench(&mut self, id: HostId, why: String, pause: Span) {
+        let now = self.now;
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
+        let trouble = host.trouble.get_or_insert_default();
+        let before = trouble.bench.take();
+        let pause = before.as_ref().map_or(pause, |bench| longer(bench.pause));
+        let until = now + pause;
+
+        trouble.bench = Some(Bench {
+            why,
+            pause,
+            probing: false,
+        });
+        self.hosts.index.benches.retain(|(_, of)| *of != id);
+        self.hosts.index.benches.insert((until, id));
+        self.reindex(id);
+    }
+
+    /// What a benched host was tried with failed, too: it waits for longer.
+    fn probe_failed(&mut self, id: HostId) {
+        let bench = self.hosts.table.get(&id).and_then(Host::bench);
+        if let Some(bench) = bench.filter(|bench| bench.probing) {
+            let why = bench.why.clone();
+            let pause = bench.pause;
+            self.bench(id, why, pause);
+        }
+    }
+
+    /// A host has proved itself.
+    fn clear_host(&mut self, id: HostId) {
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
+        if host
+            .trouble
+            .take()
+            .is_some_and(|trouble| trouble.bench.is_some())
+        {
+            self.hosts.index.benches.retain(|(_, of)| *of != id);
+            self.reindex(id);
+        }
+    }
+
+    /// An admin says that a host is in order: it is held responsible for nothing that was before.
+    pub(crate) fn pardon(&mut self, id: HostId) {
+        self.clear_host(id);
+        for job in self.jobs.table.values_mut() {
+            job.blame.pardon(id);
+        }
+    }
+
+    /// Lets the benched hosts whose pause is over have one task each.
+    pub(crate) fn probe_benched(&mut self) {
+        while let Some((at, id)) = self.hosts.index.benches.first().copied()
+            && at <= self.now
+        {
+            self.hosts.index.benches.pop_first();
+            let trouble = self
+                .hosts
+                .table
+                .at_mut(&id)
+                .and_then(|host| host.trouble.as_mut());
+            if let Some(bench) = trouble.and_then(|trouble| trouble.bench.as_mut()) {
+                bench.probing = true;
+                self.reindex(id);
+            }
+        }
+    }
+
+    /// Why a host is passed over for a job since tasks failed there.
+    pub(crate) fn why_blamed(&self, host: &Host, job: &Job) -> Option<String> {
+        match job.bar(host.id) {
+            Some(Bar::Blamed(row, elsewhere)) => {
+                return Some(format!(
+                    "{row} attempts of this job in a row failed here, and {elsewhere} succeeded elsewhere: it gets no more \
+                     of the job"
+                ));
+            }
+            Some(Bar::Undecided(row)) => {
+                return Some(format!(
+                    "{row} attempts of this job in a row failed here: it waits for the end of those elsewhere"
+                ));
+            }
+            None => {}
+        }
+
+        let kept = job
+            .requeued
+            .iter()
+            .take(LOOKED_AT)
+            .filter(|index| job.shuns(*index, host.id, &self.hosts))
+            .count();
+        let only = kept > 0 && !job.has_work_for(host.id, &self.hosts);
+
+        only.then(|| "what waits of this job failed here, and goes to another host".to_owned())
+    }
+}
+
+fn longer(pause: Span) -> Span {
+    Span(pause.0.saturating_mul(2)).min(LONGEST)
+}

@@ -1,0 +1,482 @@
+//! Jobs whose results must agree before they count: what their tasks still want, where that goes,
+//! and what follows from a comparison. What is not here: which results agree (whoever drives the
+//! scheduler compares them), and how far a host is believed (that is [`crate::policy::trust`]).
+
+use crate::state::question::Question;
+use common::{AttemptId, HostId, IdSet, JobId, TaskId};
+
+use crate::handlers::dispatch::Starter;
+use crate::policy::replication::{Class, Urgency};
+use crate::policy::trust::{MOST_RESULTS, TRUSTED_FROM, audited};
+use crate::protocol::effect::{CopyReason, Effect, EndReason, Judgement, Settled};
+use crate::protocol::event::Progress;
+use crate::state::job::{Job, Record};
+use crate::state::scheduler::Scheduler;
+use crate::state::wishes::Wish;
+
+impl Record {
+    fn question(&mut self) -> &mut Question {
+        self.question.get_or_insert_default()
+    }
+}
+
+impl Job {
+    /// How many more attempts of a task are to live than do, those that are held up not counted.
+    fn results_missing(record: &Record) -> usize {
+        let Some(Question { ballot, wanted }) = record.question.as_deref() else {
+            return 0;
+        };
+        let enough = ballot.votes().len() >= (MOST_RESULTS * wanted) as usize;
+        let missing = if enough { 0 } else { ballot.missing(*wanted) };
+        missing.saturating_sub(
+            record
+                .live
+                .iter()
+                .filter(|copy| copy.hold_up.is_none())
+                .count(),
+        )
+    }
+
+    /// Wants another attempt of a task with live ones, if it needs more results than those can
+    /// give.
+    pub(crate) fn want_results(&mut self, index: u32, max_copies: u32) {
+        let Some(record) = self.records.get(&index) else {
+            return;
+        };
+        let most = max_copies.max(self.rules.quorum.size) as usize;
+        let missing = Self::results_missing(record) > 0 && record.live.len() < most;
+
+        match record.live.first() {
+            Some(first) if missing => {
+                let held_up = record.live.iter().find_map(|copy| copy.hold_up);
+                let wanted = record
+                    .question
+                    .as_ref()
+                    .map_or(0, |question| question.wanted);
+                let why = held_up
+                    .filter(|_| wanted <= 1)
+                    .unwrap_or(CopyReason::Quorum(wanted));
+                let urgency = Urgency {
+                    class: Class::Primary,
+                    speed: common::Speed::REFERENCE,
+                };
+                self.wishes.add(
+                    index,
+                    urgency,
+                    Wish {
+                        of: first.attempt.number,
+                        why,
+                    },
+                );
+            }
+            _ => self.wishes.remove(index),
+        }
+    }
+
+    /// Tasks for each further attempt that they should want beside those that live and the next one
+    /// of those that wait.
+    pub(crate) fn opinions_due(&self) -> Vec<u32> {
+        if !self.rules.quorum.compares() {
+            return Vec::new();
+        }
+
+        let begun = self.records.iter().map(|(index, record)| {
+            let next = usize::from(self.requeued.contains(index));
+            (index, Self::results_missing(record).saturating_sub(next))
+        });
+        let fresh = self
+            .fresh
+            .iter()
+            .map(|index| (index, self.rules.quorum.size as usize - 1));
+
+        begun
+            .chain(fresh)
+            .flat_map(|(index, times)| std::iter::repeat_n(index, times))
+            .collect()
+    }
+
+    /// Tasks of which a result is being compared.
+    pub(crate) fn compared_now(&self) -> IdSet {
+        let compared = self.records.iter().filter(|(_, record)| record.compares());
+        compared.map(|(index, _)| index).collect()
+    }
+
+    /// Waiting tasks that some results are there of, and tasks that want results beside those that
+    /// are on their way.
+    pub(crate) fn wants_opinions(&self) -> IdSet {
+        let has_results = |index: &u32| {
+            self.records.get(index).is_some_and(|record| {
+                record
+                    .question
+                    .as_ref()
+                    .is_some_and(|q| !q.ballot.votes().is_empty())
+            })
+        };
+        let waiting = self.requeued.iter().filter(has_results);
+        waiting
+            .chain(self.wishes.all().into_iter().map(|(index, ..)| index))
+            .collect()
+    }
+}
+
+impl Starter<'_> {
+    /// The first attempt of a task settles how many results it wants: as many as the job says, or
+    /// one where the host is believed alone and this is no audit.
+    pub(crate) fn ask(&self, job: &mut Job, index: u32, host: HostId) {
+        let quorum = job.rules.quorum;
+        let valid = self.hosts.table.get(&host).map_or(0, |host| host.valid);
+        let Some(record) = job.records.at_mut(&index) else {
+            return;
+        };
+        let fresh = record.live.is_empty();
+        let number = record.attempts + 1;
+        let question = record.question();
+        if !fresh || !question.ballot.votes().is_empty() {
+            return;
+        }
+
+        let task = TaskId::new(job.rank.job, index);
+        let attempt = AttemptId {
+            task,
+            number,
+            incarnation: self.incarnation,
+        };
+        let alone = quorum.adaptive && !audited(self.settings.audit_seed, attempt, valid);
+        question.wanted = if alone { 1 } else { quorum.size };
+    }
+
+    /// Places a job whose results are compared: first what its begun tasks want, then those that
+    /// wait for another result, then fresh ones, each at once with all the attempts that it wants.
+    /// Its hosts are proposed by its policy.
+    pub(crate) fn place_for_quorum(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        self.prepare(job);
+        for (index, class, _) in job.wishes.all() {
+            if class == Class::Primary && !self.hosts.index.ready.is_empty() && self.quota > 0 {
+                self.place_wanted(job, index, fx);
+            }
+        }
+
+        for index in job.requeued.clone().iter() {
+            if self.hosts.index.ready.is_empty() || self.quota == 0 {
+                return;
+            }
+
+            let Some(host) = self.proposed(job, index) else {
+                continue;
+            };
+            let why = job.records.get(&index).map_or(
+                crate::protocol::effect::StartReason::First,
+                Record::start_reason,
+            );
+            job.requeued.remove(index);
+            self.start(job, index, host, why, fx);
+            self.place_wanted(job, index, fx);
+        }
+
+        while self.quota > 0
+            && let Some(index) = job.fresh.first()
+            && let Some(host) = self.proposed(job, index)
+            && let Some((index, why)) = job.pop_waiting_fresh()
+        {
+            self.start(job, index, host, why, fx);
+            self.place_wanted(job, index, fx);
+        }
+    }
+
+    /// The ready host that the job's policy proposes for a task.
+    fn proposed(&self, job: &Job, index: u32) -> Option<HostId> {
+        let scene = self.scene(job);
+        job.policy
+            .placement
+            .propose(&scene, &job.plan, |host| scene.may_run(index, host))
+    }
+
+    /// Starts as many attempts of a task as it wants and hosts of other owners are ready for.
+    fn place_wanted(&mut self, job: &mut Job, index: u32, fx: &mut Vec<Effect>) {
+        while let Some(wish) = job.wishes.of(index)
+            && let Some(host) = self.proposed(job, index)
+        {
+            job.wishes.remove(index);
+            let why = crate::protocol::effect::StartReason::Duplicate(wish.of, wish.why);
+            if self.start(job, index, host, why, fx).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn on_host_standing(&mut self, host: HostId, party: HostId, valid: u32) {
+        let host = self.hosts.entry(host, self.now);
+        host.party = party;
+        host.valid = valid;
+    }
+
+    /// An attempt succeeded: the task is done, or has one more result to be compared.
+    pub(crate) fn succeed(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
+            return;
+        };
+        let quorum = job.rules.quorum;
+        if !quorum.compares() {
+            return self.finish(attempt, fx);
+        }
+
+        let (party, valid) = self
+            .hosts
+            .table
+            .get(&host)
+            .map_or((host, 0), |host| (host.party, host.valid));
+        let Some(record) = job.records.at_mut(&attempt.task.index) else {
+            return;
+        };
+        record.end(
+            attempt,
+            &EndReason::Delivered(common::attempt::Outcome::Succeeded),
+            false,
+        );
+
+        if let Some(ended) = record
+            .ended
+            .iter_mut()
+            .find(|ended| ended.attempt == attempt)
+        {
+            ended.delivered = true;
+        }
+
+        let highest = record.attempts;
+        let question = record.question();
+        let trusted = quorum.adaptive && valid >= TRUSTED_FROM;
+
+        if question.wanted == 1 && trusted && question.ballot.votes().is_empty() {
+            job.alone
+                .entry(host)
+                .or_default()
+                .insert(attempt.task.index, (attempt, highest));
+            fx.push(Effect::Judged {
+                host,
+                attempt,
+                judgement: Judgement::Alone(valid),
+            });
+            return self.finish(attempt, fx);
+        }
+
+        question.wanted = quorum.size;
+        let with: Vec<AttemptId> = question
+            .ballot
+            .votes()
+            .iter()
+            .map(|vote| vote.attempt)
+            .collect();
+
+        question.ballot.add(attempt, host, party);
+        fx.push(Effect::Judged {
+            host,
+            attempt,
+            judgement: Judgement::Open(quorum.size),
+        });
+        if !with.is_empty() {
+            fx.push(Effect::Compare { attempt, with });
+        }
+
+        self.settle_question(attempt, fx);
+    }
+
+    pub(crate) fn on_result_compared(
+        &mut self,
+        attempt: AttemptId,
+        agrees: &[u32],
+        fx: &mut Vec<Effect>,
+    ) {
+        let job = self.jobs.table.get_mut(&attempt.task.job);
+        let Some(record) = job.and_then(|job| job.records.at_mut(&attempt.task.index)) else {
+            return;
+        };
+        let Some(question) = &mut record.question else {
+            return;
+        };
+
+        if question
+            .ballot
+            .votes()
+            .iter()
+            .any(|vote| vote.attempt == attempt)
+        {
+            question.ballot.compared(attempt.number, agrees);
+            self.settle_question(attempt, fx);
+        }
+    }
+
+    /// What the results of a task come to: enough of them agree, more are wanted, or there is no
+    /// hope. `after` is the one that came last.
+    fn settle_question(&mut self, after: AttemptId, fx: &mut Vec<Effect>) {
+        let task = after.task;
+        let Some(job) = self.jobs.table.get_mut(&task.job) else {
+            return;
+        };
+        let Some(record) = job.records.at_mut(&task.index) else {
+            return;
+        };
+        let Some(question) = &record.question else {
+            return;
+        };
+        let size = question.wanted;
+        let results = question.ballot.votes().len();
+
+        if let Some((counts, agreeing)) = question.ballot.winner(size) {
+            return self.conclude(counts, &agreeing, fx);
+        }
+        if record.live.is_empty()
+            && question.ballot.pending() == 0
+            && results >= (MOST_RESULTS * size) as usize
+        {
+            let most = u32::try_from(results).unwrap_or(u32::MAX);
+            return self.give_up(task, Settled::NoQuorum(most), fx);
+        }
+        if record.live.is_empty() && Job::results_missing(record) > 0 {
+            job.requeue(task.index, (after.number, false));
+        }
+
+        job.refresh(task.index, self.settings.max_copies);
+        self.jobs.lines.sync(job);
+    }
+
+    /// Enough results agree with that of `counts`. Those who differ are believed alone no more, and
+    /// what was believed of them in this job is looked at again.
+    fn conclude(&mut self, counts: AttemptId, agreeing: &[u32], fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&counts.task.job) else {
+            return;
+        };
+        let Some(question) = job
+            .records
+            .get(&counts.task.index)
+            .and_then(|record| record.question.as_ref())
+        else {
+            return;
+        };
+
+        let mut losers = Vec::new();
+        for vote in question.ballot.votes().iter().filter(|vote| vote.compared) {
+            let host = vote.host;
+            let attempt = vote.attempt;
+            let agrees = agreeing.contains(&attempt.number);
+            let judgement = if agrees {
+                Judgement::Agreed(counts.number)
+            } else {
+                Judgement::Differed(counts.number)
+            };
+            fx.push(Effect::Judged {
+                host,
+                attempt,
+                judgement,
+            });
+
+            let Some(entry) = self.hosts.table.at_mut(&host) else {
+                continue;
+            };
+            entry.valid = if agrees {
+                entry.valid.saturating_add(1)
+            } else {
+                0
+            };
+            fx.push(Effect::HostTrusted {
+                host,
+                valid: entry.valid,
+            });
+            if !agrees {
+                losers.push(host);
+            }
+        }
+
+        for host in losers {
+            self.doubt(counts.task.job, host, fx);
+        }
+
+        self.finish(counts, fx);
+    }
+
+    /// What was believed of a host alone in this job waits for others to agree with it.
+    fn doubt(&mut self, id: JobId, host: HostId, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(alone) = job.alone.remove(&host) else {
+            return;
+        };
+        let tasks: IdSet = alone.keys().copied().collect();
+        let mut finished = job.finished.set();
+        finished.subtract(&tasks);
+        job.finished = finished.into();
+
+        let party = self.hosts.table.get(&host).map_or(host, |host| host.party);
+        let size = job.rules.quorum.size;
+        fx.push(Effect::TasksReopened { job: id, tasks });
+
+        for (index, (attempt, highest)) in alone {
+            let mut record = Record::reborn(highest, false);
+            let question = record.question();
+            question.wanted = size;
+            question.ballot.add(attempt, host, party);
+            job.records.insert(index, record);
+            job.requeued.insert(index);
+            fx.push(Effect::Judged {
+                host,
+                attempt,
+                judgement: Judgement::Open(size),
+            });
+        }
+
+        self.jobs.lines.sync(job);
+    }
+
+    /// Puts results from before a restart where they were; they are compared anew.
+    pub(crate) fn restore_results(
+        &mut self,
+        id: JobId,
+        job: &mut Job,
+        progress: &Progress,
+        fx: &mut Vec<Effect>,
+    ) {
+        let size = job.rules.quorum.size;
+        for record in job.records.values_mut() {
+            record.question().wanted = size;
+        }
+
+        for (attempt, host) in progress
+            .results
+            .iter()
+            .copied()
+            .filter(|(attempt, _)| attempt.task.job == id)
+        {
+            let party = self.hosts.entry(host, self.now).party;
+            let Some(record) = job.records.at_mut(&attempt.task.index) else {
+                continue;
+            };
+            let ballot = &mut record.question().ballot;
+            let with: Vec<AttemptId> = ballot.votes().iter().map(|vote| vote.attempt).collect();
+            if ballot.add(attempt, host, party) && !with.is_empty() {
+                fx.push(Effect::Compare { attempt, with });
+                job.requeued.remove(attempt.task.index);
+            }
+        }
+
+        for (attempt, host) in progress
+            .alone
+            .iter()
+            .copied()
+            .filter(|(attempt, _)| attempt.task.job == id)
+        {
+            if job.finished.contains(attempt.task.index) {
+                job.alone
+                    .entry(host)
+                    .or_default()
+                    .insert(attempt.task.index, (attempt, attempt.number));
+            }
+        }
+
+        let tried: Vec<u32> = job.records.keys().collect();
+        for index in tried {
+            job.refresh(index, self.settings.max_copies);
+        }
+    }
+}

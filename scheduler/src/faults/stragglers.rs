@@ -1,0 +1,171 @@
+//! Which attempts hold a job up though hosts are idle: those whose hosts are not heard of, and
+//! those that run for much longer than anything seen of their kind. Each gets a copy, whatever the
+//! length of its job's tasks, and whatever the job has spent on copies: the slots would idle
+//! otherwise. What is not here: copies that are weighed by what they gain (`ahead`).
+
+use common::{Span, Time};
+
+use crate::forecast::starts::age_s;
+use crate::handlers::dispatch::Starter;
+use crate::policy::replication::Replication;
+use crate::protocol::effect::{CopyReason, Effect, StartReason};
+use crate::state::host::{Host, Hosts, Load};
+use crate::state::job::{Job, Record};
+
+/// An attempt is overdue once it has run for so many times the longest run seen of its kind.
+const OVERDUE: f64 = 3.0;
+/// No attempt is overdue sooner than this.
+const LEAST_S: f64 = 5.0;
+/// Where no idle host would do for what is overdue, they are looked at again after so long.
+const AGAIN_S: f64 = 1.0;
+
+/// The only attempt of a task that goes on.
+pub(crate) struct Going {
+    pub(crate) index: u32,
+    number: u32,
+    /// For how long it has run.
+    pub(crate) ran_s: f64,
+    /// From what run time on it is overdue.
+    pub(crate) due_s: f64,
+}
+
+impl Going {
+    /// Why it should be copied, if it is overdue.
+    pub(crate) fn overdue(&self, job: &Job) -> Option<CopyReason> {
+        let longest = Span::from_secs_f64(job.longest_s()?);
+        (self.ran_s >= self.due_s).then(|| CopyReason::Overdue {
+            ran: Span::from_secs_f64(self.ran_s),
+            longest,
+        })
+    }
+}
+
+impl Starter<'_> {
+    /// Copies what holds the job up to hosts that would idle.
+    pub(crate) fn copy_stuck(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        if !job.policy.replication.rescues() || job.rules.quorum.compares() {
+            return;
+        }
+
+        for (index, wish) in job.wishes.unheard() {
+            if self.hosts.index.ready.is_empty() {
+                return;
+            }
+            if self.copy_to_idle(job, index, StartReason::Duplicate(wish.of, wish.why), fx) {
+                job.wishes.remove(index);
+            }
+        }
+
+        if matches!(job.policy.replication, Replication::Gain(_)) && job.waiting() == 0 {
+            self.copy_overdue(job, fx);
+        }
+    }
+
+    /// Copies attempts that run for much longer than any of their kind did.
+    fn copy_overdue(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        if job.plan.overdue.is_some_and(|at| self.now < at) {
+            return;
+        }
+
+        let Some(longest_s) = job.longest_s() else {
+            return;
+        };
+
+        // Whatever starts from now on is overdue no sooner than this.
+        let fastest = self.hosts.fastest().map_or(1.0, common::Speed::factor);
+        let mut next_s = due_s(longest_s, fastest);
+        let going: Vec<Going> =
+            going(job, self.hosts, self.settings.max_copies, self.now).collect();
+
+        for going in going {
+            let Some(why) = going.overdue(job) else {
+                next_s = next_s.min(going.due_s - going.ran_s);
+                continue;
+            };
+            if !self.copy_to_idle(
+                job,
+                going.index,
+                StartReason::Duplicate(going.number, why),
+                fx,
+            ) {
+                next_s = next_s.min(AGAIN_S);
+            }
+        }
+
+        job.plan.overdue = Some(self.now + Span::from_secs_f64(next_s) + Span(1));
+    }
+
+    /// Starts a copy on the host that the job's policy proposes for it; whether there is one.
+    fn copy_to_idle(
+        &mut self,
+        job: &mut Job,
+        index: u32,
+        why: StartReason,
+        fx: &mut Vec<Effect>,
+    ) -> bool {
+        let scene = self.scene(job);
+        let host = job
+            .policy
+            .placement
+            .propose(&scene, &job.plan, |host| scene.may_run(index, host));
+        host.is_some_and(|host| self.begin(job, index, host, false, why, fx).is_some())
+    }
+}
+
+/// From what run time on, in seconds, an attempt on a host of this speed is overdue, where the
+/// longest of its kind is so much work.
+fn due_s(longest_s: f64, speed: f64) -> f64 {
+    (OVERDUE * longest_s / speed).max(LEAST_S)
+}
+
+/// The attempts that go on alone, each with its age; nothing where nothing is known of how long
+/// they should take.
+pub(crate) fn going(
+    job: &Job,
+    hosts: &Hosts,
+    max_copies: u32,
+    now: Time,
+) -> impl Iterator<Item = Going> {
+    let longest_s = job.longest_s();
+    job.records.iter().filter_map(move |(index, record)| {
+        let (host, load, number) = alone(record, hosts, max_copies)?;
+        let longest_s = longest_s?.max(job.own_estimate_s(index));
+        Some(Going {
+            index,
+            number,
+            ran_s: ran_s(host, load, now),
+            due_s: due_s(longest_s, host.speed.factor()),
+        })
+    })
+}
+
+/// The attempt of a task that goes on, if that is only one, with its number; where two do, another
+/// one would hardly end any sooner.
+fn alone<'a>(
+    record: &Record,
+    hosts: &'a Hosts,
+    max_copies: u32,
+) -> Option<(&'a Host, &'a Load, u32)> {
+    if record.live.len() >= max_copies as usize {
+        return None;
+    }
+
+    let mut going = record.live.iter().filter(|copy| copy.hold_up.is_none());
+    let copy = going.next().filter(|_| going.next().is_none())?;
+    let host = hosts.table.get(&copy.host)?;
+    let load = host
+        .books
+        .get(&copy.attempt)
+        .filter(|load| load.phase.executing() && !load.stopping)?;
+
+    Some((host, load, copy.attempt.number))
+}
+
+/// For how long an attempt has run, suspensions not counted.
+fn ran_s(host: &Host, load: &Load, now: Time) -> f64 {
+    if host.holds_still(load.phase) {
+        load.ran.secs()
+    } else {
+        age_s(load, now)
+    }
+}

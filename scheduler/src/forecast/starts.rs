@@ -1,0 +1,498 @@
+//! When will a waiting job start, and when will so many hosts be free together? Both from how long
+//! what runs on the hosts has lasted so far, and how long owners stay. What is not here: the
+//! predictors (`malleable`), and when jobs are done (`views`).
+
+use std::cell::{LazyCell, OnceCell};
+use std::collections::BTreeMap;
+
+use common::job::Needs;
+use common::{JobId, Span, Time};
+
+use crate::policy::ordering::Rank;
+use crate::prediction::malleable::{Learned, Lifetime, Machine, Paced, Unit, Wait};
+use crate::prediction::predict::Server;
+use crate::prediction::survival::{Curve, Tabulated};
+use crate::state::host::{Host, Liveness, Load, Presence};
+use crate::state::queue::Ahead;
+use crate::state::scheduler::Scheduler;
+
+/// Intervals hold this part of what comes.
+pub(crate) const HELD: f64 = 0.8;
+/// Nobody is told a time that is later than this, in seconds from now: ten years.
+pub(crate) const FAR_S: f64 = 3.2e8;
+
+/// When a job's first task should start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Starting {
+    /// The median.
+    pub start: Time,
+    /// With a probability of 80 % it is not before this ...
+    pub low: Time,
+    /// ... and not after this.
+    pub high: Time,
+}
+
+/// When so many hosts should be free together, in seconds from now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HostsWait {
+    /// Hosts that are free now.
+    pub free: u32,
+    /// Hosts that could be: those, busy ones, and those whose owners are there.
+    pub hosts: u32,
+    /// By both predictors.
+    pub wait: Wait,
+    /// The median of the law of the wait itself, and between which times 80 % lie; none where that
+    /// may never be.
+    pub median_s: Option<f64>,
+    /// See `median_s`.
+    pub low_s: Option<f64>,
+    /// See `median_s`.
+    pub high_s: Option<f64>,
+}
+
+/// The stay of an owner. Its table ends somewhere; who stays longer than that leaves evenly from
+/// then on.
+pub(crate) struct Stay<'a>(&'a Tabulated);
+
+impl Lifetime for Stay<'_> {
+    fn ended(&self, age_s: f64, more_s: f64) -> f64 {
+        let alive = self.0.alive(age_s).max(1e-9);
+        let own = 1.0 - self.0.alive(age_s + more_s) / alive;
+        // Beyond the table nothing is told apart any more.
+        own.max(more_s / (age_s + more_s + 3_600.0)).clamp(0.0, 1.0)
+    }
+
+    fn longest_s(&self, _age_s: f64) -> f64 {
+        FAR_S
+    }
+}
+
+/// Whether a host that can be used now cannot be used later: its owner came, and has not left
+/// again.
+struct Away<'a> {
+    curve: &'a Curve,
+    /// The part of the time in which hosts can be used, in the long run.
+    usable: f64,
+}
+
+impl Lifetime for Away<'_> {
+    fn ended(&self, age_s: f64, more_s: f64) -> f64 {
+        (1.0 - self.usable) * (1.0 - self.curve.survival(age_s, more_s))
+    }
+
+    fn longest_s(&self, _age_s: f64) -> f64 {
+        FAR_S
+    }
+}
+
+/// So many slots at most are looked at one by one.
+const UNITS: usize = 64;
+/// How far apart places of a longer line are between which the way is straight: each has so many
+/// times the tasks ahead of it.
+const APART: f64 = 1.25;
+/// The parts of the law of a start that are told.
+const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
+
+/// The slots that waiting jobs stand in line for.
+struct Line<'a> {
+    /// The taken ones, or some that stand for `each` of them.
+    machine: Machine<'a>,
+    /// When one of them is free, two, and so on, in seconds from now, where somebody has asked.
+    taken_s: OnceCell<Vec<[Option<f64>; 3]>>,
+    each: u64,
+    free: u64,
+    slots: u64,
+}
+
+/// A piece of the line, beyond the slots: how much work is ahead of its ends, and in how many
+/// seconds that is done.
+#[derive(Default)]
+struct Way {
+    from: (f64, f64),
+    to: (f64, f64),
+}
+
+/// What is known of how long things last on these hosts.
+pub(crate) struct Laws<'a> {
+    programs: BTreeMap<&'a str, Learned>,
+    pub(crate) unknown: Learned,
+    pub(crate) stay: Stay<'a>,
+}
+
+impl<'a> Laws<'a> {
+    pub(crate) fn of(scheduler: &'a Scheduler) -> Self {
+        let lives = &scheduler.foresight.lives;
+        let unknown = lives.pooled();
+        let busy = scheduler
+            .hosts
+            .table
+            .values()
+            .flat_map(|host| host.books.attempts());
+        let mut programs = BTreeMap::new();
+
+        for attempt in busy {
+            let Some(job) = scheduler.jobs.table.get(&attempt.task.job) else {
+                continue;
+            };
+            let program = job.stack.terms.estimator.program.as_str();
+            programs
+                .entry(program)
+                .or_insert_with(|| lives.law(&unknown, program, &[]));
+        }
+
+        Laws {
+            programs,
+            unknown,
+            stay: Stay(&scheduler.foresight.curves().resumption),
+        }
+    }
+
+    pub(crate) fn program(&self, scheduler: &Scheduler, job: JobId) -> &Learned {
+        let job = scheduler.jobs.table.get(&job);
+        job.and_then(|job| {
+            self.programs
+                .get(job.stack.terms.estimator.program.as_str())
+        })
+        .unwrap_or(&self.unknown)
+    }
+}
+
+/// For how long an attempt has run, in seconds.
+pub(crate) fn age_s(load: &Load, now: Time) -> f64 {
+    let since = load
+        .noted
+        .filter(|_| load.phase.executing())
+        .map_or(0.0, |noted| now.since(noted).secs());
+    load.ran.secs() + since
+}
+
+/// Whether it could have slots once what holds it is over.
+pub(crate) fn counts(host: &Host) -> bool {
+    host.presence == Presence::Connected && host.liveness == Liveness::Alive && !host.draining
+}
+
+impl Scheduler {
+    /// When the first task of a waiting job should start; none where it has started, or no host
+    /// will have a slot for it.
+    pub fn predict_start(&self, id: JobId, now: Time) -> Option<Starting> {
+        self.predict_starts(&[id], now).remove(&id)
+    }
+
+    /// The same for those of several jobs that wait. Far back in the line it is told from those
+    /// ahead how long it takes.
+    pub fn predict_starts(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Starting> {
+        let waits = |id: &&JobId| {
+            self.jobs
+                .table
+                .get(id)
+                .is_some_and(|job| job.attempts == 0 && !job.settled())
+        };
+
+        let (together, others): (Vec<JobId>, Vec<JobId>) =
+            ids.iter().filter(waits).partition(|id| {
+                self.jobs
+                    .table
+                    .get(id)
+                    .is_some_and(|job| job.gang.is_some())
+            });
+
+        let promised = |id: &JobId| {
+            self.jobs
+                .table
+                .get(id)
+                .is_some_and(|job| job.promise.is_some())
+        };
+        let (promised, alone): (Vec<JobId>, Vec<JobId>) = others.into_iter().partition(promised);
+        let waits = self
+            .waits_alone(&alone, now)
+            .into_iter()
+            .chain(self.waits_together(&together, now));
+
+        waits
+            .chain(self.waits_promised(promised, now))
+            .map(|(id, left_s)| (id, starting(now, left_s)))
+            .collect()
+    }
+
+    /// The same for promised jobs: as the calendar has them.
+    fn waits_promised(&self, ids: Vec<JobId>, now: Time) -> Vec<(JobId, [f64; 3])> {
+        if ids.is_empty() {
+            return Vec::new();
+        }
+        let (low, high) = crate::prediction::predict::spread(&[]);
+        let spread = |at: Time| [low, 1.0, high].map(|factor| factor * at.since(now).secs());
+        let first = self.promised_first(&ids.into_iter().collect(), now);
+        first.into_iter().map(|(id, at)| (id, spread(at))).collect()
+    }
+
+    /// In how many seconds each of these jobs of one host each should start, between the ends of
+    /// its interval.
+    fn waits_alone(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
+        let ranks = ids
+            .iter()
+            .filter_map(|id| Some(self.jobs.table.get(id)?.rank));
+        let mut places: Vec<(Rank, Ahead)> = ranks
+            .map(|rank| (rank, self.jobs.ahead_of(rank, now)))
+            .collect();
+        places.sort_by_key(|(rank, ahead)| (ahead.tasks, *rank));
+
+        let hosts = || self.hosts.table.values().filter(|host| counts(host));
+        if places.is_empty() || hosts().next().is_none() {
+            return Vec::new();
+        }
+
+        let laws = Laws::of(self);
+        let stays = self.stays(now);
+        let mut free = 0;
+        let mut busy = Vec::new();
+
+        for host in hosts().filter(|host| host.owner.lets_run()) {
+            free += host.free_slots();
+            let loads = host
+                .books
+                .iter()
+                .map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
+            busy.extend(loads);
+        }
+
+        let mut units: Vec<Unit<'_>> = busy
+            .iter()
+            .map(|(age_s, law)| Unit {
+                hosts: 1,
+                age_s: *age_s,
+                law,
+            })
+            .collect();
+        units.extend(stays.iter().flat_map(|(age_s, slots)| {
+            std::iter::repeat_n(
+                Unit {
+                    hosts: 1,
+                    age_s: *age_s,
+                    law: &laws.stay as &dyn Lifetime,
+                },
+                *slots,
+            )
+        }));
+
+        let line = Line::of(free, units);
+        let unknown_s = LazyCell::new(|| {
+            let task = Machine::new(
+                0,
+                vec![Unit {
+                    hosts: 1,
+                    age_s: 0.0,
+                    law: &laws.unknown,
+                }],
+            );
+            PARTS.map(|part| task.quantile_s(1, part).unwrap_or(FAR_S))
+        });
+
+        let mut way = Way::default();
+        let mut wait_s = |ahead: &Ahead| {
+            line.wait_s(ahead.tasks).unwrap_or_else(|| {
+                let work_s = if ahead.unknown > 0 {
+                    unknown_s.map(|task_s| ahead.work_s(task_s))
+                } else {
+                    [ahead.known_s; 3]
+                };
+                self.worked_off_s(ahead, work_s, ahead.tasks + 1 - line.slots, &mut way, now)
+            })
+        };
+
+        places
+            .iter()
+            .filter_map(|(rank, ahead)| Some((rank.job, wait_s(ahead)?)))
+            .collect()
+    }
+
+    /// By when, in seconds from now, so many of the tasks ahead could be done, which are so much
+    /// work at least, as is likely and at most; as was found before on this way, where it goes that
+    /// far.
+    fn worked_off_s(
+        &self,
+        ahead: &Ahead,
+        work_s: [f64; 3],
+        tasks: u64,
+        way: &mut Way,
+        now: Time,
+    ) -> Option<[f64; 3]> {
+        let [least_s, work_s, most_s] = work_s.map(|work_s| work_s.max(1e-6));
+        let mean_s = (work_s / ahead.tasks.max(1) as f64).max(1e-6);
+        if mean_s * tasks as f64 > way.to.0 {
+            let more = tasks + 1 + (tasks as f64 * (APART - 1.0)) as u64;
+            let place = |tasks: u64| {
+                (
+                    mean_s * tasks as f64,
+                    self.queue_s(mean_s, tasks, now).max(way.to.1),
+                )
+            };
+            *way = Way {
+                from: place(tasks),
+                to: place(more),
+            };
+        }
+
+        let left_s = way.left_s(mean_s * tasks as f64);
+        let (low, high) = crate::prediction::predict::spread(&[]);
+        left_s.is_finite().then_some([
+            left_s * low * least_s / work_s,
+            left_s,
+            left_s * high * most_s / work_s,
+        ])
+    }
+
+    /// When so many hosts should be free together, each with a slot at least.
+    pub fn predict_hosts(&self, wanted: u32, now: Time) -> HostsWait {
+        let curves = self.foresight.curves();
+        let away = Away {
+            curve: &curves.suspension,
+            usable: 1.0 / curves.stretch,
+        };
+
+        self.with_machine(Needs::default(), &[], now, |machine| {
+            let machine = machine.clone().leaving(&away);
+            let edge = |part: f64| machine.quantile_s(wanted, part).filter(|s| *s < FAR_S);
+            HostsWait {
+                free: machine.free(),
+                hosts: machine.hosts(),
+                wait: machine.wait(wanted),
+                median_s: edge(0.5),
+                low_s: edge((1.0 - HELD) / 2.0),
+                high_s: edge((1.0 + HELD) / 2.0),
+            }
+        })
+    }
+
+    /// A running attempt of this job on this host: its age in seconds, and how long it lasts there.
+    pub(crate) fn unit<'a>(
+        &self,
+        laws: &'a Laws<'_>,
+        host: &Host,
+        job: JobId,
+        load: &Load,
+        now: Time,
+    ) -> (f64, Paced<'a>) {
+        let law: &dyn Lifetime = laws.program(self, job);
+        // Laws are of work, in seconds on a host of speed 1.
+        (
+            age_s(load, now),
+            Paced {
+                law,
+                rate: host.speed.factor(),
+            },
+        )
+    }
+
+    /// Slots that will take such tasks once the owners leave who are there now.
+    pub(crate) fn servers_to_come(&self, work_s: f64, now: Time) -> Vec<Server> {
+        let curves = self.foresight.curves();
+        let stay = Stay(&curves.resumption);
+        let mut stays_s = BTreeMap::new();
+        let mut servers = Vec::new();
+
+        for host in self.kept_by_owners() {
+            let age_s = now.since(host.owner_since).secs();
+            // Who has been there for about as long stays for as long.
+            let free_s = *stays_s
+                .entry((16.0 * age_s.ln_1p()) as u32)
+                .or_insert_with(|| {
+                    Machine::new(
+                        0,
+                        vec![Unit {
+                            hosts: 1,
+                            age_s,
+                            law: &stay,
+                        }],
+                    )
+                    .quantile_s(1, 0.5)
+                    .unwrap_or(FAR_S)
+                });
+
+            let task_s = self
+                .foresight
+                .task_s(host, work_s, 1.0, self.settings.start_cost)
+                * curves.stretch;
+            servers.extend(std::iter::repeat_n(
+                Server {
+                    free_s,
+                    task_s: task_s.max(1e-6),
+                },
+                host.slots as usize,
+            ));
+        }
+
+        servers
+    }
+
+    /// Hosts that could have slots once their owners leave.
+    fn kept_by_owners(&self) -> impl Iterator<Item = &Host> {
+        self.hosts
+            .table
+            .values()
+            .filter(|host| counts(host) && host.foreseen() && !host.owner.lets_run())
+    }
+
+    /// Owners that are there: since how many seconds, and how many slots they keep.
+    pub(crate) fn stays(&self, now: Time) -> Vec<(f64, usize)> {
+        self.kept_by_owners()
+            .map(|host| (now.since(host.owner_since).secs(), host.slots as usize))
+            .collect()
+    }
+}
+
+impl<'a> Line<'a> {
+    /// So many free slots, and these that are taken.
+    fn of(free: usize, mut units: Vec<Unit<'a>>) -> Self {
+        units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
+        let slots = (free + units.len()) as u64;
+
+        // Of many slots some stand for all: the median is the same, the interval somewhat wider.
+        let each = units.len().div_ceil(UNITS).max(1);
+        let some = units.into_iter().skip(each / 2).step_by(each).collect();
+        let machine = Machine::new(0, some);
+        let taken_s = OnceCell::new();
+        Line {
+            machine,
+            taken_s,
+            each: each as u64,
+            free: free as u64,
+            slots,
+        }
+    }
+
+    /// In how many seconds the first task of who has so many ahead has a slot; the outer none where
+    /// more are ahead than there are slots, and those must be done first.
+    fn wait_s(&self, ahead: u64) -> Option<Option<[f64; 3]>> {
+        if ahead < self.free {
+            return Some(Some([0.0; 3]));
+        }
+        if ahead >= self.slots {
+            return None;
+        }
+
+        let need = (ahead + 1 - self.free).div_ceil(self.each) as usize;
+        let taken_s = self.taken_s.get_or_init(|| self.machine.quantiles_s(PARTS));
+        let Some([low_s, start_s, high_s]) = taken_s.get(need - 1).or(taken_s.last()) else {
+            return Some(None);
+        };
+        let start_s = start_s.filter(|start_s| *start_s < FAR_S);
+
+        Some(start_s.and_then(|start_s| Some([(*low_s)?, start_s, high_s.unwrap_or(FAR_S)])))
+    }
+}
+
+impl Way {
+    fn left_s(&self, work_s: f64) -> f64 {
+        let part = (work_s - self.from.0) / (self.to.0 - self.from.0);
+        self.from.1 + part * (self.to.1 - self.from.1)
+    }
+}
+
+fn starting(now: Time, [low_s, start_s, high_s]: [f64; 3]) -> Starting {
+    let at = |seconds: f64| now + Span::from_secs_f64(seconds.min(FAR_S));
+    Starting {
+        start: at(start_s),
+        low: at(low_s),
+        high: at(high_s),
+    }
+}

@@ -1,0 +1,559 @@
+//! Jobs that run as several ranks at once get all their hosts in one step, or none: so that no two
+//! of them can wait for each other. They hold them until the last rank is done. A rank that lost
+//! its host gets another before anything else does; a job that lacks hosts which are not there
+//! gives all of them up. What is not here: how many hosts a job waits for (`holdout`).
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use common::attempt::Phase;
+use common::view::JobState;
+use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
+
+use crate::forecast::starts::counts;
+use crate::handlers::dispatch::Starter;
+use crate::policy::Limits;
+use crate::policy::ordering::Rank;
+use crate::policy::placement::View;
+use crate::policy::width::{Choice, Holdout};
+use crate::prediction::lessons::Lessons;
+use crate::prediction::reservation::Run;
+use crate::prediction::widths::of_ranks;
+use crate::protocol::effect::{Effect, EndReason};
+use crate::state::host::{Host, Liveness, Presence};
+use crate::state::job::Job;
+use crate::state::job::waiting;
+use crate::state::scheduler::Scheduler;
+
+/// More than a time in seconds is rounded by.
+const ROUNDING: Span = Span::from_millis(1);
+
+impl Scheduler {
+    /// Looks after the jobs of several ranks before anything is given out: the earliest first.
+    pub(crate) fn tend_gangs(&mut self, fx: &mut Vec<Effect>) {
+        self.tend_fillers();
+        if self.jobs.gangs.is_empty() {
+            return;
+        }
+
+        self.release_kept();
+        let ranks = self
+            .jobs
+            .gangs
+            .iter()
+            .filter_map(|id| Some(self.jobs.table.get(id)?.rank));
+        let gangs: BTreeSet<Rank> = ranks.collect();
+        for rank in &gangs {
+            self.settle_seats(rank.job);
+        }
+
+        let mut lacking = Vec::new();
+        for rank in &gangs {
+            if !self.fill_seats(rank.job, fx) {
+                lacking.push(rank.job);
+            }
+        }
+
+        self.disband_one(&lacking, fx);
+        for rank in &gangs {
+            self.begin_together(rank.job, fx);
+        }
+    }
+
+    /// Hosts that were kept free for jobs which hold out are looked at anew.
+    pub(crate) fn release_kept(&mut self) {
+        for host in std::mem::take(&mut self.jobs.kept) {
+            self.hosts.reserve(host, false, self.now);
+        }
+    }
+
+    /// Brings the hosts that a job holds up to date: where a rank is done the host stays held,
+    /// where the host is gone it is not, and once everything is done none is.
+    fn settle_seats(&mut self, id: JobId) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            self.jobs.gangs.remove(&id);
+            return;
+        };
+        let settled = job.settled();
+        let width = job.counts().total as u32;
+        let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred || settled) else {
+            return;
+        };
+        let live: BTreeSet<HostId> = job
+            .records
+            .values()
+            .flat_map(|record| record.live.iter().map(|copy| copy.host))
+            .collect();
+        let held = gang.formed.is_some() && !settled;
+
+        let seats = std::mem::take(&mut gang.seats);
+        for (host, kept) in &seats {
+            let stays = held
+                && !live.contains(host)
+                && self
+                    .hosts
+                    .table
+                    .get(host)
+                    .is_some_and(|host| stays(host, *kept));
+            if stays != *kept {
+                self.hosts.reserve(*host, stays, self.now);
+            }
+            if stays {
+                gang.seats.insert(*host, true);
+            }
+        }
+
+        if held {
+            gang.seats
+                .extend(live.into_iter().map(|host| (host, false)));
+        }
+
+        if settled {
+            self.jobs.gangs.remove(&id);
+            self.learn_together(id, width, seats.keys().copied());
+        }
+    }
+
+    /// What a job of several ranks teaches that is done: how long it took on so many hosts, if
+    /// nothing disturbed it.
+    fn learn_together(&mut self, id: JobId, width: u32, hosts: impl Iterator<Item = HostId>) {
+        let Some(job) = self
+            .jobs
+            .table
+            .get(&id)
+            .filter(|job| job.state() == JobState::Finished)
+        else {
+            return;
+        };
+        let Some(gang) = &job.gang else { return };
+        let Some(begun) = gang.begun.filter(|_| !gang.disturbed) else {
+            return;
+        };
+
+        // All go at the pace of the slowest.
+        let speeds = hosts.filter_map(|id| Some(self.hosts.table.get(&id)?.speed.factor()));
+        let speed = speeds.min_by(f64::total_cmp).unwrap_or(1.0);
+        let work_s = self.now.since(begun).secs() * speed;
+        let of = &job.stack.terms.estimator;
+        let experience = &mut self.foresight.experience;
+        experience.widths.observe(of, width, work_s);
+        self.foresight.lives.observe(&of.program, Run::done(work_s));
+    }
+
+    /// Gives each rank that waits a host, if the job holds hosts; false where there is none for
+    /// one.
+    fn fill_seats(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        while let Some(index) = self.seatless(id) {
+            let Some(host) = self.seat_for(id) else {
+                self.lack(id);
+                return false;
+            };
+            self.seat(id, index, host, fx);
+        }
+
+        if let Some(gang) = self
+            .jobs
+            .table
+            .get_mut(&id)
+            .and_then(|job| job.gang.as_mut())
+        {
+            gang.lacking = None;
+        }
+        true
+    }
+
+    /// A rank that waits for a host, of a job that holds others.
+    fn seatless(&self, id: JobId) -> Option<u32> {
+        let job = self.jobs.table.get(&id)?;
+        job.gang.as_ref().filter(|gang| gang.formed.is_some())?;
+        job.requeued.first().or(job.fresh.first())
+    }
+
+    /// Where a rank of this job can start: on a host that it holds and that is idle, or else on the
+    /// fastest other one.
+    fn seat_for(&self, id: JobId) -> Option<HostId> {
+        let job = self.jobs.table.get(&id)?;
+        let gang = job.gang.as_ref()?;
+        let idle = gang
+            .seats
+            .iter()
+            .filter(|(_, kept)| **kept)
+            .map(|(host, _)| *host);
+        let usable = |host: &HostId| self.hosts.table.get(host).is_some_and(Host::takes_work);
+        let others = || {
+            self.free_for(id)
+                .into_iter()
+                .find(|host| !gang.seats.contains_key(host))
+        };
+
+        idle.into_iter().find(usable).or_else(others)
+    }
+
+    /// The hosts that the job could have at once, the fastest first.
+    pub(crate) fn free_for(&self, id: JobId) -> Vec<HostId> {
+        let Some(job) = self.jobs.table.get(&id) else {
+            return Vec::new();
+        };
+        let scene = job.scene(self.now, &self.settings, &self.hosts);
+        let mut hosts: Vec<(Speed, HostId)> = scene.ready_by_speed().collect();
+        let ready: BTreeSet<HostId> = hosts.iter().map(|(_, host)| *host).collect();
+        let filled = self
+            .filled(job.rank)
+            .into_iter()
+            .filter(|(_, id)| !ready.contains(id) && scene.does(*id));
+        hosts.extend(filled);
+
+        // Stable: of equals those first on which nothing has to make room.
+        hosts.sort_by_key(|(speed, _)| Reverse(*speed));
+        hosts
+            .into_iter()
+            .map(|(_, host)| host)
+            .filter(|id| self.starts_together(*id))
+            .collect()
+    }
+
+    /// Starts a rank on a host.
+    fn seat(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(gang) = job.gang.as_mut() else {
+            return;
+        };
+        if gang.seats.insert(host, false) == Some(true) {
+            self.hosts.reserve(host, false, self.now);
+        }
+
+        gang.stirred = true;
+        if self
+            .hosts
+            .table
+            .get(&host)
+            .is_some_and(|host| host.free_slots() == 0)
+        {
+            self.oust(host, TaskId::new(id, index), fx);
+        }
+
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        if let Some(why) = job.take_waiting(index) {
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                &self.foresight,
+                self.now,
+                self.incarnation,
+            )
+            .start(job, index, host, why, fx);
+        }
+
+        self.jobs.lines.sync(job);
+    }
+
+    /// A rank has no host: should that last, the job is looked at.
+    fn lack(&mut self, id: JobId) {
+        let now = self.now;
+        let lease = self.settings.lease;
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(gang) = &mut job.gang else { return };
+        let since = *gang.lacking.get_or_insert(now);
+        let at = since + lease;
+        job.plan.review = Some(if at > now { at } else { now + lease });
+        self.jobs.lines.sync(job);
+    }
+
+    /// Has the latest of the jobs that have lacked a host for long start again from the beginning,
+    /// where there are not so many hosts as they hold and lack: else they would hold theirs for
+    /// ever.
+    fn disband_one(&mut self, lacking: &[JobId], fx: &mut Vec<Effect>) {
+        let Some(first) = lacking.first() else { return };
+        let unsettled = |id: &JobId| {
+            self.jobs
+                .table
+                .get(id)
+                .filter(|job| job.gang.as_ref().is_some_and(|g| g.formed.is_some()))
+        };
+
+        let needed: u64 = self
+            .jobs
+            .gangs
+            .iter()
+            .filter_map(unsettled)
+            .map(Job::unsettled)
+            .sum();
+
+        let there = self.hosts.table.values().filter(|host| counts(host));
+        let (hosts, slots) = there.fold((0, 0), |(hosts, slots), host| {
+            (hosts + 1, slots + u64::from(host.slots))
+        });
+        let alone = self
+            .jobs
+            .table
+            .get(first)
+            .is_some_and(|job| job.unsettled() > hosts);
+        if needed <= slots && !alone {
+            return;
+        }
+
+        let late = |id: &&JobId| {
+            let gang = self.jobs.table.get(id).and_then(|job| job.gang.as_ref());
+            gang.and_then(|gang| gang.lacking)
+                .is_some_and(|since| since + self.settings.lease <= self.now)
+        };
+        if let Some(id) = lacking.iter().rev().find(late).copied() {
+            self.disband(id, fx);
+        }
+    }
+
+    /// The job gives up all its hosts, and starts again once it gets as many together.
+    fn disband(&mut self, id: JobId, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let live = job
+            .records
+            .values()
+            .flat_map(|record| record.live.iter().map(|copy| (copy.host, copy.attempt)));
+        let live: Vec<(HostId, AttemptId)> = live.collect();
+
+        if let Some(gang) = &mut job.gang {
+            gang.formed = None;
+            gang.begun = None;
+            gang.lacking = None;
+            gang.stirred = true;
+        }
+
+        for (host, attempt) in live {
+            self.take_away(host, attempt, EndReason::Disbanded, fx);
+        }
+
+        self.settle_seats(id);
+    }
+
+    /// Once all ranks of a job that are not done are ready, or running already, those that wait for
+    /// that may start.
+    fn begin_together(&mut self, id: JobId, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let all = job.waiting() == 0;
+        let Some(gang) = job.gang.as_mut().filter(|gang| gang.stirred) else {
+            return;
+        };
+        gang.stirred = false;
+
+        let copies = job.records.values().flat_map(|record| record.live.iter());
+        let phase = |host: HostId, attempt: AttemptId| {
+            Some(self.hosts.table.get(&host)?.books.get(&attempt)?.phase)
+        };
+        let live: Vec<(HostId, AttemptId, Phase)> = copies
+            .filter_map(|copy| Some((copy.host, copy.attempt, phase(copy.host, copy.attempt)?)))
+            .collect();
+
+        // Where none of those that had begun is left, all that is left begins together.
+        let begins = |(_, attempt, phase): &(HostId, AttemptId, Phase)| match phase {
+            Phase::Queued | Phase::Staging => false,
+            Phase::Ready => gang.told.contains(attempt),
+            _ => true,
+        };
+        if !live.iter().any(begins) {
+            gang.begun = None;
+        }
+
+        // What has ended may have failed to become ready: that is known once it is delivered.
+        let ready = |(.., phase): &(HostId, AttemptId, Phase)| {
+            !matches!(phase, Phase::Queued | Phase::Staging | Phase::Ended)
+        };
+        if all && !live.is_empty() && live.iter().all(ready) {
+            gang.begun.get_or_insert(self.now);
+        }
+
+        if gang.begun.is_some() {
+            let waits = |(_, attempt, phase): &(HostId, AttemptId, Phase)| {
+                *phase == Phase::Ready && gang.told.insert(*attempt)
+            };
+            fx.extend(
+                live.iter()
+                    .copied()
+                    .filter(waits)
+                    .map(|(host, attempt, _)| Effect::Begin { host, attempt }),
+            );
+
+            gang.told.retain(|told| {
+                live.iter()
+                    .any(|(_, attempt, phase)| attempt == told && *phase == Phase::Ready)
+            });
+        }
+    }
+
+    /// Gives a job of several ranks that is next its hosts, or keeps those that are free for it.
+    pub(crate) fn place_gang(&mut self, id: JobId, fx: &mut Vec<Effect>) {
+        let waits = |job: &Job| job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
+        if !self.jobs.table.get(&id).is_some_and(waits) {
+            return;
+        }
+
+        let free = self.free_for(id);
+        match self.choose_width(id, free.len() as u32) {
+            Some(Choice::Start(hosts)) => self.form(id, &free, hosts as usize, fx),
+            Some(Choice::Hold(holdout)) => self.hold(id, holdout, &free, fx),
+            None => {
+                if let Some(gang) = self
+                    .jobs
+                    .table
+                    .get_mut(&id)
+                    .and_then(|job| job.gang.as_mut())
+                {
+                    gang.holdout = None;
+                }
+            }
+        }
+    }
+
+    /// All waiting ranks start, each on a host of its own.
+    fn form(&mut self, id: JobId, free: &[HostId], hosts: usize, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        if job.gang.as_ref().is_some_and(|gang| gang.width.is_none()) {
+            job.widen(hosts as u32);
+            fx.push(Effect::Formed {
+                job: id,
+                ranks: hosts as u32,
+                free: free.len() as u32,
+            });
+        }
+
+        if matches!(job.policy.limits, Limits::Learned(_))
+            && !job.rules.checkpoint
+            && job.attempts == 0
+        {
+            let of = of_ranks(&job.stack.terms.estimator, hosts as u32);
+            let zeta = self
+                .foresight
+                .small
+                .rate(self.hosts.index.usable_slots, self.now);
+            job.lessons = Lessons::of(self.foresight.experience.runs.of(&of), zeta);
+        }
+
+        let ranks: Vec<u32> = waiting(job).iter().collect();
+        let Some(gang) = &mut job.gang else { return };
+        gang.formed = Some(self.now);
+        gang.holdout = None;
+        gang.lacking = None;
+        job.plan.review = None;
+        for (predicted_s, came_s) in gang.pending.came(free.len() as u32, self.now.secs()) {
+            self.foresight.experience.waits.observe(predicted_s, came_s);
+        }
+
+        for (index, host) in ranks.into_iter().zip(free.iter().take(hosts)) {
+            self.seat(id, index, *host, fx);
+        }
+    }
+
+    /// Keeps what is free for a job that holds out.
+    fn hold(&mut self, id: JobId, holdout: Holdout, free: &[HostId], fx: &mut Vec<Effect>) {
+        // Seconds are rounded: it is looked at again when that time has surely come.
+        let now_s = self.now.secs();
+        let until = at(holdout.until_s).max(self.now) + ROUNDING;
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(gang) = &mut job.gang else { return };
+        gang.holdout = Some(holdout);
+        gang.passes_until.get_or_insert(until);
+
+        let first = gang.pending.told(holdout.hosts, holdout.predicted_s, now_s);
+        job.plan.review = Some(until);
+        self.jobs.lines.sync(job);
+        if first {
+            fx.extend(self.foretell(id, &holdout));
+        }
+
+        for id in free.iter().take(holdout.hosts as usize) {
+            if self
+                .hosts
+                .table
+                .get(id)
+                .is_some_and(|host| host.free_slots() > 0)
+            {
+                self.hosts.reserve(*id, true, self.now);
+                self.jobs.kept.push(*id);
+            }
+        }
+    }
+
+    /// Lets a job that is expected to be done in time have the hosts that are kept for those before
+    /// it; says which.
+    pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<HostId> {
+        if self.jobs.kept.is_empty() {
+            return Vec::new();
+        }
+
+        let gangs = self
+            .jobs
+            .gangs
+            .iter()
+            .filter_map(|id| self.jobs.table.get(id)?.gang.as_ref());
+        let until = gangs
+            .filter(|gang| gang.holdout.is_some())
+            .filter_map(|gang| gang.passes_until)
+            .min();
+        let work_s = self
+            .jobs
+            .table
+            .get(&id)
+            .filter(|job| job.promise.is_none())
+            .and_then(Job::task_work_s);
+        let Some((until, work_s)) = until.zip(work_s) else {
+            return Vec::new();
+        };
+        let stretch = self.foresight.curves().stretch;
+        let in_time = |host: &&HostId| {
+            let task_s = |host| {
+                self.foresight
+                    .task_s(host, work_s, 1.0, self.settings.start_cost)
+                    * stretch
+            };
+            self.hosts
+                .table
+                .get(host)
+                .is_some_and(|host| self.now.secs() + task_s(host) <= until.secs())
+        };
+        let open: Vec<HostId> = self.jobs.kept.iter().filter(in_time).copied().collect();
+        for host in &open {
+            self.hosts.reserve(*host, false, self.now);
+        }
+
+        open
+    }
+
+    /// Keeps what was not taken.
+    pub(crate) fn close_again(&mut self, open: Vec<HostId>) {
+        for id in open {
+            if self
+                .hosts
+                .table
+                .get(&id)
+                .is_some_and(|host| host.free_slots() > 0)
+            {
+                self.hosts.reserve(id, true, self.now);
+            } else if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == id) {
+                self.jobs.kept.swap_remove(at);
+            }
+        }
+    }
+}
+
+/// Whether a job goes on holding a host on which none of its ranks is.
+fn stays(host: &Host, kept: bool) -> bool {
+    let there = host.liveness != Liveness::Lost && host.presence != Presence::Left;
+    there && (kept || host.owner.lets_run())
+}
+
+fn at(seconds: f64) -> Time {
+    Time::default() + Span::from_secs_f64(seconds)
+}

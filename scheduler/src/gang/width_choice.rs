@@ -1,0 +1,633 @@
+//! For how many hosts does a job of several ranks hold out, what would it be on others, and when is
+//! it done? The policy's answer on width, asked with the hosts as they are. What is not here: who
+//! then gets them (`together`).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::job::Needs;
+use common::{HostId, JobId, Ranks, Span, Time};
+
+use crate::forecast::starts::{FAR_S, HELD, Laws, age_s, counts};
+use crate::policy::width::{Choice, Holdout, Question, Soonest, Way, Width};
+use crate::policy::{Policy, policy};
+use crate::prediction::estimates::Estimator;
+use crate::prediction::malleable::{Guess, Machine, Malleable, Paced, Speedup, Unit, fit};
+use crate::protocol::effect::Effect;
+use crate::protocol::event::Bag;
+use crate::state::gang::Gang;
+use crate::state::host::Host;
+use crate::state::job::Job;
+use crate::state::scheduler::Scheduler;
+
+/// So many widths at most are compared, spread evenly on a logarithmic scale.
+const WIDTHS: u32 = 48;
+/// Up to so many hosts the law of the number of free ones is reckoned with itself.
+const EXACT: u32 = 256;
+/// Who holds out decides anew at most so often.
+const SOONEST: Span = Span::from_secs(1);
+/// Nobody's width is thought to be worth more than this where nothing is known of it.
+const WIDEST: u32 = 64;
+
+/// What a job of several ranks would be on how many hosts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WidthOffer {
+    /// How fast it is, on hosts as fast as those that are there, where that is known; and from how
+    /// many runs.
+    pub scaling: Option<Malleable>,
+    /// See `scaling`.
+    pub runs: usize,
+    /// The fewest and the most hosts that it may have.
+    pub least: u32,
+    /// See `least`.
+    pub most: u32,
+    /// Hosts that are free for it, and all that are there.
+    pub free: u32,
+    /// See `free`.
+    pub hosts: u32,
+    /// Jobs that wait behind it, whose waiting counts under some policies.
+    pub behind: u32,
+    /// Every way to run it that was compared; none where nothing is known of how fast it is.
+    pub ways: Vec<Way>,
+    /// On how many hosts it starts, or for how many it holds out.
+    pub choice: Option<Choice>,
+}
+
+/// How a job of several ranks stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Together {
+    /// How many ranks it has, once that is settled.
+    pub width: Option<u32>,
+    /// Since when it holds its hosts, and since when its ranks run.
+    pub formed: Option<Time>,
+    /// See `formed`.
+    pub begun: Option<Time>,
+    /// When it should be done, where it holds its hosts and something is known of how fast it is.
+    pub finish: Option<Time>,
+    /// While it holds none: what it would be on how many.
+    pub offer: Option<WidthOffer>,
+}
+
+/// Hosts as a job that wants several sees them.
+struct View<'a> {
+    policy: &'a Policy,
+    gang: &'a Gang,
+    /// Hosts that it could have at once.
+    free: u32,
+    /// Jobs that wait behind it.
+    behind: u32,
+    /// Waiting ranks, of a job that had begun before.
+    again: Option<u32>,
+}
+
+/// When each number of hosts should be free together, reckoned at most once.
+struct Waits<'a> {
+    machine: &'a Machine<'a>,
+    likely_s: RefCell<BTreeMap<u32, Option<f64>>>,
+    edges_s: RefCell<BTreeMap<u32, [f64; 2]>>,
+}
+
+impl Scheduler {
+    /// What is known of how fast a job is on how many hosts: from what its user says, and from
+    /// earlier runs.
+    pub(crate) fn scaling(&self, ranks: &Ranks, of: &Estimator) -> (Option<Malleable>, usize) {
+        let runs = self.foresight.experience.widths.of(of);
+        let guess = Guess {
+            work_s: ranks.work.map(Span::secs),
+            parallelism: ranks.parallelism,
+            sigma: ranks.sigma,
+        };
+        let hosts = self
+            .hosts
+            .table
+            .values()
+            .filter(|host| counts(host))
+            .count() as u32;
+        let widest = ranks.most.unwrap_or(hosts.min(WIDEST)).max(ranks.least);
+        let said = |fitted: Malleable| {
+            // What its user says counts for this job; runs say the rest.
+            let sigma = ranks.sigma.unwrap_or(fitted.speedup.sigma());
+            let curve = ranks
+                .parallelism
+                .and_then(|parallelism| Speedup::new(parallelism, sigma));
+            Malleable {
+                work_s: guess.work_s.unwrap_or(fitted.work_s),
+                speedup: curve.unwrap_or(fitted.speedup),
+            }
+        };
+        (fit(&runs, &guess, widest).map(said), runs.len())
+    }
+
+    /// What a bag of several ranks would be on how many hosts, were it submitted now.
+    pub fn width_offered(&self, bag: &Bag, now: Time) -> Option<WidthOffer> {
+        let ranks = bag.ranks?;
+        let policy = policy(&bag.rules.policy)?;
+        let gang = Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator));
+        let needs = bag.rules.needs;
+        let free = self
+            .hosts
+            .index
+            .ready
+            .by_since()
+            .filter(|id| self.hosts.offer(*id, needs) && self.starts_together(*id));
+        let free = free.count() as u32;
+
+        let behind = 0;
+        let view = View {
+            policy: &policy,
+            gang: &gang,
+            free,
+            behind,
+            again: None,
+        };
+        Some(self.with_machine(needs, &[], now, |machine| self.weigh(&view, machine, now)))
+    }
+
+    /// Whether a host can start an attempt together with those of other hosts.
+    pub(crate) fn starts_together(&self, id: HostId) -> bool {
+        self.hosts
+            .table
+            .get(&id)
+            .is_some_and(|host| host.offers.together)
+    }
+
+    /// How a job of several ranks stands; none of any other.
+    pub fn together(&self, id: JobId, now: Time) -> Option<Together> {
+        let job = self.jobs.table.get(&id)?;
+        let gang = job.gang.as_ref()?;
+        let width = gang.width;
+        let formed = gang.formed;
+        let begun = gang.begun;
+        let waits = formed.is_none() && !job.settled();
+        let offer = waits.then(|| {
+            // What is kept free is kept for those that are first; this one may be one of them.
+            let kept: Vec<HostId> = if gang.holdout.is_some() {
+                self.jobs.kept.clone()
+            } else {
+                Vec::new()
+            };
+            let free = self.free_with(id, &kept);
+            let view = self.view(job, gang, free as u32);
+            let offer = self.with_machine(job.rules.needs, &kept, now, |machine| {
+                self.weigh(&view, machine, now)
+            });
+
+            WidthOffer {
+                choice: gang.holdout.map(Choice::Hold).or(offer.choice),
+                ..offer
+            }
+        });
+
+        let finish = formed.and_then(|formed| {
+            let scaling = self.paced(gang.scaling?);
+            Some(begun.unwrap_or(formed.max(now)) + Span::from_secs_f64(scaling.run_s(width?)))
+        });
+        Some(Together {
+            width,
+            formed,
+            begun,
+            finish: finish.map(|finish| finish.max(now)),
+            offer,
+        })
+    }
+
+    /// When a job of several ranks should be done, where something is known of how fast it is.
+    pub(crate) fn finish_together(&self, id: JobId, now: Time) -> Option<Time> {
+        let Together { finish, offer, .. } = self.together(id, now)?;
+        let chosen = || {
+            let WidthOffer {
+                scaling, choice, ..
+            } = offer?;
+            let (wait_s, hosts) = match choice? {
+                Choice::Start(hosts) => (0.0, hosts),
+                Choice::Hold(held) => (held.left_s(now.secs()), held.hosts),
+            };
+            Some(now + Span::from_secs_f64(wait_s + scaling?.run_s(hosts)))
+        };
+        finish.or_else(chosen)
+    }
+
+    /// In how many seconds each of these jobs of several ranks should start, between the ends of
+    /// its interval: at once, or when as many hosts should be free as it holds out for.
+    pub(crate) fn waits_together(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
+        let mut alike = BTreeMap::<_, Vec<JobId>>::new();
+        for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
+            let needs = job.rules.needs;
+            let holds = job.gang.as_ref().is_some_and(|gang| gang.holdout.is_some());
+            alike
+                .entry((needs.confinement, needs.network, holds))
+                .or_default()
+                .push(job.rank.job);
+        }
+
+        let mut starts = Vec::new();
+        for ((confinement, network, holds), ids) in alike {
+            let kept = if holds {
+                self.jobs.kept.as_slice()
+            } else {
+                &[]
+            };
+
+            self.with_machine(
+                Needs {
+                    confinement,
+                    network,
+                },
+                kept,
+                now,
+                |machine| {
+                    let waits = Waits::of(machine);
+                    starts.extend(
+                        ids.iter().filter_map(|id| {
+                            Some((*id, self.wait_together(*id, kept, &waits, now)?))
+                        }),
+                    );
+                },
+            );
+        }
+
+        starts
+    }
+
+    fn wait_together(
+        &self,
+        id: JobId,
+        kept: &[HostId],
+        waits: &Waits<'_>,
+        now: Time,
+    ) -> Option<[f64; 3]> {
+        let job = self.jobs.table.get(&id)?;
+        let gang = job.gang.as_ref().filter(|gang| gang.formed.is_none())?;
+        let chosen = || {
+            self.choose(
+                &self.view(job, gang, self.free_with(id, kept) as u32),
+                waits,
+                now,
+            )
+        };
+        match gang.holdout.map(Choice::Hold).or_else(chosen)? {
+            Choice::Start(_) => Some([0.0; 3]),
+            Choice::Hold(held) => {
+                let (left_s, [low_s, high_s]) =
+                    (held.left_s(now.secs()), waits.edges_s(held.hosts));
+                Some([low_s.min(left_s), left_s, high_s.max(left_s)])
+            }
+        }
+    }
+
+    /// How many hosts the job could have at once, these among them.
+    fn free_with(&self, id: JobId, also: &[HostId]) -> usize {
+        let mut free = self.free_for(id);
+        free.extend(also);
+        free.sort_unstable();
+        free.dedup();
+        free.len()
+    }
+
+    fn view<'a>(&self, job: &'a Job, gang: &'a Gang, free: u32) -> View<'a> {
+        let behind = self
+            .jobs
+            .lines
+            .waiting
+            .range(job.rank..)
+            .count()
+            .saturating_sub(1) as u32;
+
+        let again = gang.width.map(|_| job.waiting() as u32);
+        View {
+            policy: &job.policy,
+            gang,
+            free,
+            behind,
+            again,
+        }
+    }
+
+    /// The job's number of hosts, and whether it starts now. Where nothing has changed it is not
+    /// asked anew.
+    pub(crate) fn choose_width(&mut self, id: JobId, free: u32) -> Option<Choice> {
+        let now = self.now;
+        let job = self.jobs.table.get(&id)?;
+        let gang = job.gang.as_ref()?;
+        let view = self.view(job, gang, free);
+
+        if let (Some(held), Some((before, behind, looked))) = (gang.holdout, gang.looked) {
+            let unchanged = (before, behind) == (free, view.behind) || now < looked + SOONEST;
+            if unchanged && free < held.hosts && now.secs() < held.until_s {
+                return Some(Choice::Hold(held));
+            }
+        }
+
+        let looked = Some((free, view.behind, now));
+        let choice = self.with_machine(job.rules.needs, &[], now, |machine| {
+            self.choose(&view, &Waits::of(machine), now)
+        });
+        self.jobs.table.get_mut(&id)?.gang.as_mut()?.looked = looked;
+
+        choice
+    }
+
+    /// The same if so many hosts were free for it, these among them that are not.
+    pub(crate) fn width_with(&self, id: JobId, free: u32, also: &[HostId]) -> Option<Choice> {
+        let job = self.jobs.table.get(&id)?;
+        let view = self.view(job, job.gang.as_ref()?, free);
+        self.with_machine(job.rules.needs, also, self.now, |machine| {
+            self.choose(&view, &Waits::of(machine), self.now)
+        })
+    }
+
+    /// Says when as many hosts should be free as a job holds out for.
+    pub(crate) fn foretell(&self, id: JobId, holdout: &Holdout) -> Option<Effect> {
+        let job = self.jobs.table.get(&id)?;
+        let span = |seconds: Option<f64>| {
+            Span::from_secs_f64(seconds.unwrap_or(holdout.predicted_s).min(3.2e8))
+        };
+        let (low, high) = self.with_machine(job.rules.needs, &[], self.now, |machine| {
+            let edge = |part: f64| machine.quantile_s(holdout.hosts, part);
+            (
+                span(edge((1.0 - HELD) / 2.0)),
+                span(edge((1.0 + HELD) / 2.0)),
+            )
+        });
+
+        let wait = span(Some(holdout.predicted_s));
+        Some(Effect::Foretold {
+            job: id,
+            hosts: holdout.hosts,
+            wait,
+            low: low.min(wait),
+            high: high.max(wait),
+        })
+    }
+
+    /// A job on hosts as fast as those that are there.
+    fn paced(&self, scaling: Malleable) -> Malleable {
+        let speed = self
+            .hosts
+            .index
+            .mean_speed()
+            .filter(|speed| *speed > 0.0)
+            .unwrap_or(1.0);
+        Malleable {
+            work_s: scaling.work_s / speed,
+            ..scaling
+        }
+    }
+
+    fn weigh(&self, view: &View<'_>, machine: &Machine<'_>, now: Time) -> WidthOffer {
+        let (waits, (least, most)) = (Waits::of(machine), bounds(view, machine.hosts()));
+        let scaling = view.gang.scaling.map(|scaling| self.paced(scaling));
+        let rule = if let Width::Soonest(rule) = view.policy.width {
+            rule
+        } else {
+            Soonest::PLAIN
+        };
+        let ways = scaling.map_or_else(Vec::new, |scaling| {
+            let question = self.question(view, &scaling, (least, most), now);
+            rule.ways(&question, &|from, to| waits.likely_s(from, to))
+        });
+        let choice = self.choose(view, &waits, now);
+        let free = view.free;
+
+        let hosts = machine.hosts();
+        let behind = view.behind;
+        let runs = view.gang.runs;
+        WidthOffer {
+            scaling,
+            runs,
+            least,
+            most,
+            free,
+            hosts,
+            behind,
+            ways,
+            choice,
+        }
+    }
+
+    fn choose(&self, view: &View<'_>, waits: &Waits<'_>, now: Time) -> Option<Choice> {
+        let (least, most) = bounds(view, waits.machine.hosts());
+        if least > most {
+            return None;
+        }
+
+        let unknown = Malleable {
+            work_s: 1.0,
+            speedup: Speedup::new(f64::from(most.max(1)), 0.0)?,
+        };
+        let (scaling, width) = match view.gang.scaling {
+            Some(scaling) => (self.paced(scaling), view.policy.width),
+            // Of what nothing is known no time can be compared.
+            None => (unknown, Width::Average),
+        };
+        let question = self.question(view, &scaling, (least, most), now);
+
+        width.choose(&question, &|from, to| waits.likely_s(from, to))
+    }
+
+    fn question<'a>(
+        &'a self,
+        view: &View<'_>,
+        job: &'a Malleable,
+        (least, most): (u32, u32),
+        now: Time,
+    ) -> Question<'a> {
+        let bias = &self.foresight.experience.waits.bias;
+        let free = view.free;
+        let behind = view.behind;
+        let held = view.gang.holdout;
+        Question {
+            job,
+            least,
+            most,
+            free,
+            behind,
+            now_s: now.secs(),
+            held,
+            bias,
+        }
+    }
+
+    /// The hosts as they are for a job that needs this: free ones, these among them, and what keeps
+    /// the others.
+    pub(crate) fn with_machine<T>(
+        &self,
+        needs: Needs,
+        also: &[HostId],
+        now: Time,
+        ask: impl FnOnce(&Machine<'_>) -> T,
+    ) -> T {
+        let laws = Laws::of(self);
+        let seats = self.seats();
+        let fits = |host: &&Host| needs.missing(host.offers).is_none() && host.offers.together;
+        let filled: BTreeSet<HostId> = self.jobs.fillers.values().copied().collect();
+        let mut free = 0;
+        let mut gangs = BTreeMap::<JobId, u32>::new();
+        let mut busy = Vec::new();
+
+        for host in self
+            .hosts
+            .table
+            .values()
+            .filter(|host| counts(host) && host.owner.lets_run())
+            .filter(fits)
+        {
+            if host.free_slots() > 0 || also.contains(&host.id) || filled.contains(&host.id) {
+                free += 1;
+            } else if let Some(gang) = seats.get(&host.id) {
+                *gangs.entry(*gang).or_default() += 1;
+            } else {
+                // The one that has run for the longest is taken for the next to end.
+                let oldest = host
+                    .books
+                    .iter()
+                    .max_by(|a, b| age_s(a.1, now).total_cmp(&age_s(b.1, now)));
+                let unit = oldest
+                    .map(|(attempt, load)| self.unit(&laws, host, attempt.task.job, load, now));
+                busy.push((
+                    1,
+                    unit.unwrap_or((
+                        0.0,
+                        Paced {
+                            law: &laws.unknown,
+                            rate: 1.0,
+                        },
+                    )),
+                ));
+            }
+        }
+
+        for (id, hosts) in gangs {
+            let formed = self
+                .jobs
+                .table
+                .get(&id)
+                .and_then(|job| job.gang.as_ref()?.formed);
+            let rate = self.hosts.index.mean_speed().unwrap_or(1.0);
+            busy.push((
+                hosts,
+                (
+                    now.since(formed.unwrap_or(now)).secs(),
+                    Paced {
+                        law: laws.program(self, id),
+                        rate,
+                    },
+                ),
+            ));
+        }
+
+        let stays = self.stays(now);
+        let mut units: Vec<Unit<'_>> = busy
+            .iter()
+            .map(|(hosts, (age_s, law))| Unit {
+                hosts: *hosts,
+                age_s: *age_s,
+                law,
+            })
+            .collect();
+        units.extend(stays.iter().map(|(age_s, _)| Unit {
+            hosts: 1,
+            age_s: *age_s,
+            law: &laws.stay,
+        }));
+
+        ask(&Machine::new(free, units))
+    }
+
+    /// Which job holds each host that one holds.
+    fn seats(&self) -> BTreeMap<HostId, JobId> {
+        let gangs = self
+            .jobs
+            .gangs
+            .iter()
+            .filter_map(|id| Some((*id, self.jobs.table.get(id)?.gang.as_ref()?)));
+        gangs
+            .flat_map(|(id, gang)| gang.seats.keys().map(move |host| (*host, id)))
+            .collect()
+    }
+}
+
+/// Between which numbers of hosts the job can choose.
+fn bounds(view: &View<'_>, hosts: u32) -> (u32, u32) {
+    if let Some(again) = view.again {
+        return if again <= hosts {
+            (again, again)
+        } else {
+            (again, hosts)
+        };
+    }
+
+    let Ranks { least, most, .. } = view.gang.ranks;
+    let useful = view
+        .gang
+        .scaling
+        .map_or(u32::MAX, |scaling| scaling.most().max(least));
+
+    (least, most.unwrap_or(u32::MAX).min(useful).min(hosts))
+}
+
+impl<'a> Waits<'a> {
+    fn of(machine: &'a Machine<'a>) -> Self {
+        Self {
+            machine,
+            likely_s: RefCell::default(),
+            edges_s: RefCell::default(),
+        }
+    }
+
+    /// When each number of hosts between these two should be free. Of very many numbers only some
+    /// are looked at.
+    fn likely_s(&self, from: u32, to: u32) -> Vec<Option<f64>> {
+        if to < from {
+            return Vec::new();
+        }
+
+        let many = to - from + 1;
+        if many <= WIDTHS {
+            return (from..=to).map(|hosts| self.one_s(hosts)).collect();
+        }
+
+        let mut waits = vec![None; many as usize];
+        let ratio = f64::from(to) / f64::from(from.max(1));
+        for step in 0..WIDTHS {
+            let hosts =
+                f64::from(from.max(1)) * ratio.powf(f64::from(step) / f64::from(WIDTHS - 1));
+            let hosts = (hosts.round() as u32).clamp(from, to);
+            if let Some(wait) = waits.get_mut((hosts - from) as usize) {
+                *wait = self.one_s(hosts);
+            }
+        }
+
+        waits
+    }
+
+    /// The median of the law of the number of free hosts, or where that takes too long Downey's
+    /// predictors, which know nothing of the last few hosts.
+    fn one_s(&self, hosts: u32) -> Option<f64> {
+        *self.likely_s.borrow_mut().entry(hosts).or_insert_with(|| {
+            match self.machine.hosts() <= EXACT {
+                true => self
+                    .machine
+                    .quantile_s(hosts, 0.5)
+                    .filter(|wait_s| *wait_s < FAR_S),
+                false => self.machine.wait(hosts).used_s,
+            }
+        })
+    }
+
+    /// The ends of the interval for so many hosts.
+    fn edges_s(&self, hosts: u32) -> [f64; 2] {
+        let edge = |part: f64| self.machine.quantile_s(hosts, part).filter(|s| *s < FAR_S);
+        let reckon = || {
+            [
+                edge((1.0 - HELD) / 2.0).unwrap_or(0.0),
+                edge((1.0 + HELD) / 2.0).unwrap_or(FAR_S),
+            ]
+        };
+        *self
+            .edges_s
+            .borrow_mut()
+            .entry(hosts)
+            .or_insert_with(reckon)
+    }
+}

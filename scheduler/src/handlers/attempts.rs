@@ -1,0 +1,534 @@
+//! How attempts end and what follows for their tasks. What is not here: how attempts start.
+
+use common::attempt::Outcome;
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
+
+use crate::policy::replication::Class;
+use crate::prediction::reservation::Run;
+use crate::prediction::widths::of_ranks;
+use crate::protocol::effect::{CancelReason, CopyReason, Effect, EndReason, Settled, Verdict};
+use crate::state::host::Load;
+use crate::state::job::{Job, Record};
+use crate::state::scheduler::Scheduler;
+
+/// What the end of an attempt is charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Charge {
+    /// The task's retries.
+    Failure,
+    /// The losses that the job bears.
+    Loss,
+    /// Its host, which could not start it.
+    Host,
+    /// Nothing: it was not the task's fault.
+    Nothing,
+}
+
+impl Scheduler {
+    /// A worker delivered a completion. Says which host has room now.
+    pub(crate) fn on_attempt_ended(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        outcome: &Outcome,
+        ran: Span,
+        fx: &mut Vec<Effect>,
+    ) -> Option<HostId> {
+        self.hear(host, None);
+        let success = outcome.success();
+        let Some((load, speed)) = self
+            .hosts
+            .deliver(host, attempt, success, self.now)
+            .filter(|(l, _)| !l.stopping)
+        else {
+            self.on_late_end(host, attempt, success, fx);
+            return None;
+        };
+        if !matches!(outcome, Outcome::Stopped | Outcome::ResultLost(_)) {
+            self.learn(attempt, outcome, ran, speed);
+        }
+
+        let job = self.jobs.table.get(&attempt.task.job);
+        let charge = match outcome {
+            // It did as the policy wanted.
+            Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(*limit)) => {
+                Charge::Nothing
+            }
+            Outcome::Stopped if executing(&load) => Charge::Loss,
+            Outcome::Stopped => Charge::Nothing,
+            Outcome::ResultLost(_) => Charge::Loss,
+            Outcome::NoRoom(_) if self.blames(attempt.task.job) => Charge::Nothing,
+            Outcome::NotStarted(_) if self.blames(attempt.task.job) => Charge::Host,
+            _ => Charge::Failure,
+        };
+
+        let why = EndReason::Delivered(outcome.clone());
+        fx.push(Effect::Ended {
+            host,
+            attempt,
+            why: why.clone(),
+        });
+        fx.push(Effect::Acknowledge {
+            host,
+            attempt,
+            verdict: Verdict::Taken,
+        });
+
+        if success {
+            self.succeed(host, attempt, fx);
+        } else {
+            self.carry_on(attempt, charge, why, fx);
+        }
+
+        self.judge_host(host, attempt, outcome, fx);
+        Some(host)
+    }
+
+    /// What the end of an attempt teaches of run times and estimates.
+    fn learn(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
+            return;
+        };
+        if job.gang.is_some() {
+            return self.learn_of_rank(attempt, outcome, ran, speed);
+        }
+
+        job.pace.observe(ran, speed, outcome.success());
+        let experience = &mut self.foresight.experience;
+        let of = &job.stack.terms.estimator;
+        let teaches = job.teaches();
+        let killed_s = job.killed_s(attempt.task.index);
+
+        if teaches {
+            let life = Run {
+                time: ran.secs() * speed.factor(),
+                done: !matches!(outcome, Outcome::TimedOut(_)),
+            };
+            self.foresight.lives.observe(&of.program, life);
+        }
+
+        if teaches && outcome.success() {
+            let work = Span::from_secs_f64(ran.secs() * speed.factor());
+            experience
+                .estimates
+                .observe(of, job.estimate(attempt.task.index), work);
+        }
+
+        if job.promise.is_none() {
+            self.foresight.small.note(ran, self.now);
+        }
+
+        let Some(run) = job.run(outcome, ran, speed) else {
+            return;
+        };
+        if teaches || killed_s > 0.0 {
+            experience.runs.observe(of, run, killed_s);
+        }
+
+        let small = self.foresight.small;
+        let slots = self.hosts.index.usable_slots;
+        job.learn(attempt, run, || small.rate(slots, self.now));
+    }
+
+    /// The same of a rank: it teaches limits of as many ranks of its program; how long all of them
+    /// took is looked at when they are done.
+    fn learn_of_rank(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
+            return;
+        };
+        let Some(ranks) = job.gang.as_ref().and_then(|gang| gang.width) else {
+            return;
+        };
+        let Some(run) = job.run(outcome, ran, speed) else {
+            return;
+        };
+
+        // They all take about as long: one of them speaks for the others.
+        if attempt.task.index == 0 {
+            let of = of_ranks(&job.stack.terms.estimator, ranks);
+            self.foresight
+                .experience
+                .runs
+                .observe(&of, run, job.killed_s(0));
+        }
+
+        let small = self.foresight.small;
+        let slots = self.hosts.index.usable_slots;
+        job.learn(attempt, run, || small.rate(slots, self.now));
+    }
+
+    /// A completion of an attempt that is not live (any more).
+    fn on_late_end(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        success: bool,
+        fx: &mut Vec<Effect>,
+    ) {
+        let verdict = self.judge(host, attempt, success);
+        fx.push(Effect::Acknowledge {
+            host,
+            attempt,
+            verdict,
+        });
+        if verdict == Verdict::Taken {
+            if let Some(host) = self.hosts.get(host) {
+                host.finished += 1;
+            }
+            self.succeed(host, attempt, fx);
+        }
+    }
+
+    /// What becomes of a completion whose attempt is not live. A result still counts while its task
+    /// is not settled, even if its host had been given up; a failure had its consequences when the
+    /// attempt went off the books.
+    fn judge(&mut self, host: HostId, attempt: AttemptId, success: bool) -> Verdict {
+        let TaskId { job, index } = attempt.task;
+        let Some(job) = self.jobs.table.get_mut(&job) else {
+            return Verdict::Unknown;
+        };
+        let Some(record) = job.records.at_mut(&index) else {
+            return if job.task_state(index).is_some_and(settled) {
+                Verdict::Late
+            } else {
+                Verdict::Unknown
+            };
+        };
+        let known = record.knows(attempt.number);
+
+        match record
+            .ended
+            .iter_mut()
+            .find(|ended| ended.attempt == attempt && ended.host == host)
+        {
+            Some(ended) if success && !ended.delivered => Verdict::Taken,
+            Some(ended) => {
+                ended.delivered = true;
+                Verdict::Late
+            }
+            None if !known && attempt.number <= record.forgotten => Verdict::Late,
+            None => Verdict::Unknown,
+        }
+    }
+
+    /// The task is done by this attempt: every other copy is one too many.
+    pub(crate) fn finish(&mut self, attempt: AttemptId, fx: &mut Vec<Effect>) {
+        let TaskId { job: id, index } = attempt.task;
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(record) = job.close(index) else {
+            return;
+        };
+
+        for copy in record.live.iter().filter(|copy| copy.attempt != attempt) {
+            self.hosts.stop(
+                copy.host,
+                copy.attempt,
+                self.now,
+                self.settings.stops_when_reported,
+            );
+            stop(
+                copy.host,
+                copy.attempt,
+                EndReason::Outrun(attempt.number),
+                fx,
+            );
+        }
+
+        job.finished.insert(index);
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TaskSettled {
+            task: attempt.task,
+            settled: Settled::Finished(attempt),
+        });
+        settle_job(id, job, fx);
+        if job.settled() {
+            self.foresight.on_job_done(job, self.now);
+        }
+    }
+
+    /// Takes an attempt off the books that did not end by itself.
+    pub(crate) fn lose(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        why: EndReason,
+        fx: &mut Vec<Effect>,
+    ) {
+        let Some(load) = self
+            .hosts
+            .take(host, attempt, self.now)
+            .filter(|load| !load.stopping)
+        else {
+            return;
+        };
+        self.note_done(host, attempt, &load);
+
+        let lost = matches!(why, EndReason::LeaseExpired(_) | EndReason::Forgotten);
+        if lost && let Some(host) = self.hosts.table.at_mut(&host) {
+            host.lost += 1;
+        }
+
+        let charge = if lost && executing(&load) {
+            Charge::Loss
+        } else {
+            Charge::Nothing
+        };
+
+        fx.push(Effect::Ended {
+            host,
+            attempt,
+            why: why.clone(),
+        });
+        self.carry_on(attempt, charge, why, fx);
+    }
+
+    /// What a checkpoint of an attempt that is lost holds is not lost with it; and its task takes
+    /// longer than it had run when its host last spoke of it.
+    fn note_done(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
+        let (Some(host), Some(job)) = (
+            self.hosts.table.get(&host),
+            self.jobs.table.get_mut(&attempt.task.job),
+        ) else {
+            return;
+        };
+        let saved = self
+            .foresight
+            .saved(host, load, job, &self.settings, self.now);
+        if let Some(record) = job.records.at_mut(&attempt.task.index) {
+            record.saved = record.saved.max(saved);
+        }
+
+        job.outlived(attempt.task.index, load.ran.secs() * host.speed.factor());
+    }
+
+    /// Takes an attempt back that has waited at its host for too long; it may have begun meanwhile.
+    pub(crate) fn take_back(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
+        fx.push(Effect::Stop {
+            host,
+            attempt,
+            why: EndReason::Returned,
+        });
+        self.lose(host, attempt, EndReason::Returned, fx);
+    }
+
+    /// An attempt makes room for a task, which is no fault of its own.
+    pub(crate) fn preempt(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        by: TaskId,
+        kept: bool,
+        fx: &mut Vec<Effect>,
+    ) {
+        self.take_away(host, attempt, EndReason::Preempted { by, kept }, fx);
+        let job = self.jobs.table.get_mut(&attempt.task.job);
+        if let Some(record) = job.and_then(|job| job.records.at_mut(&attempt.task.index)) {
+            record.made_room_for = Some(by);
+        }
+    }
+
+    /// An attempt is ended through no fault of its own, and its task waits again.
+    pub(crate) fn take_away(
+        &mut self,
+        host: HostId,
+        attempt: AttemptId,
+        why: EndReason,
+        fx: &mut Vec<Effect>,
+    ) {
+        self.hosts
+            .stop(host, attempt, self.now, self.settings.stops_when_reported);
+        stop(host, attempt, why.clone(), fx);
+        self.carry_on(attempt, Charge::Nothing, why, fx);
+    }
+
+    /// The attempt is off the books, and that counts as a failure of its task.
+    pub(crate) fn fail(&mut self, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
+        self.carry_on(attempt, Charge::Failure, why, fx);
+    }
+
+    /// The task lives on without this attempt, or has had enough.
+    fn carry_on(
+        &mut self,
+        attempt: AttemptId,
+        charge: Charge,
+        why: EndReason,
+        fx: &mut Vec<Effect>,
+    ) {
+        let TaskId { job: id, index } = attempt.task;
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(record) = job.records.at_mut(&index) else {
+            return;
+        };
+        let primary = record.end(attempt, &why, charge == Charge::Loss);
+
+        if self.settings.benching
+            && matches!(charge, Charge::Failure | Charge::Host)
+            && let Some(host) = record.ended.last().map(|ended| ended.host)
+        {
+            record.failed_on(host, charge == Charge::Host);
+            job.blame.keep_away(self.now);
+        }
+        match charge {
+            Charge::Failure => record.failures = record.failures.saturating_add(1),
+            Charge::Loss => record.losses = record.losses.saturating_add(1),
+            Charge::Host | Charge::Nothing => {}
+        }
+
+        let nowhere = charge == Charge::Host && job.nowhere_to_start(index, &self.hosts);
+        let Some(record) = job.records.at_mut(&index) else {
+            return;
+        };
+        let settled = match record {
+            Record { live, .. } if let Some(first) = live.first() => {
+                if charge != Charge::Failure && job.policy.replication.requeue().applies(primary) {
+                    let of = first.attempt.number;
+                    job.want_copy(
+                        index,
+                        of,
+                        Class::Primary,
+                        CopyReason::PrimaryLost,
+                        self.settings.max_copies,
+                    );
+                }
+                None
+            }
+            Record { failures, .. } if *failures > job.rules.retries => {
+                Some(Settled::Failed(attempt, why))
+            }
+            _ if nowhere => Some(Settled::Failed(attempt, why)),
+            Record { losses, .. } if *losses > job.rules.max_losses => {
+                Some(Settled::LostTooOften(*losses))
+            }
+            _ => {
+                job.requeue(
+                    index,
+                    (
+                        attempt.number,
+                        matches!(charge, Charge::Failure | Charge::Host),
+                    ),
+                );
+                None
+            }
+        };
+
+        match settled {
+            Some(settled) => self.give_up(attempt.task, settled, fx),
+            None => {
+                job.refresh(index, self.settings.max_copies);
+                self.jobs.lines.sync(job);
+            }
+        }
+    }
+
+    /// The task has failed; perhaps one too many of its job.
+    pub(crate) fn give_up(&mut self, task: TaskId, settled: Settled, fx: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.table.get_mut(&task.job) else {
+            return;
+        };
+        let Some(record) = job.close(task.index) else {
+            return;
+        };
+        job.numbers.insert(task.index, record.attempts);
+        job.failed.insert(task.index);
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TaskSettled { task, settled });
+
+        match job.rules.max_fails {
+            Some(limit) if job.failed.len() > limit && !job.settled() => {
+                self.cancel(task.job, None, CancelReason::TooManyFailures(limit), fx);
+            }
+            _ => settle_job(task.job, job, fx),
+        }
+    }
+
+    /// Cancels these unsettled tasks, or all of them.
+    pub(crate) fn cancel(
+        &mut self,
+        id: JobId,
+        tasks: Option<&IdSet>,
+        why: CancelReason,
+        fx: &mut Vec<Effect>,
+    ) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let mut cancelled =
+            tasks.map_or_else(|| job.fresh.clone(), |tasks| job.fresh.intersection(tasks));
+        job.fresh.subtract(&cancelled);
+
+        let wanted = |index: &u32| tasks.is_none_or(|tasks| tasks.contains(*index));
+        let tried: IdSet = job.records.keys().filter(wanted).collect();
+        for index in tried.iter() {
+            let Some(record) = job.close(index) else {
+                continue;
+            };
+            job.numbers.insert(index, record.attempts);
+            for copy in record.live.iter() {
+                self.hosts.stop(
+                    copy.host,
+                    copy.attempt,
+                    self.now,
+                    self.settings.stops_when_reported,
+                );
+                stop(copy.host, copy.attempt, EndReason::Cancelled(why), fx);
+            }
+        }
+
+        cancelled.union_with(&tried);
+        if cancelled.is_empty() {
+            return;
+        }
+
+        job.cancelled.union_with(&cancelled);
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TasksCancelled {
+            job: id,
+            tasks: cancelled,
+            why,
+        });
+        settle_job(id, job, fx);
+    }
+}
+
+impl Record {
+    /// Whether an attempt of this number is live or remembered (on whichever host).
+    fn knows(&self, number: u32) -> bool {
+        self.live.iter().any(|copy| copy.attempt.number == number)
+            || self.ended.iter().any(|copy| copy.attempt.number == number)
+    }
+}
+
+fn settled(state: common::view::TaskState) -> bool {
+    use common::view::TaskState::{Cancelled, Failed, Finished};
+    matches!(state, Finished | Failed | Cancelled)
+}
+
+/// Whether the attempt may have to do with the loss of its host: its command was started, and does
+/// not stand still for another's sake.
+fn executing(load: &Load) -> bool {
+    load.phase.executing() && !load.frozen
+}
+
+/// Off the books already: the host is told, and so is everybody else.
+fn stop(host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
+    fx.push(Effect::Stop {
+        host,
+        attempt,
+        why: why.clone(),
+    });
+    fx.push(Effect::Ended { host, attempt, why });
+}
+
+fn settle_job(id: JobId, job: &mut Job, fx: &mut Vec<Effect>) {
+    if job.settled() {
+        job.finished.compact();
+        fx.push(Effect::JobSettled {
+            job: id,
+            state: job.state(),
+        });
+    }
+}

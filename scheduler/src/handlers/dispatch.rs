@@ -1,0 +1,604 @@
+//! How attempts start: waiting tasks first, then copies for slots left over, then short tasks ahead
+//! of their slots.
+
+use common::{HostId, Incarnation, JobId, Span, TaskId, Time};
+
+use crate::policy::placement::Placement;
+use crate::policy::replication::{Class, Replicated, Replication};
+use crate::protocol::effect::{CopyReason, Effect, StartReason};
+use crate::state::foresight::Foresight;
+use crate::state::host::{Host, Hosts, Load};
+use crate::state::job::{Job, Jobs};
+use crate::state::scene::Scene;
+use crate::state::scheduler::Scheduler;
+use crate::state::settings::Settings;
+use crate::state::shares::Asked;
+
+/// A backlog is taken back after this many looks without a delivery. One is not enough: the caller
+/// itself may have stood still for so long, with deliveries in its queue behind the tick.
+const QUIET_LOOKS: u32 = 2;
+/// Where everything that is free is kept for jobs of several ranks, so many jobs behind them may
+/// pass if they are short.
+const PASSING: u32 = 32;
+
+impl Scheduler {
+    /// Gives out what can be given out. `delivered` is the host that has just finished something.
+    pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
+        self.expect_anew(fx);
+        self.tend_gangs(fx);
+        self.place_promised(fx);
+        self.place_waiting(fx);
+        self.make_room(fx);
+        self.fill_gaps(fx);
+        self.place_copies(fx);
+        if let Some(host) = delivered {
+            self.prefetch(host, fx);
+        }
+    }
+
+    /// Promised tasks where and when the calendar has them.
+    fn place_promised(&mut self, fx: &mut Vec<Effect>) {
+        self.clear_for_promised(fx);
+        let nowhere = self.hosts.index.ready.is_empty() && self.hosts.index.standing.is_bare();
+        if nowhere
+            || !self
+                .jobs
+                .lines
+                .waiting
+                .first()
+                .is_some_and(|rank| rank.promised())
+        {
+            return;
+        }
+        for (id, index, host) in self.promised_starts() {
+            let full = |hosts: &Hosts| {
+                hosts
+                    .table
+                    .get(&host)
+                    .is_none_or(|host| host.free_slots() == 0)
+            };
+            if full(&self.hosts) {
+                let Some(other) = self.makes_room_on(host) else {
+                    continue;
+                };
+                self.give_way(&other, TaskId::new(id, index), fx);
+            }
+
+            if full(&self.hosts) {
+                continue;
+            }
+
+            let Some(job) = self.jobs.table.get_mut(&id) else {
+                continue;
+            };
+            let Some(why) = job.take_waiting(index) else {
+                continue;
+            };
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                &self.foresight,
+                self.now,
+                self.incarnation,
+            )
+            .start(job, index, host, why, fx);
+
+            self.jobs.lines.sync(job);
+        }
+    }
+
+    /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job
+    /// whose policy wants none of the ready hosts lets the next one try.
+    pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
+        let mut asked = Asked::default();
+        let mut passing = 0;
+        let mut thawed = false;
+
+        self.thaw(false, fx);
+        let kept = |jobs: &Jobs| !jobs.kept.is_empty() || !jobs.fillers.is_empty();
+        while (!self.hosts.index.ready.is_empty() || kept(&self.jobs) && passing < PASSING)
+            && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.waiting, &asked)
+        {
+            if rank.disclosed() && !std::mem::replace(&mut thawed, true) {
+                self.thaw(true, fx);
+                continue;
+            }
+
+            passing += u32::from(self.hosts.index.ready.is_empty());
+            if !self.place_job(rank.job, fx) {
+                asked.pass(rank);
+            }
+        }
+
+        if !thawed {
+            self.thaw(true, fx);
+        }
+    }
+
+    /// As many tasks of a job as its policy wants to start now; only the next one, if it has a rank
+    /// of its own. Whether the job should be asked again.
+    pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        if self.jobs.gangs.contains(&id) {
+            self.place_gang(id, fx);
+            return false;
+        }
+        let passed = self.let_pass(id);
+        let again = self.place_tasks(id, fx);
+        self.close_again(passed);
+        again
+    }
+
+    fn place_tasks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
+        let quota = self
+            .jobs
+            .table
+            .get(&id)
+            .map_or(0, |job| self.jobs.lines.quota(job.rank));
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return false;
+        };
+        let starter = Starter::of(
+            &mut self.hosts,
+            &self.settings,
+            &self.foresight,
+            self.now,
+            self.incarnation,
+        );
+        let mut starter = Starter { quota, ..starter };
+        let again = if job.speculation.is_some() {
+            starter.place_next(job, fx)
+        } else {
+            starter.place(job, fx)
+        };
+
+        self.jobs.lines.sync(job);
+        again
+    }
+
+    /// Copies to slots that no waiting task took.
+    fn place_copies(&mut self, fx: &mut Vec<Effect>) {
+        let mut asked = Asked::default();
+        while !self.hosts.index.ready.is_empty()
+            && let Some(rank) = self.jobs.lines.next_turn(&self.jobs.lines.copying, &asked)
+        {
+            let Some(job) = self.jobs.table.get_mut(&rank.job) else {
+                return;
+            };
+            let foresight = &self.foresight;
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                foresight,
+                self.now,
+                self.incarnation,
+            )
+            .copy(job, fx);
+
+            self.jobs.lines.sync(job);
+            asked.pass(rank);
+        }
+    }
+
+    /// More short tasks of the job that is next to a host that has just finished something, once
+    /// every slot is taken: as many as fit the window by what was measured, and never more than the
+    /// host's share of what waits.
+    fn prefetch(&mut self, id: HostId, fx: &mut Vec<Effect>) {
+        let Some(rank) = self
+            .jobs
+            .lines
+            .next_turn(&self.jobs.lines.waiting, &Asked::default())
+        else {
+            return;
+        };
+        let allowed = self.jobs.lines.shares.room(rank.user()).unwrap_or(u64::MAX);
+        let Some(job) = self.jobs.table.get_mut(&rank.job) else {
+            return;
+        };
+        let fit = job.pace.fit(self.settings.prefetch_window);
+        let one_by_one = job.promise.is_some() || job.speculation.is_some() || job.gang.is_some();
+        if fit == 0 || one_by_one || !self.hosts.index.ready.is_empty() {
+            return;
+        }
+
+        if job.rules.quorum.compares() {
+            return;
+        }
+
+        let needs = job.rules.needs;
+        // A host at which a rank waits for others is not to be busy when these are ready.
+        let wanted =
+            |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
+
+        let takes = |host: &Host| {
+            host.takes_work()
+                && !wanted(host)
+                && needs.missing(host.offers).is_none()
+                && !job.failed_last(host.id)
+        };
+        let Some(host) = self.hosts.table.get(&id).filter(|host| takes(host)) else {
+            return;
+        };
+        if host
+            .books
+            .attempts()
+            .any(|attempt| self.jobs.gangs.contains(&attempt.task.job))
+        {
+            return;
+        }
+
+        let slots = u64::from(host.usable_slots());
+        let most = slots
+            + fit
+                .saturating_mul(slots)
+                .min(u64::from(self.settings.max_prefetch));
+        let share = job
+            .waiting()
+            .saturating_mul(slots)
+            .div_ceil(self.hosts.index.usable_slots.max(1));
+
+        let room = most
+            .saturating_sub(host.in_slots() as u64)
+            .min(share)
+            .min(allowed);
+        for _ in 0..room {
+            let Some((index, why)) = job.pop_for(id, &self.hosts) else {
+                break;
+            };
+            Starter::of(
+                &mut self.hosts,
+                &self.settings,
+                &self.foresight,
+                self.now,
+                self.incarnation,
+            )
+            .start(job, index, id, why, fx);
+        }
+
+        self.jobs.lines.sync(job);
+        if room > 0
+            && let Some(host) = self.hosts.table.at_mut(&id)
+            && host.watch.is_none()
+        {
+            self.hosts
+                .index
+                .watch_backlog(host, Some(self.now + self.settings.backlog_look()), 0);
+        }
+    }
+
+    /// Takes backlogs back that do not move: tasks turned out to be longer than those before them,
+    /// and whoever waits behind them may run elsewhere.
+    pub(crate) fn recall(&mut self, fx: &mut Vec<Effect>) {
+        let next = self.now + self.settings.backlog_look();
+        while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
+            && at <= self.now
+            && let Some(host) = self.hosts.table.at_mut(&id)
+        {
+            // A rank goes back only with all others.
+            let mut backlog = host.backlog();
+            backlog.retain(|attempt| !self.jobs.gangs.contains(&attempt.task.job));
+
+            let quiet = if host.takes_work() {
+                host.quiet_looks()
+            } else {
+                0
+            };
+
+            let again =
+                (!backlog.is_empty() && quiet < QUIET_LOOKS && next > self.now).then_some(next);
+            self.hosts.index.watch_backlog(host, again, quiet);
+
+            if quiet >= QUIET_LOOKS {
+                for attempt in backlog {
+                    self.take_back(id, attempt, fx);
+                }
+            }
+        }
+    }
+}
+
+/// What starting an attempt needs beside its job.
+pub(crate) struct Starter<'a> {
+    pub(crate) hosts: &'a mut Hosts,
+    pub(crate) settings: &'a Settings,
+    pub(crate) foresight: &'a Foresight,
+    pub(crate) now: Time,
+    pub(crate) incarnation: Incarnation,
+    /// The longest that what it starts may run, whatever the policy says.
+    pub(crate) most: Option<Span>,
+    /// How many tasks of the job may start before it is another user's turn.
+    pub(crate) quota: u64,
+}
+
+impl<'a> Starter<'a> {
+    pub(crate) fn of(
+        hosts: &'a mut Hosts,
+        settings: &'a Settings,
+        foresight: &'a Foresight,
+        now: Time,
+        incarnation: Incarnation,
+    ) -> Self {
+        Self {
+            hosts,
+            settings,
+            foresight,
+            now,
+            incarnation,
+            most: None,
+            quota: u64::MAX,
+        }
+    }
+
+    pub(crate) fn scene<'s>(&'s self, job: &'s Job) -> Scene<'s> {
+        job.scene(self.now, self.settings, self.hosts)
+    }
+
+    /// What waits goes to the hosts that the job's policy proposes, until it wants none or it is
+    /// another user's turn; whether it is to be asked again after that.
+    fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+        // What was promised starts as the calendar has it; who must not have which task of those
+        // that are compared it does not know.
+        if job.promise.is_none() || job.rules.quorum.compares() {
+            self.place_all(job, fx);
+        }
+        self.quota == 0
+    }
+
+    fn place_all(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        let placement = job.policy.placement;
+        self.classify(job);
+        if job.rules.quorum.compares() {
+            return self.place_for_quorum(job, fx);
+        }
+        if placement == Placement::Lookahead && self.place_ahead(job, fx) {
+            return;
+        }
+
+        self.prepare(job);
+        let mut order = placement.order(&self.scene(job)).map(Vec::into_iter);
+        let overlaps = job.policy.replication.overlap().is_some();
+        let windows = job.looks_at_windows();
+        let mut eligible = if overlaps {
+            placement.eligible(&self.scene(job), &job.plan)
+        } else {
+            0
+        };
+
+        while self.quota > 0 {
+            let scene = self.scene(job);
+            let primary = job.wishes.first_primary().and_then(|(index, wish)| {
+                let fit = |host| scene.may_run(index, host);
+                Some((index, wish, placement.propose(&scene, &job.plan, fit)?))
+            });
+            if let Some((index, wish, host)) = primary {
+                job.wishes.remove(index);
+                self.start(
+                    job,
+                    index,
+                    host,
+                    StartReason::Duplicate(wish.of, wish.why),
+                    fx,
+                );
+            } else if job.waiting() > 0 {
+                let host = match &mut order {
+                    Some(order) => order.find(|host| job.has_work_for(*host, self.hosts)),
+                    None => placement
+                        .propose(&scene, &job.plan, |host| job.has_work_for(host, self.hosts)),
+                };
+                let Some(host) = host else { return };
+                let spare = eligible > job.waiting();
+                let there = if windows {
+                    self.hosts.table.get(&host)
+                } else {
+                    None
+                };
+                let better = there.and_then(|host| job.makes_the_most_of(host, self.now));
+                let next = match better {
+                    Some(index) => job.take_waiting(index).map(|why| (index, why)),
+                    None => job.pop_for(host, self.hosts),
+                };
+                let Some((index, why)) = next else { return };
+                let Some(number) = self.start(job, index, host, why, fx) else {
+                    return;
+                };
+
+                if spare {
+                    job.want_copy(
+                        index,
+                        number,
+                        Class::Duplicate,
+                        CopyReason::Spare,
+                        self.settings.max_copies,
+                    );
+                }
+            } else {
+                return;
+            }
+
+            eligible = eligible.saturating_sub(1);
+        }
+    }
+
+    /// The task of the job that is next goes to the host that its policy proposes; whether there is
+    /// one.
+    fn place_next(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+        self.prepare(job);
+        let turn = job.turn();
+        let placement = job.policy.placement;
+        let scene = self.scene(job);
+
+        let primary = job.wishes.first_primary().and_then(|(index, wish)| {
+            let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host))?;
+            Some((index, wish, host))
+        });
+        if let Some((index, wish, host)) = primary {
+            job.wishes.remove(index);
+            return self
+                .start(
+                    job,
+                    index,
+                    host,
+                    StartReason::Duplicate(wish.of, wish.why),
+                    fx,
+                )
+                .is_some();
+        }
+
+        let Some(turn) = turn else { return false };
+        let fit = |host| !job.shuns(turn.index, host, self.hosts);
+        let Some(host) = placement.propose(&scene, &job.plan, fit) else {
+            return false;
+        };
+        let Some(why) = job.take_waiting(turn.index) else {
+            return false;
+        };
+
+        self.start(job, turn.index, host, why, fx).is_some()
+    }
+
+    /// Brings the job's plan up to date; where its end is predicted for the first time, what runs
+    /// already has a timeout from then on.
+    pub(crate) fn prepare(&self, job: &mut Job) {
+        if !job.policy.placement.prepares() {
+            return;
+        }
+        let mut plan = std::mem::take(&mut job.plan);
+        let first = plan.forecast.is_none();
+        job.policy.placement.prepare(&self.scene(job), &mut plan);
+        job.plan = plan;
+        if first && job.plan.forecast.is_some() {
+            job.time_out_live(self.now);
+        }
+    }
+
+    /// The copies that the job wants, the most urgent first, to the hosts that its policy proposes.
+    fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
+        let placement = job.policy.placement;
+        self.copy_stuck(job, fx);
+        if let Replication::Gain(answer) = job.policy.replication
+            && !job.rules.quorum.compares()
+            && self.copy_for_gain(answer, job, fx)
+        {
+            return;
+        }
+        self.prepare(job);
+        if job.policy.replication.overlap() == Some(Replicated::Running)
+            && placement.eligible(&self.scene(job), &job.plan) > job.waiting()
+        {
+            job.want_copies_of_all(self.settings.max_copies);
+        }
+
+        for (index, class, wish) in job.wishes.all() {
+            if class == Class::Duplicate
+                && !job
+                    .policy
+                    .replication
+                    .may_copy(job.duplicates, job.counts().total)
+            {
+                return;
+            }
+
+            let scene = self.scene(job);
+            let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host));
+
+            // The hosts that are left may all run this task already, and yet do for the next.
+            let Some(host) = host else { continue };
+            job.wishes.remove(index);
+
+            let primary = class == Class::Primary;
+            let why = StartReason::Duplicate(wish.of, wish.why);
+            self.begin(job, index, host, primary, why, fx);
+        }
+    }
+
+    /// Starts a task that waits, or whose primary attempt was lost.
+    pub(crate) fn start(
+        &mut self,
+        job: &mut Job,
+        index: u32,
+        id: HostId,
+        why: StartReason,
+        fx: &mut Vec<Effect>,
+    ) -> Option<u32> {
+        self.quota = self.quota.saturating_sub(1);
+        self.begin(job, index, id, true, why, fx)
+    }
+
+    /// The part of a task that its newest checkpoint holds.
+    pub(crate) fn saved(&self, job: &Job, index: u32) -> f64 {
+        if !job.rules.checkpoint {
+            return 0.0;
+        }
+
+        let Some(record) = job.records.get(&index) else {
+            return 0.0;
+        };
+        let live = record.live.iter().filter_map(|copy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            Some(
+                self.foresight
+                    .saved(host, load, job, self.settings, self.now),
+            )
+        });
+        live.fold(record.saved, f64::max)
+    }
+
+    /// Puts one more attempt of a task on all books and says so; gives its number.
+    pub(crate) fn begin(
+        &mut self,
+        job: &mut Job,
+        index: u32,
+        id: HostId,
+        primary: bool,
+        why: StartReason,
+        fx: &mut Vec<Effect>,
+    ) -> Option<u32> {
+        let resumed = self.saved(job, index);
+        if job.rules.quorum.compares() {
+            self.ask(job, index, id);
+        }
+
+        let host = self.hosts.table.at_mut(&id)?;
+        let attempt = job.begin(index, (id, host.speed), primary, self.incarnation)?;
+        let duplicate = matches!(why, StartReason::Duplicate(..));
+        let load = Load {
+            resumed,
+            ..Load::assigned(self.now, duplicate, host.beat)
+        };
+        host.books.insert(attempt, load);
+        self.hosts.index.update(host, self.now);
+
+        job.stand(
+            attempt,
+            host,
+            self.settings.start_cost,
+            &mut self.hosts.index.standing,
+        );
+
+        let timeout = job
+            .policy
+            .replication
+            .timeout(self.now, &job.plan, !primary);
+        job.timeouts
+            .extend(timeout.map(|at| (at, index, attempt.number)));
+
+        let limit = job.limit(index, host).into_iter().chain(self.most).min();
+        // Of tasks that are known to be short nothing would be heard before they are over.
+        let short = job.plan.kind.is_none() && job.task_work_s().is_some();
+        let report_every = job.policy.reports().filter(|_| !short);
+
+        if duplicate || job.rules.quorum.compares() {
+            job.refresh(index, self.settings.max_copies);
+        }
+
+        fx.push(Effect::Start {
+            host: id,
+            attempt,
+            limit,
+            report_every,
+            why,
+        });
+
+        Some(attempt.number)
+    }
+}

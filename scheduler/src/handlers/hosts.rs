@@ -1,0 +1,533 @@
+//! What happens when hosts come, report, fall silent and go.
+
+use common::attempt::{Held, Phase};
+use common::host::{OwnerState, Status};
+use common::{AttemptId, HostId, Span, Speed, Time};
+
+use crate::prediction::experience::{Habit, Temper, TrackRecord};
+use crate::protocol::effect::{CopyReason, Effect, EndReason};
+use crate::state::host::{Host, Liveness, Load, Presence};
+use crate::state::job::{EndedCopy, Jobs, LiveCopy};
+use crate::state::scheduler::Scheduler;
+
+/// An attempt that its host does not list in this many heartbeats in a row never arrived there, or
+/// was lost there. One is not enough: the assignment may have crossed the heartbeat on its way. Two
+/// are, since a worker sends the second one a heartbeat's time later, and assignments travel in
+/// order on one stream.
+const MISSING_BEATS: u32 = 2;
+
+impl Scheduler {
+    pub(crate) fn on_host_joined(
+        &mut self,
+        id: HostId,
+        slots: u32,
+        speed: Speed,
+        status: Status,
+        held: &[Held],
+        fx: &mut Vec<Effect>,
+    ) {
+        let host = self.hosts.entry(id, self.now);
+        let up_since = Time(self.now.0.saturating_sub(status.up_for.0));
+        let known = !matches!(host.presence, Presence::Awaited | Presence::Left)
+            && host.liveness != Liveness::Lost;
+
+        let again = known && host.heard.is_some_and(|heard| up_since <= heard);
+        if known && !again {
+            self.foresight
+                .on_failure(host, host.heard.unwrap_or(self.now));
+        }
+
+        host.slots = slots;
+        host.speed = speed;
+        host.presence = Presence::Connected;
+        host.parted = None;
+        host.closing = false;
+
+        if !again {
+            host.owner = status.owner;
+            host.owner_since = up_since;
+            host.up_seen = self.now;
+            host.owner_seen = self.now;
+            host.cpu_seen = self.now;
+        }
+
+        self.hosts.count(id);
+        self.hear(id, Some((status.owner, status.owner_for)));
+        self.note_status(id, status);
+        self.reindex(id);
+        self.watch(id);
+        self.reconcile(id, held, true, fx);
+
+        // What it was told last may not have reached it.
+        held.iter()
+            .filter(|held| held.phase == Phase::Ready)
+            .for_each(|held| self.jobs.not_heard(held.attempt));
+    }
+
+    pub(crate) fn on_host_heard(
+        &mut self,
+        id: HostId,
+        status: Status,
+        held: &[Held],
+        fx: &mut Vec<Effect>,
+    ) {
+        if self.hear(id, Some((status.owner, status.owner_for))) {
+            self.note_status(id, status);
+            self.reconcile(id, held, false, fx);
+        }
+    }
+
+    /// What earlier days say of it.
+    pub(crate) fn on_host_known(
+        &mut self,
+        id: HostId,
+        speed: Speed,
+        record: Option<TrackRecord>,
+        habit: Habit,
+    ) {
+        let host = self.hosts.entry(id, self.now);
+        host.speed = speed;
+        host.record = record;
+        host.habit = habit;
+        if habit != Habit::default() {
+            host.temper = Temper::of(&habit, self.foresight.common());
+        }
+
+        self.hosts.count(id);
+    }
+
+    fn note_status(&mut self, id: HostId, status: Status) {
+        let now = self.now;
+        let ago = |span: Span| Time(now.0.saturating_sub(span.0));
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        self.foresight.on_cpu(host, now);
+        host.cpu_seen = now;
+        host.cpu = f64::from(status.cpu).clamp(0.0, 1.0);
+        host.up_since = ago(status.up_for);
+        host.owner_since = ago(status.owner_for);
+    }
+
+    /// Compares what the host lists with its books. What is listed and not on them is taken back if
+    /// it once was there and its task can still use it; else the host may drop it. What is on them
+    /// and not listed is lost: at once when the host joins, after [`MISSING_BEATS`] heartbeats
+    /// otherwise.
+    fn reconcile(&mut self, id: HostId, held: &[Held], joining: bool, fx: &mut Vec<Effect>) {
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        host.beat = host.beat.wrapping_add(1);
+
+        let mut listed = 0;
+        let mut strangers = Vec::new();
+        for held in held {
+            match host.books.at_mut(&held.attempt) {
+                Some(load) => {
+                    listed += usize::from(load.seen != host.beat);
+                    load.seen = host.beat;
+                    moved(&mut self.jobs, host, held, self.settings.max_copies, fx);
+                }
+                None => strangers.push(held),
+            }
+        }
+
+        if listed < host.books.len() {
+            let patience = |load: &Load| {
+                if joining || load.stopping {
+                    1
+                } else {
+                    MISSING_BEATS
+                }
+            };
+            let missing = host
+                .books
+                .iter()
+                .filter(|(_, load)| host.beat.wrapping_sub(load.seen) >= patience(load));
+            for attempt in missing.map(|(attempt, _)| *attempt).collect::<Vec<_>>() {
+                self.lose(id, attempt, EndReason::Forgotten, fx);
+            }
+        }
+
+        strangers.retain(|held| !self.keep(id, held, fx));
+        if joining {
+            self.hold_as_told(id, held, fx);
+        }
+
+        self.note_begun(id, held);
+        if !strangers.is_empty() {
+            fx.push(Effect::Abandon {
+                host: id,
+                attempts: strangers.into_iter().map(|held| held.attempt).collect(),
+            });
+        }
+    }
+
+    /// Takes a listed attempt back on the books, or waits for its delivery; false where it is of no
+    /// use.
+    fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
+        let attempt = held.attempt;
+        let max_copies = self.settings.max_copies;
+        let index = attempt.task.index;
+
+        if self
+            .hosts
+            .get(id)
+            .is_some_and(|host| host.books.contains(&attempt))
+        {
+            return true;
+        }
+
+        let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
+            return false;
+        };
+        let Some(record) = job.records.at_mut(&index) else {
+            return false;
+        };
+        let given =
+            |ended: &&EndedCopy| ended.attempt == attempt && ended.host == id && !ended.delivered;
+        let Some(ended) = record.ended.iter().find(given).copied() else {
+            return false;
+        };
+        let Some(host) = self.hosts.get(id) else {
+            return false;
+        };
+        let most = if job.gang.is_some() {
+            1
+        } else {
+            max_copies as usize
+        };
+
+        // Where all ranks wait to start together none goes on alone.
+        let scattered = job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
+        if ended.returned || scattered || record.live.len() >= most {
+            // It is not to go on; but a result that is there already counts once it is delivered.
+            return held.phase == Phase::Ended;
+        }
+
+        record.ended.retain(|ended| ended.attempt != attempt);
+        // Found again, so it was not lost after all.
+        record.losses = record.losses.saturating_sub(u32::from(ended.charged));
+
+        let duplicate = !record.live.is_empty();
+        let hold_up = host.hold_up(Phase::Queued);
+        record.live.push(LiveCopy {
+            attempt,
+            host: id,
+            primary: !duplicate,
+            suspended: false,
+            hold_up,
+        });
+
+        job.requeued.remove(index);
+        job.stir();
+        host.books
+            .insert(attempt, Load::assigned(self.now, duplicate, host.beat));
+        job.refresh(index, max_copies);
+        self.jobs.lines.sync(job);
+        moved(&mut self.jobs, host, held, max_copies, fx);
+        host.hold(&attempt, held.phase == Phase::Held);
+
+        if let (Some(host), Some(job)) = (
+            self.hosts.table.get(&id),
+            self.jobs.table.get(&attempt.task.job),
+        ) {
+            job.stand(
+                attempt,
+                host,
+                self.settings.start_cost,
+                &mut self.hosts.index.standing,
+            );
+        }
+
+        self.reindex(id);
+        true
+    }
+
+    pub(crate) fn on_attempts_moved(&mut self, id: HostId, held: &[Held], fx: &mut Vec<Effect>) {
+        self.hear(id, None);
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        for held in held {
+            moved(&mut self.jobs, host, held, self.settings.max_copies, fx);
+        }
+        self.note_begun(id, held);
+    }
+
+    /// How much would be lost with what a host lists is known better now.
+    fn note_begun(&mut self, id: HostId, held: &[Held]) {
+        let Some(host) = self
+            .hosts
+            .table
+            .get(&id)
+            .filter(|_| !self.hosts.index.standing.is_bare())
+        else {
+            return;
+        };
+        for held in held {
+            if let Some(load) = host.books.get(&held.attempt) {
+                self.hosts
+                    .index
+                    .standing
+                    .note(held.attempt, host.began(load, self.settings.start_cost));
+            }
+        }
+    }
+
+    pub(crate) fn on_owner_changed(&mut self, id: HostId, owner: OwnerState) {
+        self.hear(id, Some((owner, Span::ZERO)));
+    }
+
+    pub(crate) fn on_host_disconnected(&mut self, id: HostId) {
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        if host.presence == Presence::Connected {
+            host.presence = Presence::Disconnected;
+            host.parted = Some(self.now);
+            self.reindex(id);
+            self.watch(id);
+        }
+    }
+
+    pub(crate) fn on_host_closing(&mut self, id: HostId) {
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        host.closing = true;
+        self.reindex(id);
+    }
+
+    pub(crate) fn on_host_left(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        host.presence = Presence::Left;
+        self.bury(id, why, fx);
+    }
+
+    pub(crate) fn on_host_drained(&mut self, id: HostId, draining: bool) {
+        let host = self.hosts.entry(id, self.now);
+        host.draining = draining;
+        if !draining {
+            self.pardon(id);
+        }
+        self.reindex(id);
+        self.watch(id);
+    }
+
+    pub(crate) fn on_attempts_returned(
+        &mut self,
+        id: HostId,
+        attempts: &[AttemptId],
+        fx: &mut Vec<Effect>,
+    ) {
+        self.hear(id, None);
+        for attempt in attempts {
+            self.lose(id, *attempt, EndReason::Returned, fx);
+        }
+    }
+
+    /// Nobody could be heard meanwhile.
+    pub(crate) fn on_master_paused(&mut self, span: Span) {
+        for host in self.hosts.table.values_mut() {
+            host.silent_since = (host.silent_since + span).min(self.now);
+            host.parted = host.parted.map(|parted| (parted + span).min(self.now));
+        }
+    }
+
+    /// Looks at the hosts whose silence may have become too long.
+    pub(crate) fn on_tick(&mut self, fx: &mut Vec<Effect>) {
+        while let Some((at, id)) = self.hosts.index.checks.first().copied()
+            && at <= self.now
+            && let Some(host) = self.hosts.table.at_mut(&id)
+        {
+            let lost_at = host.silent_since + self.settings.lease;
+            let suspect_at = self.settings.suspect_at(host.silent_since, host.parted);
+            if self.now >= lost_at {
+                self.bury(id, &EndReason::LeaseExpired(self.settings.lease), fx);
+            } else if self.now >= suspect_at {
+                self.hosts.index.check_at(host, Some(lost_at));
+                host.liveness = Liveness::Suspect;
+                self.on_host_turned(id);
+            } else {
+                self.hosts.index.check_at(host, Some(suspect_at));
+            }
+        }
+    }
+
+    /// Everything that the host held is gone.
+    fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
+        let Some(host) = self.hosts.table.at_mut(&id) else {
+            return;
+        };
+        if host.heard.is_some() && host.liveness != Liveness::Lost {
+            let silent = matches!(why, EndReason::LeaseExpired(_));
+            self.foresight
+                .on_failure(host, if silent { host.silent_since } else { self.now });
+        }
+
+        if host.reserved > 0 {
+            self.jobs.stir_all();
+        }
+
+        host.liveness = Liveness::Lost;
+        self.hosts.index.check_at(host, None);
+        self.hosts.index.update(host, self.now);
+        for attempt in host.books.attempts().collect::<Vec<_>>() {
+            self.lose(id, attempt, why.clone(), fx);
+        }
+    }
+
+    /// The host gave a sign of life, and perhaps said something of its owner: its lease begins
+    /// anew. False where nothing can be heard from it: it never joined, or has left.
+    pub(crate) fn hear(&mut self, id: HostId, owner: Option<(OwnerState, Span)>) -> bool {
+        let Some(host) = self.hosts.get(id) else {
+            return false;
+        };
+        if matches!(host.presence, Presence::Left | Presence::Awaited) {
+            return false;
+        }
+
+        host.heard = Some(self.now);
+        host.silent_since = self.now;
+
+        // A word that was on its way when the connection was lost.
+        host.parted = host.parted.map(|_| self.now);
+        let (owner, owner_for) = owner.unwrap_or((host.owner, Span::ZERO));
+        let revived = host.liveness != Liveness::Alive;
+
+        if revived || owner != host.owner {
+            // Why the owner wants the host may change, and how many slots are left to tasks: what
+            // is learned is of hosts that run nothing, and of those that run something.
+            if owner.lets_run() != host.owner.lets_run() {
+                let since = Time(self.now.0.saturating_sub(owner_for.0));
+                self.foresight.on_cpu(host, self.now);
+                self.foresight.on_owner_turned(host, since);
+                host.owner_since = since;
+                host.owner_seen = since;
+                host.cpu_seen = self.now;
+            }
+
+            host.liveness = Liveness::Alive;
+            host.owner = owner;
+            self.on_host_turned(id);
+        }
+
+        if revived {
+            self.watch(id);
+        }
+
+        true
+    }
+
+    /// Looks at the host's silence when it could next have become too long.
+    pub(crate) fn watch(&mut self, id: HostId) {
+        if let Some(host) = self.hosts.table.at_mut(&id)
+            && host.presence != Presence::Left
+            && host.liveness != Liveness::Lost
+        {
+            let at = self.settings.suspect_at(host.silent_since, host.parted);
+            self.hosts.index.check_at(host, Some(at));
+        }
+    }
+
+    /// The host can do more, or less, than before: so can its attempts.
+    fn on_host_turned(&mut self, id: HostId) {
+        self.reindex(id);
+        let Some(host) = self.hosts.get(id) else {
+            return;
+        };
+        for (attempt, load) in host.books.iter() {
+            self.jobs.mark(
+                *attempt,
+                load.phase,
+                host.hold_up(load.phase),
+                self.settings.max_copies,
+            );
+        }
+    }
+
+    pub(crate) fn reindex(&mut self, id: HostId) {
+        if let Some(host) = self.hosts.table.at_mut(&id) {
+            self.hosts.index.update(host, self.now);
+        }
+    }
+}
+
+/// Notes what a host says of an attempt on its books.
+fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
+    let Some(load) = host.books.at_mut(&held.attempt) else {
+        return;
+    };
+    load.ran = held.ran;
+    load.progress = held.progress;
+    load.noted = host.heard;
+
+    let suspended_since = host
+        .heard
+        .filter(|_| suspended(held.phase))
+        .map(|heard| heard - held.frozen_for);
+    if let (Some(since), None, Some(heard)) = (load.suspended_since, suspended_since, host.heard) {
+        load.suspended = load.suspended + heard.since(since);
+    }
+
+    load.suspended_since = suspended_since;
+    let before = std::mem::replace(&mut load.phase, held.phase);
+    if before == held.phase {
+        return;
+    }
+    if held.phase == Phase::Ready || held.phase.executing() != before.executing() {
+        jobs.stir(held.attempt.task.job);
+    }
+
+    if held.phase.executing() && !before.executing() {
+        fx.push(Effect::Executing {
+            attempt: held.attempt,
+        });
+    }
+
+    let meaning = |phase| (suspended(phase), host.hold_up(phase));
+    if meaning(before) != meaning(held.phase) {
+        jobs.mark(
+            held.attempt,
+            held.phase,
+            host.hold_up(held.phase),
+            max_copies,
+        );
+    }
+}
+
+fn suspended(phase: Phase) -> bool {
+    matches!(phase, Phase::Suspended(_) | Phase::Held)
+}
+
+impl Jobs {
+    /// Notes on a live attempt's task what its phase and its host's state mean for it.
+    pub(crate) fn mark(
+        &mut self,
+        attempt: AttemptId,
+        phase: Phase,
+        hold_up: Option<CopyReason>,
+        max_copies: u32,
+    ) {
+        let Some(job) = self.table.get_mut(&attempt.task.job) else {
+            return;
+        };
+        let index = attempt.task.index;
+        let Some(record) = job.records.at_mut(&index) else {
+            return;
+        };
+        let Some(copy) = record.live.iter_mut().find(|copy| copy.attempt == attempt) else {
+            return;
+        };
+
+        if (copy.suspended, copy.hold_up) != (suspended(phase), hold_up) {
+            copy.suspended = suspended(phase);
+            copy.hold_up = hold_up;
+            job.refresh(index, max_copies);
+            self.lines.sync(job);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! What happens when jobs come, are cancelled, retried and forgotten.
+
+use std::collections::BTreeSet;
+
+use common::attempt::Phase;
+use common::{HostId, IdSet, JobId, Time};
+
+use crate::policy::Policy;
+use crate::policy::catalogue::{default_policy, policy};
+use crate::protocol::effect::{CancelReason, Effect, Refused};
+use crate::protocol::event::{Bag, Progress, Tried};
+use crate::state::gang::Gang;
+use crate::state::host::Load;
+use crate::state::job::{Job, LiveCopy, Record};
+use crate::state::promise::{Promise, stacking};
+use crate::state::scheduler::Scheduler;
+use crate::state::terms::Stack;
+
+/// Attempt numbers beyond this come from no scheduler; a store that claims them is cut short, so
+/// that counting on cannot overflow.
+const MAX_NUMBER: u32 = u32::MAX / 2;
+
+impl Scheduler {
+    pub(crate) fn on_job_submitted(&mut self, id: JobId, bag: Bag, fx: &mut Vec<Effect>) {
+        let refusal = if self.jobs.table.contains_key(&id) {
+            Err(Refused::NumberTaken)
+        } else {
+            policy(&bag.rules.policy)
+                .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))
+                .and_then(|policy| policy.admission.admit(policy.name, &bag).map(|()| policy))
+        };
+        let policy = match refusal {
+            Err(why) => return fx.push(Effect::JobRefused { job: id, why }),
+            Ok(policy) => policy,
+        };
+        let (told, victims) = self.decide(&bag, &policy, self.now);
+
+        match told {
+            Err(why) => fx.push(Effect::JobRefused { job: id, why }),
+            Ok(offer) => {
+                let promise = offer.zip(bag.terms.deadline);
+                let job = self.draw_up(
+                    id,
+                    bag,
+                    policy,
+                    promise.map(|(offer, deadline)| (offer.finish, deadline)),
+                );
+                self.enter(id, job);
+                fx.push(Effect::JobAdmitted { job: id });
+                fx.extend(offer.map(|offer| Effect::Promised { job: id, offer }));
+            }
+        }
+
+        self.kill(&victims, id, fx);
+    }
+
+    /// A job none of whose tasks was tried, with what is promised to it: its end, and the deadline.
+    fn draw_up(
+        &mut self,
+        id: JobId,
+        bag: Bag,
+        policy: Policy,
+        promise: Option<(Time, Time)>,
+    ) -> Job {
+        let user = self.jobs.lines.shares.number(&bag.terms.estimator.user);
+        let rank = policy.ordering.rank(
+            user,
+            bag.rules.priority,
+            self.jobs.arrivals,
+            id,
+            promise.is_some(),
+        );
+
+        let lessons = self.past_lessons(&bag, policy.limits);
+        let gang = bag
+            .ranks
+            .map(|ranks| Box::new(Gang::new(ranks, self.scaling(&ranks, &bag.terms.estimator))));
+        let usual_s = self.usual_work_s(&bag.terms.estimator);
+        let stack = Stack::new(&bag.tasks, bag.terms, stacking(&policy));
+        let promise = promise.map(|(finish, deadline)| Promise {
+            deadline,
+            made: self.now,
+            finish,
+        });
+        let ids = bag.tasks.clone();
+
+        let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
+        job.stack = stack;
+        job.promise = promise;
+        job.lessons = lessons;
+        job.usual_s = usual_s;
+        job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
+        job.gang = gang;
+
+        job
+    }
+
+    fn enter(&mut self, id: JobId, mut job: Job) {
+        job.plan.entered = self.now;
+        self.jobs.arrivals += 1;
+        self.meet(id, &mut job);
+        if job.gang.is_some() && !job.settled() {
+            self.jobs.gangs.insert(id);
+        }
+        self.jobs.lines.sync(&mut job);
+        self.jobs.table.insert(id, job);
+    }
+
+    /// An acknowledged job is never refused, even if this program does not know its policy any
+    /// more.
+    pub(crate) fn on_job_restored(
+        &mut self,
+        id: JobId,
+        bag: Bag,
+        progress: &Progress,
+        fx: &mut Vec<Effect>,
+    ) {
+        if self.jobs.table.contains_key(&id) {
+            return;
+        }
+
+        let policy = policy(&bag.rules.policy).unwrap_or_else(default_policy);
+        let deadline = bag
+            .terms
+            .deadline
+            .filter(|_| policy.admission.reckoning().is_some());
+        let mut job = self.draw_up(
+            id,
+            bag,
+            policy,
+            deadline.map(|deadline| (deadline, deadline)),
+        );
+        job.request(Some(&progress.requested), self.jobs.arrivals);
+
+        let finished = job.fresh.intersection(&progress.finished);
+        job.fresh.subtract(&finished);
+        job.finished = finished.into();
+
+        for (settled, into) in [
+            (&progress.failed, &mut job.failed),
+            (&progress.cancelled, &mut job.cancelled),
+        ] {
+            *into = job.fresh.intersection(settled);
+            job.fresh.subtract(into);
+        }
+
+        job.attempts = progress.attempts;
+        job.duplicates = progress.duplicates;
+        for tried in &progress.tried {
+            self.restore_task(id, &mut job, tried);
+        }
+        if job.rules.quorum.compares() {
+            self.restore_results(id, &mut job, progress, fx);
+        }
+
+        self.restore_gang(&mut job, &progress.done_on);
+        self.enter(id, job);
+    }
+
+    fn restore_task(&mut self, id: JobId, job: &mut Job, tried: &Tried) {
+        let number = tried
+            .live
+            .iter()
+            .map(|(attempt, ..)| attempt.number)
+            .fold(tried.attempts, u32::max);
+        let number = number.min(MAX_NUMBER);
+        if job.failed.contains(tried.task) || job.cancelled.contains(tried.task) {
+            job.numbers.insert(tried.task, number);
+        }
+        if number == 0 || !job.fresh.remove(tried.task) {
+            return;
+        }
+
+        let mut record = Record::reborn(number, tried.failures > 0);
+        record.failures = tried.failures;
+        record.losses = tried.losses;
+
+        for (attempt, host_id, executing) in tried.live.iter().copied() {
+            let own = attempt.task.job == id
+                && attempt.task.index == tried.task
+                && attempt.number <= number;
+            if !own
+                || record
+                    .live
+                    .iter()
+                    .any(|copy| copy.attempt.number == attempt.number)
+            {
+                continue;
+            }
+
+            let now = self.now;
+            let host = self.hosts.entry(host_id, now);
+            let phase = if executing {
+                Phase::Running
+            } else {
+                Phase::Queued
+            };
+
+            let duplicate = !record.live.is_empty();
+            let load = Load {
+                phase,
+                ..Load::assigned(now, duplicate, host.beat)
+            };
+            host.books.insert(attempt, load);
+
+            let hold_up = host.hold_up(phase);
+            record.live.push(LiveCopy {
+                attempt,
+                host: host_id,
+                primary: !duplicate,
+                suspended: false,
+                hold_up,
+            });
+
+            if let Some(host) = self.hosts.table.get(&host_id) {
+                job.stand(
+                    attempt,
+                    host,
+                    self.settings.start_cost,
+                    &mut self.hosts.index.standing,
+                );
+            }
+
+            self.reindex(host_id);
+            self.watch(host_id);
+        }
+
+        record.remember_ended(id, tried);
+        if job.policy.limits.learns() {
+            let speed = |host: &HostId| self.hosts.table.get(host).map(|host| host.speed.factor());
+            let outlived = tried
+                .outlived
+                .iter()
+                .filter_map(|(host, ran)| Some(ran.secs() * speed(host)?));
+            record.killed_s = outlived.fold(0.0, f64::max);
+        }
+
+        if record.live.is_empty() {
+            job.requeued.insert(tried.task);
+        }
+
+        job.records.insert(tried.task, record);
+        job.refresh(tried.task, self.settings.max_copies);
+    }
+
+    /// A job of several ranks that had begun before a restart: its ranks are where they were, or
+    /// lost together. Where some are done their hosts stay held for it, unless they do not come
+    /// back.
+    fn restore_gang(&mut self, job: &mut Job, done_on: &[HostId]) {
+        let ranks = job.counts().total as u32;
+        let begun = job.attempts > 0;
+        let copies = job.records.values().flat_map(|record| record.live.iter());
+        let live: BTreeSet<HostId> = copies.map(|copy| copy.host).collect();
+        let held = !live.is_empty();
+        let settled = job.settled();
+        let Some(gang) = job.gang.as_mut().filter(|_| begun) else {
+            return;
+        };
+        gang.width = Some(ranks);
+
+        gang.stirred = true;
+        gang.disturbed = true;
+        gang.formed = held.then_some(self.now);
+        for id in done_on
+            .iter()
+            .filter(|id| held && !settled && !live.contains(id))
+        {
+            if gang.seats.insert(*id, true).is_none() {
+                self.hosts.entry(*id, self.now);
+                self.hosts.reserve(*id, true, self.now);
+                self.watch(*id);
+            }
+        }
+    }
+
+    pub(crate) fn on_job_cancelled(
+        &mut self,
+        id: JobId,
+        tasks: Option<&IdSet>,
+        fx: &mut Vec<Effect>,
+    ) {
+        // No rank is of use without the others.
+        let tasks = tasks.filter(|_| !self.jobs.gangs.contains(&id));
+        if tasks.is_none() {
+            self.on_rest_cancelled(id);
+        }
+        self.cancel(id, tasks, CancelReason::Asked, fx);
+    }
+
+    pub(crate) fn on_job_retried(&mut self, id: JobId, tasks: &IdSet, fx: &mut Vec<Effect>) {
+        let Some(job) = self
+            .jobs
+            .table
+            .get_mut(&id)
+            .filter(|job| job.gang.is_none())
+        else {
+            return;
+        };
+        let failed = job.failed.intersection(tasks);
+        let mut reopened = job.cancelled.intersection(tasks);
+
+        job.failed.subtract(&failed);
+        job.cancelled.subtract(&reopened);
+        reopened.union_with(&failed);
+        if reopened.is_empty() {
+            return;
+        }
+
+        let mut untried = reopened.clone();
+        let tried: Vec<(u32, u32)> = job.numbers.iter().map(|(a, b)| (*a, *b)).collect();
+        for (index, number) in tried {
+            if untried.remove(index) {
+                job.numbers.remove(&index);
+                job.records
+                    .insert(index, Record::reborn(number, failed.contains(index)));
+                job.requeued.insert(index);
+            }
+        }
+
+        job.fresh.union_with(&untried);
+        job.stack.rewind();
+        job.line_up_again(&reopened, self.jobs.arrivals);
+        self.jobs.arrivals += u64::from(job.speculation.is_some());
+        self.jobs.lines.sync(job);
+        self.meet_again(id);
+        self.renew(id);
+        fx.push(Effect::TasksReopened {
+            job: id,
+            tasks: reopened,
+        });
+    }
+
+    /// Finished tasks are to be done again: their results are gone.
+    pub(crate) fn on_results_gone(
+        &mut self,
+        id: JobId,
+        tasks: &[(u32, u32)],
+        fx: &mut Vec<Effect>,
+    ) {
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let mut gone = IdSet::new();
+        for (index, number) in tasks
+            .iter()
+            .filter(|(index, _)| job.finished.contains(*index))
+        {
+            job.records
+                .insert(*index, Record::reborn((*number).min(MAX_NUMBER), false));
+            job.requeued.insert(*index);
+            gone.insert(*index);
+        }
+
+        if gone.is_empty() {
+            return;
+        }
+
+        job.finished.take(&gone);
+        job.line_up_again(&gone, self.jobs.arrivals);
+        self.jobs.arrivals += u64::from(job.speculation.is_some());
+        self.jobs.lines.sync(job);
+        fx.push(Effect::TasksReopened {
+            job: id,
+            tasks: gone,
+        });
+    }
+
+    /// Looks at the jobs whose time has come.
+    pub(crate) fn on_alarms(&mut self) {
+        while let Some((at, id)) = self.jobs.lines.alarms.first().copied()
+            && at <= self.now
+            && let Some(job) = self.jobs.table.get_mut(&id)
+        {
+            job.on_alarm(self.now, self.settings.max_copies);
+            self.jobs.lines.sync(job);
+        }
+    }
+
+    /// Only settled jobs are forgotten: nothing of others may be lost.
+    pub(crate) fn on_job_forgotten(&mut self, id: JobId) {
+        if self.jobs.table.get(&id).is_some_and(Job::settled) {
+            self.part_from(id);
+            self.jobs.table.remove(&id);
+        }
+    }
+}

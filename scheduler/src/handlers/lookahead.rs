@@ -1,0 +1,499 @@
+//! How deskgrid's own policy starts attempts: it gathers what is known of hosts and attempts, lets
+//! the pure parts ([`crate::policy::placement::lookahead`], [`crate::policy::replication::gain`])
+//! decide, and applies that.
+
+use common::{HostId, Span};
+
+use crate::handlers::dispatch::Starter;
+use crate::policy::placement::View;
+use crate::policy::placement::lookahead::expected_s;
+use crate::policy::replication::Gain;
+use crate::policy::replication::gain::{Gains, Open, Search};
+use crate::prediction::completion_law::Law;
+use crate::prediction::experience::JobKind;
+use crate::prediction::predict::{Server, completion_s};
+use crate::protocol::effect::{CopyReason, Effect, StartReason};
+use crate::state::foresight::Foresight;
+use crate::state::host::{Host, Liveness, Presence};
+use crate::state::job::{Job, LiveCopy};
+
+/// Tasks shorter than this on a mean host are over before anything is heard of them: nothing is
+/// foreseen for them.
+const LEAST_TASK_S: f64 = 10.0;
+/// Copies are searched for at most so often.
+const TICK_S: f64 = 15.0;
+const TICKS_PER_TASK: f64 = 20.0;
+const SEARCHES_PER_TASK: f64 = 25.0;
+/// The most copies of one task, and copies per task that one job may start, as a multiple of what
+/// it may on average.
+const MOST_LIVE: usize = 6;
+const MOST_COPIES: f64 = 4.0;
+/// While more ready hosts than this are declined, new ones are looked at only so often.
+const CROWD: u64 = 1_000;
+const CROWD_TICK_S: f64 = 1.0;
+/// So many hosts are looked at in one search, so that it does not hold up everything else.
+const MOST_AT_ONCE: usize = 64;
+/// A job of few tasks may start this many all the same.
+const FEWEST_COPIES: f64 = 2.0;
+/// Near its end, when at most this part of the tasks is left, a job's copies are cheaper.
+const ENDGAME: f64 = 0.4;
+const ENDGAME_PRICE: f64 = 0.25;
+/// Lookahead counts on so many more tasks, since some will fail, and takes hosts that are done so
+/// much later than the planned end, so that it can choose among them.
+const RESERVE: f64 = 1.05;
+const SLACK: f64 = 1.05;
+/// The same where tasks keep their state: a bad host costs them little, so they are less choosy.
+const SLACK_WITH_STATE: f64 = 1.1;
+/// Hosts that are busy for so much longer, as a part of a task's time on a mean host, are chosen
+/// among as if they were ready.
+const SOON: f64 = 0.1;
+
+/// What a loss costs beside a start where tasks keep their state, in seconds: what was done since
+/// the last report.
+const LOST_WITH_STATE_S: f64 = 30.0;
+
+/// A free slot, and how long a task takes there, in seconds.
+#[derive(Clone, Copy)]
+struct Slot {
+    host: HostId,
+    task_s: f64,
+}
+
+/// A ready host, as a job sees it. Times in seconds.
+struct Ready {
+    host: HostId,
+    /// When it is free.
+    free_s: f64,
+    task_s: f64,
+    /// Smaller is better.
+    key: f64,
+    law: Law,
+}
+
+impl<'a> Starter<'a> {
+    /// Gives waiting tasks to the ready hosts that will be done soonest. False where too little is
+    /// known of the tasks, or where they are too short for that.
+    pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
+        let Some(work_s) = job.task_work_s() else {
+            return false;
+        };
+        let arrivals = self.hosts.index.ready.arrivals;
+        let crowd = self.hosts.index.ready.len() > CROWD;
+
+        if job
+            .plan
+            .declined
+            .is_some_and(|(until, seen)| self.now < until && (crowd || seen == arrivals))
+        {
+            return true;
+        }
+
+        let Some(mean_s) = self.mean_task_s(work_s) else {
+            return false;
+        };
+        if job.plan.kind.is_none() {
+            return false;
+        }
+
+        let waiting = job.waiting();
+        let work_s = work_s * job.mean_part_left();
+        let slots = self.ready_slots(job, work_s);
+        let slack = if job.rules.checkpoint {
+            SLACK_WITH_STATE
+        } else {
+            SLACK
+        };
+        let end_s = 1.0 + slack * self.queue_end_s(job, work_s, &slots);
+        let wanted = waiting.min(self.quota);
+
+        let good = slots
+            .iter()
+            .filter(|slot| slot.task_s <= end_s)
+            .map(|slot| (slot.host, 0.0));
+        let mut good: Vec<(HostId, f64)> = good.collect();
+        if !good.is_empty() && !job.rules.checkpoint && waiting <= self.hosts.index.usable_slots {
+            good.extend(self.soon(job, work_s, end_s, SOON * mean_s));
+        }
+
+        if good.len() as u64 > wanted {
+            good = self
+                .ranked(good, job, work_s, mean_s)
+                .into_iter()
+                .map(|ready| (ready.host, ready.free_s))
+                .collect();
+            good.truncate(wanted as usize);
+        }
+
+        // Who is free soon is waited for.
+        for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
+            let Some((index, why)) = job.pop_for(host, self.hosts) else {
+                continue;
+            };
+            self.start(job, index, host, why, fx);
+        }
+
+        if self.quota == 0 {
+            return true;
+        }
+
+        let until = self.now + Span::from_secs_f64(if crowd { CROWD_TICK_S } else { TICK_S });
+        if job.waiting() == 0 {
+            job.plan.queue_end = None;
+        }
+
+        job.plan.declined = Some((until, arrivals));
+        job.plan.review = Some(until);
+        true
+    }
+
+    /// Notes what kind of job this is, once it has hosts and its tasks are long enough to be
+    /// foreseen.
+    pub(crate) fn classify(&self, job: &mut Job) {
+        if job.plan.kind.is_some() {
+            return;
+        }
+
+        let Some(mean_s) = job
+            .task_work_s()
+            .and_then(|work_s| self.mean_task_s(work_s))
+        else {
+            return;
+        };
+        if mean_s >= LEAST_TASK_S {
+            let unsettled = job.unsettled() as f64;
+            let slots = self.hosts.index.usable_slots.max(1) as f64;
+            job.plan.kind = Some(JobKind::of(unsettled / slots, mean_s, job.rules.checkpoint));
+        }
+    }
+
+    /// A task's time on a mean host, in seconds.
+    fn mean_task_s(&self, work_s: f64) -> Option<f64> {
+        let speed = self.hosts.index.mean_speed()?;
+        Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.common().cpu))
+    }
+
+    /// The free slots on hosts that offer what the job needs.
+    fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<Slot> {
+        let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
+        let scene = self.scene(job);
+        let ready = scene
+            .ready_by_since()
+            .filter(|id| job.has_work_for(*id, self.hosts));
+        for host in ready.filter_map(|id| self.hosts.table.get(&id)) {
+            let task_s = self
+                .foresight
+                .task_s(host, work_s, 1.0, self.settings.start_cost);
+            slots.extend(std::iter::repeat_n(
+                Slot {
+                    host: host.id,
+                    task_s,
+                },
+                host.free_slots(),
+            ));
+        }
+
+        slots
+    }
+
+    /// Hosts on which attempts of this job should end within `within_s`, with when, where a next
+    /// task would be done by `end_s`.
+    fn soon(&self, job: &Job, work_s: f64, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
+        let id = job.rank.job;
+        let scene = self.scene(job);
+        let start_cost = self.settings.start_cost;
+        let work = job.takes(work_s);
+        let mut soon = Vec::new();
+
+        for host in self
+            .hosts
+            .table
+            .values()
+            .filter(|host| host.takes_work() && scene.does(host.id))
+        {
+            for (_, load) in host
+                .books
+                .iter()
+                .filter(|(attempt, _)| attempt.task.job == id)
+            {
+                let free_s = self
+                    .foresight
+                    .left_s(host, load, work, start_cost, self.now);
+                if free_s <= within_s
+                    && free_s + self.foresight.task_s(host, work_s, 1.0, start_cost) <= end_s
+                {
+                    soon.push((host.id, free_s));
+                }
+            }
+        }
+
+        soon
+    }
+
+    /// Hosts that are free now or so many seconds from now, the best one first; one that is named
+    /// twice is there twice.
+    fn ranked(
+        &self,
+        hosts: impl IntoIterator<Item = (HostId, f64)>,
+        job: &Job,
+        work_s: f64,
+        mean_s: f64,
+    ) -> Vec<Ready> {
+        let curves = self.foresight.curves();
+        let start_s = self.settings.start_cost.secs();
+        let of = |(id, free_s): (HostId, f64)| {
+            let host = self.hosts.table.get(&id)?;
+            let task_s = self
+                .foresight
+                .task_s(host, work_s, 1.0, self.settings.start_cost);
+            let law = Law::of(task_s, Foresight::place(host, self.now), curves);
+
+            // With its state kept, a task that is lost has little more to do than to start anew.
+            let restart_s = if job.rules.checkpoint {
+                start_s + LOST_WITH_STATE_S
+            } else {
+                0.5 * task_s + mean_s
+            };
+            let key = free_s + expected_s(task_s, restart_s, &law, curves);
+
+            Some(Ready {
+                host: id,
+                free_s,
+                task_s,
+                key,
+                law,
+            })
+        };
+        let mut ready: Vec<_> = hosts.into_iter().filter_map(of).collect();
+        ready.sort_by(|a, b| a.key.total_cmp(&b.key).then(a.host.cmp(&b.host)));
+
+        ready
+    }
+
+    /// By when, in seconds from now, all hosts together could complete the job's waiting tasks.
+    /// Computed anew once a tick: while tasks are given out as planned, it stays where it is.
+    fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[Slot]) -> f64 {
+        let fleet_speed =
+            self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
+
+        // No schedule is sooner than if the work could be divided at will.
+        let least_s = job.waiting() as f64 * work_s / fleet_speed;
+        if free.iter().all(|slot| slot.task_s <= least_s) {
+            return least_s;
+        }
+        if let Some((end, until)) = job.plan.queue_end
+            && self.now < until
+        {
+            return end.since(self.now).secs();
+        }
+
+        let end_s = self.completion_s(
+            job,
+            work_s,
+            free,
+            (job.waiting() as f64 * RESERVE).ceil() as u64,
+            least_s,
+        );
+
+        let after = |span_s| self.now + Span::from_secs_f64(span_s);
+        job.plan.queue_end = Some((after(end_s), after(TICK_S)));
+        end_s
+    }
+
+    fn completion_s(
+        &self,
+        job: &Job,
+        work_s: f64,
+        free: &[Slot],
+        waiting: u64,
+        least_s: f64,
+    ) -> f64 {
+        let id = job.rank.job;
+        let work = job.takes(work_s);
+        let mut servers: Vec<_> = free
+            .iter()
+            .map(|slot| Server {
+                free_s: 0.0,
+                task_s: slot.task_s,
+            })
+            .collect();
+
+        // Nobody waits for a host that cannot be told what to do.
+        let there =
+            |host: &Host| host.liveness == Liveness::Alive && host.presence == Presence::Connected;
+
+        let stays = |host: &Host| there(host) && !host.draining;
+        for host in self.hosts.table.values().filter(|host| stays(host)) {
+            let task_s = self
+                .foresight
+                .task_s(host, work_s, 1.0, self.settings.start_cost);
+
+            // When other jobs' tasks are done is not known here, so nobody waits for them.
+            for (_, load) in host
+                .books
+                .iter()
+                .filter(|(attempt, _)| attempt.task.job == id)
+            {
+                let free_s =
+                    self.foresight
+                        .expected_s(host, load, work, self.settings.start_cost, self.now);
+                servers.push(Server { free_s, task_s });
+            }
+        }
+
+        completion_s(&servers, waiting, least_s)
+    }
+
+    /// Copies the tasks whose copies gain enough. False where too little is known of the tasks, or
+    /// where the job has had its copies: then only what is stuck is copied.
+    pub(crate) fn copy_for_gain(
+        &mut self,
+        answer: Gain,
+        job: &mut Job,
+        fx: &mut Vec<Effect>,
+    ) -> bool {
+        let (Some(work_s), Some(kind)) = (job.task_work_s(), job.plan.kind) else {
+            return false;
+        };
+        let Some(task_s) = self.mean_task_s(work_s) else {
+            return false;
+        };
+        if answer.copies_max <= 0.0 || self.now < job.plan.search {
+            return true;
+        }
+
+        let budget = answer.budget(job.rules.checkpoint);
+        let most = (MOST_COPIES * budget * job.counts().total as f64).max(FEWEST_COPIES);
+        let spent = |job: &Job| job.duplicates as f64 + 1.0 > most;
+        if spent(job) {
+            return false;
+        }
+
+        let after = |span_s| self.now + Span::from_secs_f64(span_s);
+        job.plan.search = after(task_s / SEARCHES_PER_TASK);
+        job.plan.review = Some(after(TICK_S.max(task_s / TICKS_PER_TASK)));
+
+        let ready = self.ranked(
+            self.scene(job).ready_by_since().map(|id| (id, 0.0)),
+            job,
+            work_s,
+            task_s,
+        );
+        let Some(best_s) = ready
+            .iter()
+            .map(|ready| ready.task_s)
+            .min_by(f64::total_cmp)
+        else {
+            return true;
+        };
+
+        let begin_s = if job.waiting() > 0 {
+            self.queue_end_s(job, work_s, &self.ready_slots(job, work_s))
+        } else {
+            0.0
+        };
+        let mut gains = self.gains(job, work_s, task_s, best_s, begin_s);
+        let undone = job.records.len() as u64 + job.fresh.len();
+        let endgame = undone as f64 <= ENDGAME * job.counts().total as f64;
+        let price = self.foresight.experience.prices.price(kind)
+            * if endgame { ENDGAME_PRICE } else { 1.0 };
+        let foresight: &'a Foresight = self.foresight;
+        let curves = foresight.curves();
+
+        let start_s = self.settings.start_cost.secs();
+        for candidate in ready.iter().take(MOST_AT_ONCE) {
+            let place = self
+                .hosts
+                .table
+                .get(&candidate.host)
+                .map(|host| Foresight::place(host, self.now));
+            let Some(place) = place else { continue };
+            let law = |left: f64| match left {
+                1.0 => candidate.law,
+                left => Law::of(start_s + left * (candidate.task_s - start_s), place, curves),
+            };
+            let Some((at, gain_s)) = gains.best(law, |task| !job.is_on(task, candidate.host))
+            else {
+                break;
+            };
+            if gain_s < price * task_s || spent(job) {
+                break;
+            }
+
+            let (index, left) = gains.task(at);
+            let Some(of) = job
+                .records
+                .get(&index)
+                .and_then(|r| r.live.first())
+                .map(|copy| copy.attempt.number)
+            else {
+                break;
+            };
+            let why = StartReason::Duplicate(of, CopyReason::Gain(Span::from_secs_f64(gain_s)));
+            self.begin(job, index, candidate.host, false, why, fx);
+
+            let live = job
+                .records
+                .get(&index)
+                .map_or(0, |record| record.live.len());
+            gains.add(at, &law(left), live < self.most_live());
+        }
+
+        true
+    }
+
+    /// How many attempts of one task may live at a time.
+    fn most_live(&self) -> usize {
+        MOST_LIVE.min(self.settings.max_copies as usize)
+    }
+
+    /// The job's tasks with live attempts, and when those will be done.
+    fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
+        let foresight: &'a Foresight = self.foresight;
+        let work = job.takes(work_s);
+        let law = |copy: &LiveCopy| {
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            Some(
+                self.foresight
+                    .law(host, load, work, self.settings.start_cost, self.now),
+            )
+        };
+
+        let live = job
+            .records
+            .iter()
+            .flat_map(|(task, record)| record.live.iter().map(move |copy| (task, copy)));
+        let mut laws: Vec<(u32, Law)> = Vec::with_capacity(2 * job.records.len());
+        laws.extend(live.filter_map(|(task, copy)| Some((task, law(copy)?))));
+
+        let mut gains = Gains::new(
+            job.records.len(),
+            Search {
+                curves: foresight.curves(),
+                begin_s,
+                last_s: laws.iter().map(|(_, law)| law.end_s).fold(0.0, f64::max),
+                task_s,
+                start_s: self.settings.start_cost.secs(),
+                best_s,
+                notice_s: job
+                    .policy
+                    .reports()
+                    .unwrap_or(self.settings.heartbeat)
+                    .secs(),
+                keeps: job.rules.checkpoint,
+            },
+        );
+
+        for of_task in laws.chunk_by(|(a, _), (b, _)| a == b) {
+            let task = of_task[0].0;
+            let left = 1.0 - self.saved(job, task);
+            let room = of_task.len() < self.most_live();
+            gains.open(
+                Open { task, left, room },
+                of_task.iter().map(|(_, law)| *law),
+            );
+        }
+
+        gains
+    }
+}

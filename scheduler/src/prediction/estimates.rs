@@ -1,0 +1,298 @@
+//! How good people's estimates of run times are, and what follows for the next ones. An estimate is
+//! the user's word for what a task takes, in seconds on a host of speed 1; its ratio is what the
+//! task took by what had been estimated. What is not here: what promises are made of it.
+//!
+//! Wozniak, Jiang and Striegel take estimates as they are and kill what exceeds them. Here each
+//! source of estimates (a user with a program) is measured, and its estimates are corrected by what
+//! its ratios usually are: whoever estimates too high is let in as if the estimate were right, and
+//! whoever estimates too low gains nothing by it.
+
+use std::collections::VecDeque;
+
+use common::Span;
+use serde::{Deserialize, Serialize};
+
+use crate::collections::heard::Heard;
+
+/// So many finished tasks of a source are remembered, and so many sources.
+const REMEMBERED: usize = 512;
+const SOURCES: usize = 1_000;
+/// An estimate counts as right as long as fewer tasks than about this many have said otherwise.
+const PRIOR: f64 = 10.0;
+/// With so many finished tasks a source is known.
+const KNOWN: usize = 20;
+/// Estimates are multiplied with the ratio that this part of a source's tasks did not exceed: a
+/// little more than the median breaks far fewer promises and lets hardly less in.
+const CORRECTION: f64 = 0.57;
+/// Where nothing is estimated, this part of a source's tasks took no longer than what is assumed.
+const LEARNED_QUANTILE: f64 = 0.8;
+/// What is longer than anything that was ever seen of a source is taken for a part longer than that
+/// at most: for this one by the number of tasks that were seen, since a longer one becomes less
+/// likely with each of them.
+const BEYOND_LONGEST: f64 = 64.0;
+/// What exceeds every ratio that was seen is expected to go on for as long as it has exceeded what
+/// was expected, and for this part of its time so far at least.
+const OVERDUE: f64 = 0.1;
+
+/// Who estimates, and of what.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Estimator {
+    /// The user.
+    pub user: String,
+    /// The program that the tasks run.
+    pub program: String,
+}
+
+/// Every source of estimates that is remembered.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimates {
+    sources: Heard<Estimator, Source>,
+}
+
+/// What is known of one source.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// Ratios and works (in seconds on a host of speed 1) of the latest tasks, oldest first; no
+    /// ratio where nothing had been estimated.
+    latest: VecDeque<(Option<f32>, f32)>,
+    /// The same, sorted.
+    ratios: Vec<f32>,
+    works_s: Vec<f32>,
+    /// The longest task ever.
+    longest_s: f32,
+    tasks: u64,
+}
+
+/// How good a source's estimates were.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Quality {
+    /// Tasks that were measured.
+    pub tasks: u64,
+    /// The latest of them for which something had been estimated; the rest is about these.
+    pub compared: u64,
+    /// What tasks took by what was estimated: the median, and the ends of the middle 80 %; none
+    /// where nothing was estimated.
+    pub ratio: Option<(f64, f64, f64)>,
+    /// The smallest Q for which 90 % of the tasks satisfy |est - c| / est <= Q (the paper's
+    /// equation 1).
+    pub qoe: Option<f64>,
+}
+
+impl Estimates {
+    /// What is known of a source.
+    pub fn source(&self, of: &Estimator) -> Option<&Source> {
+        self.sources.get(of)
+    }
+
+    /// How good each source's estimates were.
+    pub fn quality(&self) -> impl Iterator<Item = (&Estimator, Quality)> {
+        self.sources
+            .iter()
+            .map(|(of, source)| (of, source.quality()))
+    }
+
+    /// A task took `work`, and `estimate` had been said.
+    pub(crate) fn observe(&mut self, of: &Estimator, estimate: Option<Span>, work: Span) {
+        self.sources
+            .hear(of, SOURCES, |source| source.observe(estimate, work));
+    }
+}
+
+impl Source {
+    fn observe(&mut self, estimate: Option<Span>, work: Span) {
+        if self.latest.len() == REMEMBERED
+            && let Some((ratio, work_s)) = self.latest.pop_front()
+        {
+            ratio
+                .into_iter()
+                .for_each(|ratio| remove(&mut self.ratios, ratio));
+            remove(&mut self.works_s, work_s);
+        }
+
+        let ratio = estimate.map(|estimate| ratio(work, estimate) as f32);
+        let work_s = work.secs() as f32;
+        ratio
+            .into_iter()
+            .for_each(|ratio| insert(&mut self.ratios, ratio));
+        insert(&mut self.works_s, work_s);
+        self.latest.push_back((ratio, work_s));
+        self.longest_s = self.longest_s.max(work_s);
+
+        self.tasks += 1;
+    }
+
+    /// Whether enough of its tasks were seen.
+    pub fn known(&self) -> bool {
+        self.works_s.len() >= KNOWN
+    }
+
+    /// What a task takes of which this is estimated, or nothing.
+    pub fn corrected(&self, estimate: Option<Span>) -> Option<Span> {
+        let Some(estimate) = estimate else {
+            return quantile(&self.works_s, LEARNED_QUANTILE)
+                .filter(|_| self.known())
+                .map(Span::from_secs_f64);
+        };
+
+        let number = self.ratios.len() as f64;
+        let usual = quantile(&self.ratios, CORRECTION).unwrap_or(1.0);
+        let factor = (number * usual + PRIOR) / (number + PRIOR);
+        let work_s = estimate.secs() * factor;
+        let most_s = f64::from(self.longest_s) * (1.0 + BEYOND_LONGEST / self.tasks.max(1) as f64);
+
+        Some(Span::from_secs_f64(if self.known() {
+            work_s.min(most_s)
+        } else {
+            work_s
+        }))
+    }
+
+    /// What a task takes that has already run for so long; not less than [`Self::corrected`] says.
+    pub(crate) fn given(&self, estimate: Option<Span>, elapsed: Span) -> Option<Span> {
+        let corrected = self.corrected(estimate)?;
+        if elapsed < corrected {
+            return Some(corrected);
+        }
+        let so_far = estimate.map_or(0.0, |estimate| ratio(elapsed, estimate)) as f32;
+        let longer = &self.ratios[self.ratios.partition_point(|ratio| *ratio <= so_far)..];
+        let beyond_s = (elapsed.secs() - corrected.secs()).max(elapsed.secs() * OVERDUE);
+        let overdue = Span::from_secs_f64(elapsed.secs() + beyond_s);
+        let median = quantile(longer, 0.5).zip(estimate);
+        Some(median.map_or(overdue, |(ratio, estimate)| {
+            Span::from_secs_f64(estimate.secs() * ratio).max(elapsed)
+        }))
+    }
+
+    /// How good its estimates were.
+    pub fn quality(&self) -> Quality {
+        let at = |part| quantile(&self.ratios, part);
+        let mut errors: Vec<f32> = self
+            .ratios
+            .iter()
+            .map(|ratio| (1.0 - ratio).abs())
+            .collect();
+        errors.sort_by(f32::total_cmp);
+
+        let ratio = at(0.5)
+            .zip(at(0.1).zip(at(0.9)))
+            .map(|(median, (low, high))| (median, low, high));
+        Quality {
+            tasks: self.tasks,
+            compared: self.ratios.len() as u64,
+            ratio,
+            qoe: quantile(&errors, 0.9),
+        }
+    }
+}
+
+/// What a task took by what was estimated; what is shorter than a millisecond counts as that.
+fn ratio(work: Span, estimate: Span) -> f64 {
+    work.secs().max(1e-3) / estimate.secs().max(1e-3)
+}
+
+fn insert(sorted: &mut Vec<f32>, value: f32) {
+    sorted.insert(
+        sorted.partition_point(|known| known.total_cmp(&value).is_lt()),
+        value,
+    );
+}
+
+fn remove(sorted: &mut Vec<f32>, value: f32) {
+    let at = sorted.partition_point(|known| known.total_cmp(&value).is_lt());
+    if at < sorted.len() {
+        sorted.remove(at);
+    }
+}
+
+/// The value below which this part of them lies.
+fn quantile(sorted: &[f32], part: f64) -> Option<f64> {
+    let place = part * sorted.len().checked_sub(1)? as f64;
+    let low = place as usize;
+    let rest = place - place.floor();
+    let a = f64::from(sorted[low]);
+    let b = f64::from(sorted[(low + 1).min(sorted.len() - 1)]);
+    Some(a + rest * (b - a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s(secs: f64) -> Span {
+        Span::from_secs_f64(secs)
+    }
+
+    fn known(ratios: &[f64]) -> Source {
+        let mut source = Source::default();
+        for ratio in ratios {
+            source.observe(Some(s(100.0)), s(100.0 * ratio));
+        }
+        source
+    }
+
+    #[test]
+    fn an_estimate_is_taken_as_it_is_until_tasks_say_otherwise() {
+        let source = Source::default();
+        assert_eq!(source.corrected(Some(s(50.0))), Some(s(50.0)));
+        assert_eq!(source.corrected(None), None);
+        let half = known(&[0.5; 10]);
+        assert_eq!(half.corrected(Some(s(100.0))), Some(s(75.0)));
+    }
+
+    #[test]
+    fn whoever_always_estimates_too_low_is_corrected_upwards() {
+        let low = known(&[2.0; 490]);
+        let found = low
+            .corrected(Some(s(10.0)))
+            .expect("it was estimated")
+            .secs();
+        assert!((found - 20.0).abs() < 0.3, "{found}");
+    }
+
+    #[test]
+    fn nothing_is_expected_to_be_much_longer_than_all_before() {
+        for (tasks, most_s) in [(64, 200.0), (640, 110.0)] {
+            assert_eq!(
+                known(&vec![1.0; tasks]).corrected(Some(s(1e6))),
+                Some(s(most_s))
+            );
+        }
+    }
+
+    #[test]
+    fn without_an_estimate_most_tasks_of_the_source_took_less() {
+        let mut source = Source::default();
+        for work in 1..=101 {
+            source.observe(None, s(f64::from(work)));
+        }
+        assert_eq!(source.corrected(None), Some(s(81.0)));
+        assert_eq!(source.quality().ratio, None);
+    }
+
+    #[test]
+    fn what_runs_beyond_its_estimate_is_judged_by_those_that_did_so_too() {
+        let source = known(&[[0.5; 20], [2.0; 20], [3.0; 20]].concat());
+        let found = |elapsed| {
+            source
+                .given(Some(s(100.0)), s(elapsed))
+                .expect("it was estimated")
+                .secs()
+        };
+        assert!((found(250.0) - 300.0).abs() < 1e-3);
+        assert!((found(400.0) - (800.0 - found(1.0))).abs() < 1e-3);
+        assert!(found(1.0) <= 200.0);
+    }
+
+    #[test]
+    fn only_the_latest_tasks_count() {
+        let mut source = known(&[0.1; 600]);
+        (0..REMEMBERED).for_each(|_| source.observe(Some(s(100.0)), s(100.0)));
+        assert_eq!(source.corrected(Some(s(70.0))), Some(s(70.0)));
+        assert_eq!(
+            (source.ratios.len(), source.works_s.len()),
+            (REMEMBERED, REMEMBERED)
+        );
+        assert_eq!(source.quality().qoe, Some(0.0));
+        assert_eq!(source.quality().tasks, 600 + REMEMBERED as u64);
+    }
+}

@@ -1,0 +1,154 @@
+//! What runs teach about the limits of the next ones. What is not here: the dynamic programmes
+//! (`reservation`), whose runs they are, and what becomes of a task that was killed at its limit.
+
+use crate::prediction::reservation::{Grid, Learned, Run, Sequence, limit_after, optimal};
+use crate::prediction::runs::note;
+
+/// From so many runs on there are limits.
+pub const FIRST_RUNS: u64 = 5;
+/// So many runs are kept, the newest ones.
+const KEPT: usize = 200;
+/// Limits are made anew when there are twice as many runs, and then whenever so many are new.
+const FRESH: u64 = 100;
+/// Points of the grid, without small work and with.
+const POINTS: usize = 200;
+const ADAPTIVE_POINTS: usize = 46;
+
+/// Run times of tasks that are alike, in seconds on a host of speed 1, and the limits that follow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lessons {
+    runs: Vec<Run>,
+    seen: u64,
+    learned_at: u64,
+    zeta: f64,
+    /// The law of the next runs, and the limits that follow.
+    law: Option<Learned>,
+    sequence: Option<Sequence>,
+}
+
+/// The limits that are learned, with what they are learned from. Times in seconds on a host of
+/// speed 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LearnedLimits {
+    /// How many runs are known.
+    pub runs: u64,
+    /// Those of them that were killed.
+    pub killed: u64,
+    /// The rate of small work that fills gaps, by processor.
+    pub zeta: f64,
+    /// The limits; none while too few runs are known.
+    pub sequence: Option<Sequence>,
+}
+
+impl Lessons {
+    /// What these runs teach, oldest first, where small work arrives at this rate.
+    pub(crate) fn of(runs: &[Run], zeta: f64) -> Self {
+        let mut lessons = Lessons {
+            runs: runs.to_vec(),
+            seen: runs.len() as u64,
+            ..Lessons::default()
+        };
+        lessons.learn(zeta);
+        lessons
+    }
+
+    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so
+    /// much work (0 where none was).
+    pub(crate) fn observe(&mut self, run: Run, killed_s: f64, zeta: f64) {
+        note(&mut self.runs, KEPT, run, killed_s);
+        self.seen += 1;
+        let due = (2 * self.learned_at).clamp(FIRST_RUNS, self.learned_at.max(FIRST_RUNS) + FRESH);
+        if self.seen >= due {
+            self.learn(zeta);
+        }
+    }
+
+    fn learn(&mut self, zeta: f64) {
+        if (self.runs.len() as u64) < FIRST_RUNS {
+            return;
+        }
+        if let Some(law) = Learned::expected(&self.runs) {
+            let points = if zeta > 0.0 { ADAPTIVE_POINTS } else { POINTS };
+            self.sequence = Some(optimal(&Grid::of(&law, points), zeta));
+            self.learned_at = self.seen;
+            self.zeta = zeta;
+            self.law = Some(law);
+        }
+    }
+
+    /// The law of the next runs; none while too few are known.
+    pub(crate) fn law(&self) -> Option<&Learned> {
+        self.law.as_ref()
+    }
+
+    /// The limits; none while too few runs are known.
+    pub(crate) fn sequence(&self) -> Option<&Sequence> {
+        self.sequence.as_ref()
+    }
+
+    /// The limit of an attempt at a task that was killed after this much work: the next one of the
+    /// sequence, or once that is at its end, doubled. None while too few runs are known.
+    pub(crate) fn limit_s(&self, killed_s: f64) -> Option<f64> {
+        let limits = &self.sequence.as_ref()?.limits;
+        let last = *limits.last()?;
+        // A host's clock and its speed are not that exact.
+        let more = |limit: &&f64| **limit > killed_s * 1.001;
+        let next = limits.iter().find(more).copied();
+        Some(next.unwrap_or_else(|| limit_after(&[last.max(killed_s)], 1)))
+    }
+
+    /// To be shown.
+    pub(crate) fn told(&self) -> LearnedLimits {
+        let killed = self.runs.iter().filter(|run| !run.done).count() as u64;
+        LearnedLimits {
+            runs: self.runs.len() as u64,
+            killed,
+            zeta: self.zeta,
+            sequence: self.sequence.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taught(runs: &[f64]) -> Lessons {
+        let mut lessons = Lessons::default();
+        runs.iter()
+            .for_each(|run| lessons.observe(Run::done(*run), 0.0, 0.0));
+        lessons
+    }
+
+    #[test]
+    fn limits_come_with_the_fifth_run_and_go_up_for_who_was_killed() {
+        assert_eq!(taught(&[10.0, 11.0, 12.0, 60.0]).limit_s(0.0), None);
+        let lessons = taught(&[10.0, 11.0, 12.0, 60.0, 11.5]);
+        let first = lessons.limit_s(0.0).unwrap();
+        assert!((12.0..40.0).contains(&first), "{first}");
+        let second = lessons.limit_s(first).unwrap();
+        assert!(second >= 60.0, "{second}");
+        assert_eq!(lessons.limit_s(1_000.0), Some(2_000.0));
+    }
+
+    #[test]
+    fn what_was_learned_is_looked_at_again_when_there_is_more() {
+        let mut lessons = taught(&[10.0; 5]);
+        let before = lessons.limit_s(0.0).unwrap();
+        (0..400).for_each(|_| lessons.observe(Run::done(100.0), 0.0, 0.0));
+        assert!(before < 20.0 && lessons.limit_s(0.0).unwrap() >= 99.0);
+        assert!(lessons.runs.len() <= KEPT);
+    }
+
+    #[test]
+    fn past_runs_teach_at_once_what_they_would_have_taught_one_by_one() {
+        let runs: Vec<Run> = [10.0, 11.0, 12.0, 60.0, 11.5].map(Run::done).to_vec();
+        assert_eq!(
+            Lessons::of(&runs, 0.0).limit_s(0.0),
+            taught(&[10.0, 11.0, 12.0, 60.0, 11.5]).limit_s(0.0)
+        );
+        assert_eq!(Lessons::of(&runs[..4], 0.0).limit_s(0.0), None);
+        let told = Lessons::of(&runs, 0.3).told();
+        assert_eq!((told.runs, told.killed, told.zeta), (5, 0, 0.3));
+    }
+}

@@ -1,0 +1,126 @@
+//! How long a host's idle windows last, learned from its recorded availability: a rate of ends by
+//! the window's age, times what the hour of the week makes of it. What is not here: who records
+//! availability, and what is put into a window (`gain`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::prediction::survival::{Curve, LifeTable};
+
+const HOUR_S: f64 = 3_600.0;
+/// Hours of a week.
+const HOURS: usize = 168;
+/// How many expected ends an hour of the week is given at the usual rate before its own count.
+const PRIOR: f64 = 0.5;
+/// The rate, in ends per second, that is taken before anything was seen: two a working day.
+const PRIOR_RATE: f64 = 2.0 / 28_800.0;
+/// Its weight in each age class, in ends.
+const PRIOR_WEIGHT: f64 = 0.25;
+
+/// The hour of the week at a time in seconds since 1970 in UTC, 0 for midnight on Monday, where
+/// local time is so many seconds ahead.
+pub fn hour_of_week(epoch_s: f64, ahead_s: f64) -> usize {
+    // 1970 began on a Thursday.
+    let hours = ((epoch_s + ahead_s) / HOUR_S).floor() + 72.0;
+    hours.rem_euclid(HOURS as f64) as usize
+}
+
+/// A window that was seen, or a part of one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Piece {
+    from_age_s: f64,
+    to_age_s: f64,
+    hour: usize,
+}
+
+/// What is known of a host's windows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Windows {
+    by_age: LifeTable,
+    /// By hour of the week: ends, and how many the age alone would have made expected.
+    ends: Vec<f64>,
+    expected: Vec<f64>,
+}
+
+impl Default for Windows {
+    fn default() -> Self {
+        Self {
+            by_age: LifeTable::prior(PRIOR_RATE, PRIOR_WEIGHT),
+            ends: vec![0.0; HOURS],
+            expected: vec![0.0; HOURS],
+        }
+    }
+}
+
+impl Windows {
+    /// A window lasted from one time to another (seconds since 1970 in local time), and ended then
+    /// or went out of sight.
+    pub fn observe(&mut self, from_s: f64, to_s: f64, ended: bool) {
+        if from_s.is_nan() || to_s.is_nan() || to_s <= from_s {
+            return;
+        }
+        self.by_age.observe(0.0, to_s - from_s, ended);
+        let curve = self.by_age.curve();
+        for piece in pieces(from_s, 0.0, to_s - from_s) {
+            self.expected[piece.hour] +=
+                curve.hazard(piece.to_age_s) - curve.hazard(piece.from_age_s);
+        }
+        if ended {
+            self.ends[hour_of_week(to_s, 0.0)] += 1.0;
+        }
+    }
+
+    /// How many times as often windows end in this hour of the week as at their age otherwise.
+    pub fn factor(&self, hour: usize) -> f64 {
+        let at = hour % HOURS;
+        let all = |values: &[f64]| values.iter().sum::<f64>();
+        // So that the factors are 1 on average, whatever the rates were while this was learned.
+        let level = (all(&self.ends) + PRIOR) / (all(&self.expected) + PRIOR);
+        (self.ends[at] / level + PRIOR) / (self.expected[at] + PRIOR)
+    }
+
+    /// What may become of a window that has been open for `age_s` at `now_s` (seconds since 1970 in
+    /// local time).
+    pub fn outlook(&self, now_s: f64, age_s: f64) -> Outlook {
+        let factors = (0..HOURS).map(|hour| self.factor(hour)).collect();
+        Outlook {
+            curve: self.by_age.curve(),
+            factors,
+            now_s,
+            age_s,
+        }
+    }
+}
+
+/// What may become of an open window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outlook {
+    curve: Curve,
+    factors: Vec<f64>,
+    now_s: f64,
+    age_s: f64,
+}
+
+impl Outlook {
+    /// The probability that it stays open for so many seconds more.
+    pub fn open(&self, more_s: f64) -> f64 {
+        let hazard = pieces(self.now_s, self.age_s, self.age_s + more_s.max(0.0)).map(|piece| {
+            let by_age = self.curve.hazard(piece.to_age_s) - self.curve.hazard(piece.from_age_s);
+            self.factors.get(piece.hour).copied().unwrap_or(1.0) * by_age
+        });
+        (-hazard.sum::<f64>()).exp()
+    }
+}
+
+/// A stretch of a window, cut at full hours: it has `from_age_s` at `from_s`.
+fn pieces(from_s: f64, from_age_s: f64, to_age_s: f64) -> impl Iterator<Item = Piece> {
+    let first = (from_s / HOUR_S).floor();
+    // A year is more than anybody asks for.
+    let age_at = move |hour: u32| from_age_s + (first + f64::from(hour)) * HOUR_S - from_s;
+    (0..366 * 24_u32)
+        .take_while(move |hour| age_at(*hour) < to_age_s)
+        .map(move |hour| Piece {
+            from_age_s: age_at(hour).max(from_age_s),
+            to_age_s: age_at(hour + 1).min(to_age_s),
+            hour: hour_of_week((first + f64::from(hour)) * HOUR_S, 0.0),
+        })
+}

@@ -1,0 +1,93 @@
+//! Run times of the latest tasks, by user and program, those that were killed among them. What is
+//! not here: what is made of them (`lessons`), and how they compare with what was estimated
+//! (`estimates`).
+
+use serde::{Deserialize, Serialize};
+
+use crate::collections::heard::Heard;
+use crate::prediction::estimates::Estimator;
+use crate::prediction::reservation::Run;
+
+/// So many runs of a user and program are kept, the newest ones, and of so many users and programs.
+const KEPT: usize = 200;
+const SOURCES: usize = 1_000;
+
+/// Every user's and program's runs, as work: in seconds on a host of speed 1.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Runs {
+    sources: Heard<Estimator, Vec<Run>>,
+}
+
+impl Runs {
+    /// The latest runs of a user and program, oldest first.
+    pub fn of(&self, of: &Estimator) -> &[Run] {
+        self.sources.get(of).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many runs were ever seen.
+    pub(crate) fn observed(&self) -> u64 {
+        self.sources.observed()
+    }
+
+    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so
+    /// much work (0 where none was), which this run says more of.
+    pub(crate) fn observe(&mut self, of: &Estimator, run: Run, killed_s: f64) {
+        self.sources
+            .hear(of, SOURCES, |runs| note(runs, KEPT, run, killed_s));
+    }
+}
+
+/// Adds a run to at most so many, each task's only once: the run that was killed after `killed_s`
+/// is that of the same task, or of one that is no different.
+pub(crate) fn note(runs: &mut Vec<Run>, most: usize, run: Run, killed_s: f64) {
+    let same = |known: &Run| !known.done && known.time == killed_s;
+    let before = if killed_s > 0.0 {
+        runs.iter().rposition(same)
+    } else {
+        None
+    };
+    match before {
+        Some(before) => drop(runs.remove(before)),
+        None if runs.len() >= most => drop(runs.remove(0)),
+        None => {}
+    }
+    runs.push(run);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whose(user: &str) -> Estimator {
+        Estimator {
+            user: user.to_owned(),
+            program: "sim".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_task_that_was_killed_and_then_done_is_one_run() {
+        let mut runs = Runs::default();
+        let ada = whose("ada");
+        runs.observe(&ada, Run::done(3.0), 0.0);
+        runs.observe(&ada, Run::cut(5.0), 0.0);
+        runs.observe(&ada, Run::cut(9.0), 5.0);
+        assert_eq!(runs.of(&ada), [Run::done(3.0), Run::cut(9.0)]);
+        runs.observe(&ada, Run::done(12.0), 9.0);
+        assert_eq!(runs.of(&ada), [Run::done(3.0), Run::done(12.0)]);
+        assert_eq!(runs.of(&whose("bob")), []);
+    }
+
+    #[test]
+    fn the_newest_runs_are_kept_and_who_was_not_heard_of_for_longest_goes() {
+        let mut runs = Runs::default();
+        (0..300).for_each(|run| runs.observe(&whose("ada"), Run::done(f64::from(run)), 0.0));
+        assert_eq!(
+            (runs.of(&whose("ada")).len(), runs.of(&whose("ada"))[0]),
+            (KEPT, Run::done(100.0))
+        );
+        (0..SOURCES).for_each(|user| runs.observe(&whose(&user.to_string()), Run::done(1.0), 0.0));
+        assert_eq!(runs.of(&whose("ada")), []);
+        assert_eq!(runs.sources.len(), SOURCES);
+    }
+}

@@ -1,0 +1,129 @@
+//! The live attempts of one host, by id. Most hosts have one or two; where many short tasks are
+//! held ahead, they come and go at the ends. What is not here: what they mean.
+
+use std::cmp::Ordering;
+
+use common::AttemptId;
+
+use crate::collections::few::Few;
+use crate::state::host::Load;
+
+/// Live attempts with their loads, in the order of their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    entries: Few<(AttemptId, Load)>,
+}
+
+impl Books {
+    /// Where an attempt is, or should be.
+    fn find(&self, attempt: &AttemptId) -> Result<usize, usize> {
+        let mut low = 0;
+        let mut high = self.entries.len();
+        while low < high {
+            // The first one is nearly always the one that is meant.
+            let middle = if high - low <= 2 {
+                low
+            } else {
+                low.midpoint(high)
+            };
+            match self
+                .entries
+                .get(middle)
+                .map(|(there, _)| there.cmp(attempt))
+            {
+                Some(Ordering::Equal) => return Ok(middle),
+                Some(Ordering::Less) => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+
+        Err(low)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn get(&self, attempt: &AttemptId) -> Option<&Load> {
+        self.entries
+            .get(self.find(attempt).ok()?)
+            .map(|(_, load)| load)
+    }
+
+    pub(crate) fn at_mut(&mut self, attempt: &AttemptId) -> Option<&mut Load> {
+        let at = self.find(attempt).ok()?;
+        self.entries.at_mut(at).map(|(_, load)| load)
+    }
+
+    pub(crate) fn contains(&self, attempt: &AttemptId) -> bool {
+        self.find(attempt).is_ok()
+    }
+
+    /// Adds an attempt, in place of what was there of it.
+    pub(crate) fn insert(&mut self, attempt: AttemptId, load: Load) {
+        match self.find(&attempt) {
+            Ok(at) => {
+                if let Some(entry) = self.entries.at_mut(at) {
+                    entry.1 = load;
+                }
+            }
+            Err(at) => self.entries.insert(at, (attempt, load)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, attempt: &AttemptId) -> Option<Load> {
+        let at = self.find(attempt).ok()?;
+        self.entries.remove(at).map(|(_, load)| load)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&AttemptId, &Load)> {
+        self.entries.iter().map(|(attempt, load)| (attempt, load))
+    }
+
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = AttemptId> {
+        self.entries.iter().map(|(attempt, _)| *attempt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use common::{Incarnation, JobId, Span, TaskId, Time};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn load(ran: u64) -> Load {
+        Load {
+            ran: Span(ran),
+            ..Load::assigned(Time(0), false, 0)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn they_do_what_an_ordered_map_does(
+            steps in proptest::collection::vec((any::<bool>(), 1..4_u32, 1..8_u32, any::<u8>()), 0..60)
+        ) {
+            let mut books = Books::default();
+            let mut model = BTreeMap::new();
+            for (add, job, index, ran) in steps {
+                let attempt = AttemptId { task: TaskId::new(JobId(job), index), number: 1, incarnation: Incarnation(1) };
+                if add {
+                    books.insert(attempt, load(u64::from(ran)));
+                    model.insert(attempt, Span(u64::from(ran)));
+                } else {
+                    prop_assert_eq!(books.remove(&attempt).map(|load| load.ran), model.remove(&attempt));
+                }
+
+                prop_assert_eq!(books.len(), model.len());
+                prop_assert_eq!(books.contains(&attempt), model.contains_key(&attempt));
+                prop_assert_eq!(books.get(&attempt).map(|load| load.ran), model.get(&attempt).copied());
+                prop_assert_eq!(books.at_mut(&attempt).map(|load| load.ran), model.get(&attempt).copied());
+                prop_assert!(books.iter().map(|(attempt, load)| (*attempt, load.ran)).eq(model.clone()));
+                prop_assert!(books.attempts().eq(model.keys().copied()));
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! How fast the hosts are that are known, all together. Sums are kept in integers, so that they
+//! depend on no order.
+
+use common::Speed;
+
+use crate::prediction::experience::TrackRecord;
+
+/// Sums over all hosts whose speed is known, present or not.
+#[derive(Debug, Default)]
+pub(crate) struct Fleet {
+    hosts: i128,
+    /// In millionths.
+    speeds: i128,
+    /// In millionths of millionths.
+    squares: i128,
+    /// In millionths.
+    rates: i128,
+}
+
+impl Fleet {
+    pub(crate) fn add(&mut self, speed: Speed, record: Option<TrackRecord>) {
+        self.change(1, speed, record);
+    }
+
+    pub(crate) fn remove(&mut self, speed: Speed, record: Option<TrackRecord>) {
+        self.change(-1, speed, record);
+    }
+
+    fn change(&mut self, sign: i128, speed: Speed, record: Option<TrackRecord>) {
+        // Speeds that no processor has would not fit; they count as the fastest that does.
+        let millionths = |value: f64| (value.clamp(0.0, 1e9) * 1e6) as i128;
+        let speed = speed.factor();
+        self.hosts += sign;
+        self.speeds += sign * millionths(speed);
+        self.squares += sign * millionths(speed) * millionths(speed);
+        // A record without any work is that of a host that was never up: it tells nothing of its
+        // rate.
+        let rate = record.map(|record| record.rate).filter(|rate| *rate > 0.0);
+        self.rates += sign * millionths(rate.unwrap_or(speed));
+    }
+
+    /// Mean and standard deviation of the speeds; zeros where no host is known.
+    pub(crate) fn speed_mean_sd(&self) -> (f64, f64) {
+        if self.hosts <= 0 {
+            return (0.0, 0.0);
+        }
+        let hosts = self.hosts as f64;
+        let mean = self.speeds as f64 / hosts / 1e6;
+        let variance = self.squares as f64 / hosts / 1e12 - mean * mean;
+        (mean, variance.max(0.0).sqrt())
+    }
+
+    /// Mean work per second of a host while it is up, in seconds on a host of speed 1: by its
+    /// record, or its speed where there is none.
+    pub(crate) fn mean_rate(&self) -> Option<f64> {
+        (self.rates > 0).then(|| self.rates as f64 / 1e6 / self.hosts as f64)
+    }
+}

@@ -1,0 +1,360 @@
+//! What the scheduler expects of hosts: experience with what follows from it, kept up to date by
+//! what happens.
+
+use std::cell::{OnceCell, RefCell};
+
+use common::attempt::Phase;
+use common::{Span, Time};
+
+use crate::policy::Replication;
+use crate::prediction::completion_law::{Law, Place};
+use crate::prediction::experience::{Common, Curves, Experience, Stage, Temper};
+use crate::prediction::malleable::Lives;
+use crate::state::host::{Host, Liveness, Load};
+use crate::state::job::Job;
+use crate::state::promise::Promise;
+use crate::state::settings::Settings;
+use crate::state::small_work::{Remembered, SmallWork};
+
+/// The curves are computed anew after so many more observations, and after this part more of all.
+const REFRESH: u32 = 64;
+const REFRESH_PART: f64 = 0.1;
+/// A reported progress beyond this tells a task's pace, which is its own if it is slower by more
+/// than this factor.
+const FIRST_PROGRESS: f64 = 0.05;
+const OWN_WAY: f64 = 3.0;
+/// How likely a host that misses heartbeats is to be heard of again in time.
+const SILENT: f64 = 0.2;
+
+/// Experience, and the curves that follow.
+#[derive(Debug)]
+pub(crate) struct Foresight {
+    pub(crate) experience: Experience,
+    /// How long programs run, in seconds on a host of speed 1.
+    pub(crate) lives: Lives,
+    /// Both computed when they are first asked for, the curves from the other.
+    common: OnceCell<Common>,
+    curves: OnceCell<Curves>,
+    observed: u32,
+    /// How much work there is that fills gaps.
+    pub(crate) small: SmallWork,
+    pub(crate) remembered: RefCell<Remembered>,
+}
+
+impl From<Experience> for Foresight {
+    fn from(experience: Experience) -> Self {
+        let lives = Lives::default();
+        let small = SmallWork::default();
+        let remembered = RefCell::default();
+        Self {
+            experience,
+            lives,
+            common: OnceCell::new(),
+            curves: OnceCell::new(),
+            observed: 0,
+            small,
+            remembered,
+        }
+    }
+}
+
+impl Default for Foresight {
+    fn default() -> Self {
+        Experience::default().into()
+    }
+}
+
+/// How long a job's tasks take, in seconds on a host of speed 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// On average.
+    pub(crate) mean_s: f64,
+    /// The longest that was seen, or estimated where nothing was.
+    pub(crate) longest_s: f64,
+}
+
+fn age_s(since: Time, at: Time) -> f64 {
+    at.since(since).secs()
+}
+
+impl Foresight {
+    /// What hosts have in common.
+    pub(crate) fn common(&self) -> &Common {
+        self.common.get_or_init(|| self.experience.common())
+    }
+
+    /// How long things last.
+    pub(crate) fn curves(&self) -> &Curves {
+        self.curves.get_or_init(|| self.common().curves())
+    }
+
+    fn note(&mut self) {
+        self.observed += 1;
+        if self.observed >= REFRESH
+            && f64::from(self.observed) >= REFRESH_PART * self.experience.suspension.events()
+        {
+            self.observed = 0;
+            self.common = OnceCell::new();
+            self.curves = OnceCell::new();
+        }
+    }
+
+    /// The host went down at `at`.
+    pub(crate) fn on_failure(&mut self, host: &mut Host, at: Time) {
+        let from = age_s(host.up_since, host.up_seen);
+        let to = age_s(host.up_since, at);
+        self.experience.failure.observe(from, to, true);
+        host.habit.failures += 1.0;
+        host.habit.up_s += to - from;
+        self.observe_owner(host, at, false);
+        self.note();
+        host.temper = Temper::of(&host.habit, self.common());
+    }
+
+    /// The owner came or went at `at`.
+    pub(crate) fn on_owner_turned(&mut self, host: &mut Host, at: Time) {
+        if host.owner.lets_run() {
+            host.habit.turns += 1.0;
+            host.habit.away_s += age_s(host.owner_seen, at);
+        }
+        self.observe_owner(host, at, true);
+        self.note();
+        host.temper = Temper::of(&host.habit, self.common());
+    }
+
+    fn observe_owner(&mut self, host: &Host, at: Time, turned: bool) {
+        let from = age_s(host.owner_since, host.owner_seen);
+        let to = age_s(host.owner_since, at);
+        match host.owner.lets_run() {
+            true => self.experience.suspension.observe(from, to, turned),
+            false => self.experience.resumption.observe(from, to, turned),
+        }
+    }
+
+    /// The host's processor share is about to be told anew.
+    pub(crate) fn on_cpu(&mut self, host: &Host, at: Time) {
+        if host.owner.lets_run() {
+            self.experience
+                .observe_cpu(age_s(host.cpu_seen, at), host.cpu);
+        }
+    }
+
+    /// A job's last task has been finished: its copies move the price of its kind, and its
+    /// predictions can be judged.
+    pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
+        if let Some(Promise { made, finish, .. }) = job.promise {
+            let predicted_s = finish.since(made).secs();
+            let was_s = now.since(made).secs();
+            self.experience
+                .errors
+                .note(job.policy.name, Stage::Early, predicted_s, was_s);
+            return;
+        }
+
+        let Some(kind) = job.plan.kind else { return };
+        for (stage, at, finish) in &job.plan.predicted {
+            let predicted_s = finish.since(*at).secs();
+            let was_s = now.since(*at).secs();
+            self.experience
+                .errors
+                .note(job.policy.name, *stage, predicted_s, was_s);
+        }
+
+        if let Replication::Gain(answer) = job.policy.replication {
+            let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
+            self.experience
+                .prices
+                .learn(kind, copies, answer.budget(job.rules.checkpoint));
+        }
+    }
+
+    /// The experience with what goes on at `now`, as far as that was seen.
+    pub(crate) fn upto<'a>(&self, hosts: impl Iterator<Item = &'a Host>, now: Time) -> Experience {
+        let mut experience = Self::from(self.experience.clone());
+        for host in hosts {
+            let from = age_s(host.up_since, host.up_seen);
+            let to = age_s(host.up_since, now);
+            experience.experience.failure.observe(from, to, false);
+            experience.observe_owner(host, now, false);
+            experience.on_cpu(host, now);
+        }
+        experience.experience
+    }
+
+    /// Where an attempt on this host runs, or would run.
+    pub(crate) fn place(host: &Host, now: Time) -> Place {
+        Place {
+            up_s: age_s(host.up_since, now),
+            owner_s: age_s(host.owner_since, now),
+            suspended: !host.owner.lets_run(),
+            temper: host.temper,
+        }
+    }
+
+    /// The processor share that tasks have on this host while they run.
+    pub(crate) fn share(&self, host: &Host) -> f64 {
+        if host.owner.lets_run() && host.cpu >= 0.01 {
+            host.cpu.max(0.05)
+        } else {
+            self.common().cpu
+        }
+    }
+
+    /// What a task of which `part` is left takes on a free slot of this host, in seconds.
+    pub(crate) fn task_s(&self, host: &Host, work_s: f64, part: f64, start_cost: Span) -> f64 {
+        start_cost.secs() + part * work_s / (host.speed.factor() * self.share(host))
+    }
+
+    /// The part of its task that an attempt has done by `now`, as far as its host's reports tell.
+    pub(crate) fn done(
+        &self,
+        host: &Host,
+        load: &Load,
+        work_s: f64,
+        start_cost: Span,
+        now: Time,
+    ) -> f64 {
+        Self::done_at(
+            host.speed.factor() * self.share(host) / work_s,
+            host,
+            load,
+            start_cost,
+            now,
+        )
+    }
+
+    /// The same where a host does this part of the task in a second.
+    fn done_at(rate: f64, host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
+        let (since, done) = match (load.noted, load.progress) {
+            (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
+            (Some(noted), None) if load.phase.executing() => {
+                (noted, load.resumed + load.ran.secs() * rate)
+            }
+            (Some(noted), _) if load.phase == Phase::Queued => (noted + start_cost, load.resumed),
+            _ => (load.assigned + start_cost, load.resumed),
+        };
+        let ran_s = if host.holds_still(load.phase) {
+            0.0
+        } else {
+            age_s(since, now)
+        };
+        (done + ran_s * rate).clamp(0.0, 1.0)
+    }
+
+    /// The part of its task that the newest checkpoint of an attempt holds: what was done when its
+    /// host last reported.
+    pub(crate) fn saved(
+        &self,
+        host: &Host,
+        load: &Load,
+        job: &Job,
+        settings: &Settings,
+        now: Time,
+    ) -> f64 {
+        let Some(work_s) = job.task_work_s().filter(|_| job.rules.checkpoint) else {
+            return 0.0;
+        };
+        let ago = job.policy.reports().unwrap_or(settings.heartbeat);
+        let reported = Time(now.0.saturating_sub(ago.0));
+
+        self.done(host, load, work_s, settings.start_cost, reported)
+    }
+
+    /// When a live attempt should be done, in seconds from now, suspensions at their mean.
+    pub(crate) fn expected_s(
+        &self,
+        host: &Host,
+        load: &Load,
+        work: Work,
+        start_cost: Span,
+        now: Time,
+    ) -> f64 {
+        let left_s = self.left_s(host, load, work, start_cost, now);
+        if host.holds_still(load.phase) {
+            let partly = host.owner.lets_run();
+            let since = load
+                .suspended_since
+                .filter(|_| partly)
+                .unwrap_or(host.owner_since);
+            left_s + (0.7 * age_s(since, now)).max(60.0)
+        } else {
+            left_s * self.curves().stretch
+        }
+    }
+
+    /// The law of a live attempt's end.
+    pub(crate) fn law(
+        &self,
+        host: &Host,
+        load: &Load,
+        work: Work,
+        start_cost: Span,
+        now: Time,
+    ) -> Law {
+        let left_s = self.left_s(host, load, work, start_cost, now);
+        let place = Place {
+            suspended: host.holds_still(load.phase),
+            ..Self::place(host, now)
+        };
+        let mut law = Law::of(left_s, place, self.curves());
+        if host.liveness != Liveness::Alive {
+            law.alive *= SILENT;
+        }
+
+        law
+    }
+
+    /// What a live attempt still needs where it is, in seconds, suspensions not counted.
+    pub(crate) fn left_s(
+        &self,
+        host: &Host,
+        load: &Load,
+        work: Work,
+        start_cost: Span,
+        now: Time,
+    ) -> f64 {
+        let started = load.assigned + start_cost;
+        let rate = host.speed.factor() * self.share(host);
+        let full_s = work.mean_s / rate;
+        let done = Self::done_at(full_s.recip(), host, load, start_cost, now);
+        let left_s = age_s(now, started) + (1.0 - done) * full_s;
+
+        // Whoever should be done already is expected soon, and later the longer it has been.
+        let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
+        let left_s = left_s.max(
+            1.0 + if done >= 1.0 {
+                0.1 * overdue_s.max(0.0)
+            } else {
+                0.0
+            },
+        );
+        match own_left_s(load, full_s, now) {
+            Some(own_s) => left_s.max(own_s),
+            None => left_s.max(beyond_s(host, load, work.longest_s / rate, now)),
+        }
+    }
+}
+
+/// For how long an attempt has run beyond everything seen, which is `longest_s` on its host: it
+/// goes on for as long at least.
+fn beyond_s(host: &Host, load: &Load, longest_s: f64, now: Time) -> f64 {
+    let running = load.phase.executing() && !host.holds_still(load.phase);
+    let since_s = load
+        .noted
+        .filter(|_| running)
+        .map_or(0.0, |noted| age_s(noted, now));
+    load.ran.secs() + since_s - longest_s
+}
+
+/// What a task still needs that reports a progress far behind what is known of its kind: it is
+/// judged by itself, and never better than its kind.
+fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
+    let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else {
+        return None;
+    };
+    let own = progress - load.resumed;
+    let own_full_s = load.ran.secs() / own;
+    let told = own > FIRST_PROGRESS && progress <= 1.0 && load.phase.executing();
+    (told && own_full_s > OWN_WAY * full_s)
+        .then(|| (1.0 - progress) * own_full_s - age_s(noted, now))
+}

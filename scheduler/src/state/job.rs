@@ -1,0 +1,941 @@
+//! The books of the jobs: which task is where, and what each tried one has been through. Tasks that
+//! were never tried, and settled ones, are only members of sets of ranges. What is not here:
+//! decisions.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::attempt::Outcome;
+use common::job::Rules;
+use common::view::{JobState, TaskCounts, TaskState};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
+
+use crate::collections::dense::Dense;
+use crate::collections::few::Few;
+use crate::collections::gathered::Gathered;
+use crate::policy::ordering::Rank;
+use crate::policy::plan::Plan;
+use crate::policy::replication::{Class, Replicated, Replication, Urgency};
+use crate::policy::{Limits, Policy};
+use crate::prediction::experience::Stage;
+use crate::prediction::lessons::Lessons;
+use crate::prediction::pace::Pace;
+use crate::prediction::reservation::Run;
+use crate::protocol::effect::{CopyReason, EndReason, StartReason};
+use crate::protocol::event::Tried;
+use crate::state::blame::Blame;
+use crate::state::foresight::Work;
+use crate::state::gang::Gang;
+use crate::state::host::{Host, Hosts};
+use crate::state::promise::Promise;
+use crate::state::question::Question;
+use crate::state::queue::Sums;
+use crate::state::scene::Scene;
+use crate::state::settings::Settings;
+use crate::state::shares::Shares;
+use crate::state::speculation::{Speculation, Speculator};
+use crate::state::terms::Stack;
+use crate::state::wishes::{Wish, Wishes};
+
+/// How many ended attempts of an unsettled task are remembered with their hosts, so that a late
+/// result still counts.
+const REMEMBERED: usize = 32;
+/// A user's estimate that is off by more than this factor is dropped for what was measured.
+const FAR_OFF: f64 = 1.5;
+
+/// So many finished tasks of a job, and each so-manieth after that, say something of its user's
+/// estimates.
+const TEACHING: u64 = 256;
+
+/// A job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) rules: Rules,
+    pub(crate) policy: Policy,
+    pub(crate) rank: Rank,
+    total: u64,
+    /// Waiting tasks that have had no attempt.
+    pub(crate) fresh: IdSet,
+    /// Waiting tasks that have; each has a record.
+    pub(crate) requeued: IdSet,
+    /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
+    pub(crate) records: Dense<u32, Record>,
+    /// How many tasks have live attempts, all suspended.
+    suspended: u64,
+    /// Copies that the policy would start, had it a slot to spare.
+    pub(crate) wishes: Wishes,
+    /// When running attempts are to be copied if their tasks are not done, with their numbers.
+    pub(crate) timeouts: BTreeSet<(Time, u32, u32)>,
+    /// What the policy remembers.
+    pub(crate) plan: Plan,
+    pub(crate) finished: Gathered,
+    pub(crate) failed: IdSet,
+    pub(crate) cancelled: IdSet,
+    /// The highest attempt number of each tried task that failed or was cancelled: should it be
+    /// reopened, counting goes on from there.
+    pub(crate) numbers: BTreeMap<u32, u32>,
+    pub(crate) attempts: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) pace: Pace,
+    /// What tasks of the same user and program took before, on average, in seconds on a host of
+    /// speed 1, where enough is known.
+    pub(crate) usual_s: Option<f64>,
+    /// What its runs, or those before it, teach about limits.
+    pub(crate) lessons: Lessons,
+    /// What was said of how long its tasks take.
+    pub(crate) stack: Stack,
+    /// What it was promised, if anything.
+    pub(crate) promise: Option<Promise>,
+    /// Which of its tasks are needed, where its policy asks.
+    pub(crate) speculation: Option<Box<Speculation>>,
+    /// Its hosts, of a job that runs as several ranks at once.
+    pub(crate) gang: Option<Box<Gang>>,
+    /// Results that were believed alone, by their hosts and tasks, with the highest attempt number
+    /// of the task.
+    pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
+    /// How its attempts ended, host by host.
+    pub(crate) blame: Blame,
+    /// How many of its tasks run, as its user's share counts them.
+    pub(crate) shared: u64,
+    in_line: bool,
+    in_copy_line: bool,
+    alarm: Option<Time>,
+}
+
+/// A tried, unsettled task.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    /// The highest attempt number used.
+    pub(crate) attempts: u32,
+    /// Attempts up to this number may have ended without being remembered.
+    pub(crate) forgotten: u32,
+    /// Failed attempts.
+    pub(crate) failures: u32,
+    /// Attempts that could not be started, through no fault of the task.
+    pub(crate) unstarted: u32,
+    /// The hosts on which attempts failed, each with whether one could not be started there.
+    pub(crate) failed_on: Vec<(HostId, bool)>,
+    /// Executing attempts lost.
+    pub(crate) losses: u32,
+    /// Oldest first.
+    pub(crate) live: Few<LiveCopy>,
+    /// Oldest first.
+    pub(crate) ended: Vec<EndedCopy>,
+    /// The attempt whose end made the task wait, and whether that was a failure.
+    pub(crate) after: (u32, bool),
+    suspended: bool,
+    /// For which task its latest attempt made room, if it did and ended by that.
+    pub(crate) made_room_for: Option<TaskId>,
+    /// The part of it that a checkpoint of an ended attempt holds.
+    pub(crate) saved: f64,
+    /// The work after which an attempt was killed at a limit that the policy set, in seconds on a
+    /// host of speed 1; and the number of that attempt.
+    pub(crate) killed_s: f64,
+    killed: u32,
+    /// Speed of the host that its primary attempt was last given to.
+    pub(crate) primary_speed: Option<Speed>,
+    /// What is known of its results, of a job that compares them.
+    pub(crate) question: Option<Box<Question>>,
+}
+
+/// A live attempt, as its task sees it; the rest is on the books of its host.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LiveCopy {
+    pub(crate) attempt: AttemptId,
+    pub(crate) host: HostId,
+    /// Whether it is the original, or stands in its place.
+    pub(crate) primary: bool,
+    pub(crate) suspended: bool,
+    /// What keeps it from going on.
+    pub(crate) hold_up: Option<CopyReason>,
+}
+
+/// An attempt that is off the books while its task is not settled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndedCopy {
+    pub(crate) attempt: AttemptId,
+    pub(crate) host: HostId,
+    /// Whether its completion has been considered.
+    pub(crate) delivered: bool,
+    /// Whether it is among the task's losses.
+    pub(crate) charged: bool,
+    /// Whether its host gave it back or was told to: it is not to go on there.
+    pub(crate) returned: bool,
+}
+
+impl Record {
+    /// A task that had attempts in an earlier life, up to this number, none of which matters any
+    /// more.
+    pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
+        Self {
+            attempts,
+            forgotten: attempts,
+            after: (attempts, failed),
+            ..Self::default()
+        }
+    }
+
+    /// Remembers the latest of the attempts that were lost in an earlier life, or were told to end.
+    pub(crate) fn remember_ended(&mut self, job: JobId, tried: &Tried) {
+        let own =
+            |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
+
+        let live = |id: &AttemptId| {
+            self.live
+                .iter()
+                .any(|copy| copy.attempt.number == id.number)
+        };
+        let copy = |(attempt, host), charged, returned| EndedCopy {
+            attempt,
+            host,
+            delivered: false,
+            charged,
+            returned,
+        };
+        let lost = tried
+            .lost
+            .iter()
+            .map(|(id, host, charged)| copy((*id, *host), *charged, false));
+        let ended = lost.chain(tried.ended.iter().map(|ended| copy(*ended, false, true)));
+        let mut ended: Vec<EndedCopy> = ended
+            .filter(|ended| own(&ended.attempt) && !live(&ended.attempt))
+            .collect();
+        ended.sort_unstable_by_key(|ended| {
+            (ended.attempt, ended.host, ended.charged, ended.returned)
+        });
+
+        ended.dedup_by_key(|ended| ended.attempt.number);
+        self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
+    }
+
+    /// Takes a live attempt off and remembers it; says whether it was the primary one.
+    pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
+        let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else {
+            return false;
+        };
+        let Some(LiveCopy { host, primary, .. }) = self.live.remove(at) else {
+            return false;
+        };
+        let delivered = matches!(why, EndReason::Delivered(_));
+        let returned = why.gives_back();
+
+        if self.ended.len() == REMEMBERED {
+            self.forgotten = self.forgotten.max(self.ended.remove(0).attempt.number);
+        }
+
+        self.ended.push(EndedCopy {
+            attempt,
+            host,
+            delivered,
+            charged,
+            returned,
+        });
+
+        primary
+    }
+
+    /// Why the next attempt is started while none lives.
+    pub(crate) fn start_reason(&self) -> StartReason {
+        let results = self
+            .question
+            .as_ref()
+            .map_or(0, |question| question.ballot.votes().len());
+        match self.after {
+            (number, true) => StartReason::Retry(number),
+            (number, false) if number > 0 && number == self.killed => {
+                StartReason::NextLimit(number)
+            }
+            _ if results > 0 => {
+                StartReason::AnotherResult(u32::try_from(results).unwrap_or(u32::MAX))
+            }
+            (number, false) => StartReason::Requeued(number),
+        }
+    }
+}
+
+impl Job {
+    /// A job none of whose tasks was tried.
+    pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
+        Self {
+            rules,
+            policy,
+            rank,
+            total: tasks.len(),
+            fresh: tasks,
+            requeued: IdSet::new(),
+            records: Dense::default(),
+            suspended: 0,
+            wishes: Wishes::default(),
+            timeouts: BTreeSet::new(),
+            plan: Plan::default(),
+            finished: Gathered::default(),
+            failed: IdSet::new(),
+            cancelled: IdSet::new(),
+            numbers: BTreeMap::new(),
+            attempts: 0,
+            duplicates: 0,
+            pace: Pace::default(),
+            usual_s: None,
+            lessons: Lessons::default(),
+            stack: Stack::default(),
+            promise: None,
+            speculation: None,
+            gang: None,
+            alone: BTreeMap::new(),
+            blame: Blame::default(),
+            shared: 0,
+            in_line: false,
+            in_copy_line: false,
+            alarm: None,
+        }
+    }
+
+    /// The longest that a new attempt at this task may run on this host.
+    pub(crate) fn limit(&self, index: u32, host: &Host) -> Option<Span> {
+        let reserves = match self.policy.limits {
+            Limits::Learned(_) => self.reserves(),
+            Limits::Windowed { killing } => {
+                killing && (host.windows.is_some() || host.lent.is_some())
+            }
+            _ => true,
+        };
+        if !reserves {
+            return self.rules.timeout;
+        }
+
+        self.policy
+            .limits
+            .limit(&self.rules, &self.lessons, self.killed_s(index), host.speed)
+    }
+
+    /// Whether an attempt that was killed at this limit had it from the scheduler, and not from the
+    /// job.
+    pub(crate) fn limited(&self, limit: Span) -> bool {
+        self.rules.timeout != Some(limit)
+    }
+
+    /// The work after which an attempt at this task was killed at a learned limit; 0 where none
+    /// was.
+    pub(crate) fn killed_s(&self, index: u32) -> f64 {
+        self.records
+            .get(&index)
+            .map_or(0.0, |record| record.killed_s)
+    }
+
+    /// What the end of an attempt on a host of this speed says of its task's run time, if anything.
+    pub(crate) fn run(&self, outcome: &Outcome, ran: Span, speed: Speed) -> Option<Run> {
+        match outcome {
+            _ if self.rules.checkpoint => None,
+            Outcome::Succeeded => Some(Run::done(ran.secs() * speed.factor())),
+            Outcome::TimedOut(limit) => Some(Run::cut(limit.secs() * speed.factor())),
+            _ => None,
+        }
+    }
+
+    /// An attempt at its task took so long, or was killed then by a learned limit, where small work
+    /// has this rate now.
+    pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: impl FnOnce() -> f64) {
+        let answer = self.policy.limits;
+        let index = attempt.task.index;
+        if answer.learns() {
+            self.lessons
+                .observe(run, self.killed_s(index), answer.zeta(small_work()));
+        }
+
+        if let Some(record) = self
+            .records
+            .at_mut(&index)
+            .filter(|record| !run.done && run.time > record.killed_s)
+        {
+            record.killed_s = run.time;
+            record.killed = if answer.learns() {
+                attempt.number
+            } else {
+                record.killed
+            };
+        }
+    }
+
+    /// An attempt at a task had done so much work, in seconds on a host of speed 1, when it had to
+    /// make room: it takes longer.
+    pub(crate) fn outlived(&mut self, index: u32, work_s: f64) {
+        if let Some(record) = self
+            .records
+            .at_mut(&index)
+            .filter(|_| !self.rules.checkpoint)
+        {
+            record.killed_s = record.killed_s.max(work_s);
+        }
+    }
+
+    /// These are its tasks, none of which was tried.
+    pub(crate) fn set_tasks(&mut self, tasks: IdSet) {
+        self.total = tasks.len();
+        self.fresh = tasks;
+    }
+
+    pub(crate) fn waiting(&self) -> u64 {
+        self.fresh.len() + self.requeued.len()
+    }
+
+    /// Whether some task's live attempts are all suspended.
+    pub(crate) fn any_suspended(&self) -> bool {
+        self.suspended > 0
+    }
+
+    /// How many tasks are not settled.
+    pub(crate) fn unsettled(&self) -> u64 {
+        self.fresh.len() + self.records.len() as u64
+    }
+
+    pub(crate) fn settled(&self) -> bool {
+        self.fresh.is_empty() && self.records.is_empty()
+    }
+
+    pub(crate) fn state(&self) -> JobState {
+        if !self.settled() {
+            return if self.attempts == 0 {
+                JobState::Waiting
+            } else {
+                JobState::Running
+            };
+        }
+        match (self.failed.is_empty(), self.cancelled.is_empty()) {
+            (false, _) => JobState::Failed,
+            (true, false) => JobState::Cancelled,
+            (true, true) => JobState::Finished,
+        }
+    }
+
+    pub(crate) fn counts(&self) -> TaskCounts {
+        let live = self.records.len() as u64 - self.requeued.len();
+        let disclosed = self.waiting_disclosed();
+        TaskCounts {
+            total: self.total,
+            disclosed,
+            waiting: self.waiting() - disclosed,
+            running: live - self.suspended,
+            suspended: self.suspended,
+            finished: self.finished.len(),
+            failed: self.failed.len(),
+            cancelled: self.cancelled.len(),
+        }
+    }
+
+    /// How many of its tasks have an attempt that is not suspended.
+    pub(crate) fn running(&self) -> u64 {
+        (self.records.len() as u64 - self.requeued.len()).saturating_sub(self.suspended)
+    }
+
+    pub(crate) fn task_state(&self, index: u32) -> Option<TaskState> {
+        let state = self.plain_state(index)?;
+        let disclosed = state == TaskState::Waiting && self.only_disclosed(index);
+        Some(if disclosed {
+            TaskState::Disclosed
+        } else {
+            state
+        })
+    }
+
+    /// Its state, whether or not somebody waits for it.
+    fn plain_state(&self, index: u32) -> Option<TaskState> {
+        if let Some(record) = self.records.get(&index) {
+            return Some(record.state());
+        }
+        if self.finished.contains(index) {
+            return Some(TaskState::Finished);
+        }
+
+        let sets = [
+            (&self.fresh, TaskState::Waiting),
+            (&self.failed, TaskState::Failed),
+            (&self.cancelled, TaskState::Cancelled),
+        ];
+        sets.into_iter()
+            .find(|(set, _)| set.contains(index))
+            .map(|(_, state)| state)
+    }
+
+    /// The task that is next, out of the waiting ones, its record made if need be.
+    pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
+        if let Some(index) = self.requeued.pop_first() {
+            let why = self
+                .records
+                .get(&index)
+                .map_or(StartReason::First, Record::start_reason);
+            return Some((index, why));
+        }
+        self.pop_waiting_fresh()
+    }
+
+    /// The next waiting task that has had no attempt.
+    pub(crate) fn pop_waiting_fresh(&mut self) -> Option<(u32, StartReason)> {
+        let index = self.fresh.pop_first()?;
+        self.records.insert(index, Record::default());
+        Some((index, StartReason::First))
+    }
+
+    /// The waiting tasks in the order in which promised ones go.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
+        self.requeued.iter().chain(self.stack.sorted(&self.fresh))
+    }
+
+    /// Takes this one out of the waiting tasks, its record made if need be.
+    pub(crate) fn take_waiting(&mut self, index: u32) -> Option<StartReason> {
+        if self.requeued.remove(index) {
+            return Some(
+                self.records
+                    .get(&index)
+                    .map_or(StartReason::First, Record::start_reason),
+            );
+        }
+
+        if !self.fresh.remove(index) {
+            return None;
+        }
+
+        self.stack.advance(&self.fresh);
+        self.records.insert(index, Record::default());
+        Some(StartReason::First)
+    }
+
+    /// What the user estimates of a task, as a run time on a host of speed 1.
+    pub(crate) fn estimate(&self, index: u32) -> Option<Span> {
+        self.stack.estimate(index).or(self.rules.estimate)
+    }
+
+    /// Whether what its next finished task took is remembered for others of its user: of very many
+    /// not all.
+    pub(crate) fn teaches(&self) -> bool {
+        let finished = self.finished.len();
+        finished < TEACHING || finished.is_multiple_of(TEACHING)
+    }
+
+    /// Whether a task would be tried again if its attempt failed.
+    pub(crate) fn may_retry(&self, index: u32) -> bool {
+        self.records
+            .get(&index)
+            .is_some_and(|record| record.failures < self.rules.retries)
+    }
+
+    /// Puts a live attempt on the task's record and counts it.
+    pub(crate) fn begin(
+        &mut self,
+        index: u32,
+        (host, speed): (HostId, Speed),
+        primary: bool,
+        incarnation: Incarnation,
+    ) -> Option<AttemptId> {
+        let record = self.records.at_mut(&index)?;
+        record.attempts += 1;
+        self.attempts += 1;
+        self.duplicates += u64::from(!record.live.is_empty());
+
+        let attempt = AttemptId {
+            task: TaskId::new(self.rank.job, index),
+            number: record.attempts,
+            incarnation,
+        };
+        record.live.push(LiveCopy {
+            attempt,
+            host,
+            primary,
+            suspended: false,
+            hold_up: None,
+        });
+
+        record.made_room_for = None;
+        if primary {
+            record.primary_speed = Some(speed);
+        }
+
+        Some(attempt)
+    }
+
+    /// Brings everything that follows from a task's live attempts up to date after they changed.
+    pub(crate) fn refresh(&mut self, index: u32, max_copies: u32) {
+        let Some(record) = self.records.at_mut(&index) else {
+            return;
+        };
+        let suspended = !record.live.is_empty() && record.live.iter().all(|copy| copy.suspended);
+        if suspended != record.suspended {
+            record.suspended = suspended;
+            if suspended {
+                self.suspended += 1;
+            } else {
+                self.suspended -= 1;
+            }
+        }
+
+        if self.rules.quorum.compares() {
+            return self.want_results(index, max_copies);
+        }
+
+        // Nobody else can be this rank.
+        let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else {
+            return;
+        };
+        let full = record.live.is_empty() || record.live.len() >= max_copies as usize;
+        let hold_ups = record.live.iter().map(|copy| copy.hold_up);
+
+        match (
+            self.policy.replication.rescue(hold_ups),
+            record.live.first(),
+        ) {
+            (Some(why), Some(copy)) if !full => {
+                let wish = Wish {
+                    of: copy.attempt.number,
+                    why,
+                };
+                let class = if why == CopyReason::Suspect {
+                    Class::Unheard
+                } else {
+                    Class::Duplicate
+                };
+
+                self.wishes.remove(index);
+                self.wishes.add(
+                    index,
+                    Urgency {
+                        class,
+                        speed: Speed::REFERENCE,
+                    },
+                    wish,
+                );
+            }
+            _ if full || self.policy.replication.rescues() => self.wishes.remove(index),
+            _ => {}
+        }
+    }
+
+    /// Takes a task that is about to be settled off every list of unsettled ones.
+    pub(crate) fn close(&mut self, index: u32) -> Option<Record> {
+        let record = self.records.remove(&index)?;
+        if record.live.is_empty() {
+            self.requeued.remove(index);
+        }
+        self.suspended -= u64::from(record.suspended);
+        self.wishes.remove(index);
+        self.stir();
+        Some(record)
+    }
+
+    /// What a task takes, in seconds on a host of speed 1: as the user estimates, unless what was
+    /// measured is far from that; else as measured.
+    pub(crate) fn task_work_s(&self) -> Option<f64> {
+        let estimate = self
+            .rules
+            .estimate
+            .map(Span::secs)
+            .filter(|estimate_s| *estimate_s > 0.0);
+        match (estimate, self.pace.mean_work_s()) {
+            (Some(estimate_s), Some(mean_s)) if (mean_s / estimate_s).ln().abs() > FAR_OFF.ln() => {
+                Some(mean_s)
+            }
+            (None, measured) => measured,
+            (estimate, _) => estimate,
+        }
+    }
+
+    /// The longest run seen of its kind, in seconds on a host of speed 1: of its tasks; as the user
+    /// estimates where none has finished; or what is usual of user and program, where those that
+    /// have are forgotten, as over a restart.
+    pub(crate) fn longest_s(&self) -> Option<f64> {
+        let estimate = self
+            .rules
+            .estimate
+            .map(Span::secs)
+            .filter(|estimate_s| *estimate_s > 0.0);
+        let usual_s = self.usual_s.filter(|_| self.finished.len() > 0);
+        self.pace.longest_work_s().or(estimate).or(usual_s)
+    }
+
+    /// What is known of its tasks where one takes so long on average.
+    pub(crate) fn takes(&self, mean_s: f64) -> Work {
+        Work {
+            mean_s,
+            longest_s: self.longest_s().unwrap_or(mean_s).max(mean_s),
+        }
+    }
+
+    /// What the user estimates of this very task, in seconds on a host of speed 1; 0 where nothing
+    /// is said.
+    pub(crate) fn own_estimate_s(&self, index: u32) -> f64 {
+        self.stack.estimate(index).map_or(0.0, Span::secs)
+    }
+
+    /// How far it has come.
+    pub(crate) fn stage(&self) -> Stage {
+        Stage::of(self.finished.len() as f64 / self.total.max(1) as f64)
+    }
+
+    /// The part of a waiting task that is left to do, on average.
+    pub(crate) fn mean_part_left(&self) -> f64 {
+        if !self.rules.checkpoint || self.requeued.is_empty() {
+            return 1.0;
+        }
+        let saved = |index| {
+            self.records
+                .get(&index)
+                .map_or(0.0, |record: &Record| record.saved)
+        };
+        let saved: f64 = self.requeued.iter().map(saved).sum();
+        (1.0 - saved / self.waiting() as f64).max(0.01)
+    }
+
+    /// Whether it has use for slots that no waiting task takes.
+    fn wants_copies(&self) -> bool {
+        let all_running = match self.policy.replication {
+            Replication::Dup(answer) => answer.which == Replicated::Running,
+            Replication::Gain(_) => true,
+            _ => false,
+        };
+        self.gang.is_none() && (!self.wishes.is_empty() || all_running && !self.records.is_empty())
+    }
+
+    /// What its policy sees.
+    pub(crate) fn scene<'a>(
+        &'a self,
+        now: Time,
+        settings: &'a Settings,
+        hosts: &'a Hosts,
+    ) -> Scene<'a> {
+        Scene {
+            now,
+            settings,
+            hosts,
+            job: self,
+        }
+    }
+
+    /// Whether a live attempt of the task is on this host.
+    pub(crate) fn is_on(&self, index: u32, host: HostId) -> bool {
+        self.records
+            .get(&index)
+            .is_some_and(|record| record.live.iter().any(|copy| copy.host == host))
+    }
+
+    /// Gives what runs a timeout, where the policy has timeouts.
+    pub(crate) fn time_out_live(&mut self, now: Time) {
+        for (index, record) in self.records.iter() {
+            for copy in record.live.iter() {
+                let timeout = self
+                    .policy
+                    .replication
+                    .timeout(now, &self.plan, !copy.primary);
+                self.timeouts
+                    .extend(timeout.map(|at| (at, index, copy.attempt.number)));
+            }
+        }
+    }
+
+    /// Wants a copy of each task that has only one live attempt.
+    pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
+        let single = |record: &Record| {
+            record
+                .live
+                .first()
+                .filter(|_| record.live.len() == 1)
+                .map(|copy| copy.attempt.number)
+        };
+        let singles: Vec<_> = self
+            .records
+            .iter()
+            .filter_map(|(index, record)| Some((index, single(record)?)))
+            .collect();
+        for (index, number) in singles {
+            self.want_copy(
+                index,
+                number,
+                Class::Duplicate,
+                CopyReason::Spare,
+                max_copies,
+            );
+        }
+    }
+
+    /// When it is to be looked at though nothing happens.
+    fn next_alarm(&self) -> Option<Time> {
+        if self.settled() {
+            return None;
+        }
+        let timeout = self.timeouts.first().map(|(at, ..)| *at);
+        timeout
+            .into_iter()
+            .chain(self.plan.review)
+            .chain(self.plan.overdue)
+            .chain(self.blame.alarm())
+            .min()
+    }
+
+    /// The time of its alarm has come.
+    pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
+        self.plan.review = self.plan.review.filter(|at| *at > now);
+        if self.blame.on_alarm(now) {
+            self.plan.declined = None;
+        }
+
+        self.plan.overdue = self.plan.overdue.filter(|at| *at > now);
+        while let Some((at, index, number)) = self.timeouts.first().copied()
+            && at <= now
+        {
+            self.timeouts.pop_first();
+            let live =
+                |record: &&Record| record.live.iter().any(|copy| copy.attempt.number == number);
+
+            if self.records.get(&index).filter(live).is_some() {
+                self.want_copy(
+                    index,
+                    number,
+                    Class::Duplicate,
+                    CopyReason::TimedOut,
+                    max_copies,
+                );
+            }
+        }
+    }
+
+    /// Wants a copy of a task, unless it has as many as it may.
+    pub(crate) fn want_copy(
+        &mut self,
+        index: u32,
+        of: u32,
+        class: Class,
+        why: CopyReason,
+        max_copies: u32,
+    ) {
+        let Some(record) = self.records.get(&index) else {
+            return;
+        };
+        if (record.live.len() as u64) < u64::from(max_copies) && !record.live.is_empty() {
+            let speed = record.primary_speed.unwrap_or(Speed::REFERENCE);
+            self.wishes
+                .add(index, Urgency { class, speed }, Wish { of, why });
+        }
+    }
+
+    /// Marks a task without live attempts as waiting, unless a result of it is being compared: that
+    /// decides.
+    pub(crate) fn requeue(&mut self, index: u32, after: (u32, bool)) {
+        if let Some(record) = self.records.at_mut(&index) {
+            record.after = after;
+            if record.compares() {
+                return;
+            }
+            self.requeued.insert(index);
+            self.wishes.remove(index);
+        }
+        if let Some(gang) = &mut self.gang {
+            gang.stirred = true;
+            gang.disturbed = true;
+        }
+    }
+}
+
+impl Record {
+    /// Whether a result of it is being compared.
+    pub(crate) fn compares(&self) -> bool {
+        self.question
+            .as_ref()
+            .is_some_and(|question| question.ballot.pending() > 0)
+    }
+
+    pub(crate) fn state(&self) -> TaskState {
+        if self.live.is_empty() && !self.compares() {
+            TaskState::Waiting
+        } else if self.suspended {
+            TaskState::Suspended
+        } else {
+            TaskState::Running
+        }
+    }
+}
+
+/// All jobs, and those of them that want slots.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    pub(crate) table: BTreeMap<JobId, Job>,
+    pub(crate) lines: Lines,
+    /// How many jobs, and requests, have arrived.
+    pub(crate) arrivals: u64,
+    /// Jobs of policies that tell requested from disclosed tasks, and their users.
+    pub(crate) speculating: BTreeSet<JobId>,
+    pub(crate) speculators: BTreeMap<String, Speculator>,
+    /// Jobs of several ranks that are not settled.
+    pub(crate) gangs: BTreeSet<JobId>,
+    /// Hosts of which a slot is kept for those of them that hold out; as often as slots are.
+    pub(crate) kept: Vec<HostId>,
+    /// Attempts on such hosts, which make room when the slot is needed.
+    pub(crate) fillers: BTreeMap<AttemptId, HostId>,
+}
+
+/// The jobs that want slots, in the order in which they get them.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// Jobs with waiting tasks.
+    pub(crate) waiting: BTreeSet<Rank>,
+    /// Jobs that want copies.
+    pub(crate) copying: BTreeSet<Rank>,
+    /// When jobs are to be looked at though nothing happened.
+    pub(crate) alarms: BTreeSet<(Time, JobId)>,
+    /// What users had lately.
+    pub(crate) shares: Shares,
+    /// What is ahead of whom in a long line.
+    pub(crate) sums: RefCell<Option<Sums>>,
+}
+
+impl Lines {
+    /// Gives the job another place.
+    pub(crate) fn rerank(&mut self, job: &mut Job, rank: Rank) {
+        line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
+        line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
+        job.rank = rank;
+        self.sync(job);
+    }
+
+    /// Puts the job where it belongs, after its tasks changed.
+    pub(crate) fn sync(&mut self, job: &mut Job) {
+        self.share(job);
+        let mut waits = !job.fresh.is_empty() || !job.requeued.is_empty();
+        if job.speculation.is_some() {
+            let rank = job.turn_rank();
+            waits = rank.is_some();
+            if let Some(rank) = rank.filter(|rank| *rank != job.rank) {
+                line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
+                line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
+                job.rank = rank;
+            }
+        }
+
+        waits |= job.wishes.first_primary().is_some();
+        line_up(&mut self.waiting, &mut job.in_line, waits, job.rank);
+
+        let wants = job.wants_copies();
+        line_up(&mut self.copying, &mut job.in_copy_line, wants, job.rank);
+
+        let alarm = job.next_alarm();
+        if alarm != job.alarm {
+            if let Some(old) = std::mem::replace(&mut job.alarm, alarm) {
+                self.alarms.remove(&(old, job.rank.job));
+            }
+            self.alarms.extend(alarm.map(|at| (at, job.rank.job)));
+        }
+    }
+}
+
+fn line_up(line: &mut BTreeSet<Rank>, is_in: &mut bool, wanted: bool, rank: Rank) {
+    if *is_in != wanted {
+        *is_in = wanted;
+        if wanted {
+            line.insert(rank)
+        } else {
+            line.remove(&rank)
+        };
+    }
+}
+
+pub(crate) fn waiting(job: &Job) -> IdSet {
+    let mut waiting = job.fresh.clone();
+    waiting.union_with(&job.requeued);
+    waiting
+}

@@ -1,0 +1,32 @@
+//! What the scheduler knows: its jobs, hosts and settings, and what each feature remembers of them.
+//!
+//! - [`scheduler`] holds all of it and is the door: one event in, its effects out.
+//! - [`job`] and [`host`] are the books of each; `books`, `queue`, `ready`, `fleet`, `shares`,
+//!   `preemptible` are indices over them, updated whenever an entry changes.
+//! - `promise`, `gang`, `speculation`, `question`, `blame`, `owner_hours`, `terms`, `small_work` are
+//!   data of the features of similar names, with what can be said of one job or host by itself.
+//!
+//! Whatever changes a job or a host goes through their methods, so that every index stays true (the
+//! tests' model recomputes all of them after each step). Decisions are made in the rooms above.
+
+pub(crate) mod blame;
+pub(crate) mod books;
+pub(crate) mod fleet;
+pub(crate) mod foresight;
+pub(crate) mod gang;
+pub(crate) mod host;
+pub(crate) mod job;
+pub(crate) mod owner_hours;
+pub(crate) mod preemptible;
+pub(crate) mod promise;
+pub(crate) mod question;
+pub(crate) mod queue;
+pub(crate) mod ready;
+pub(crate) mod scene;
+pub(crate) mod scheduler;
+pub(crate) mod settings;
+pub(crate) mod shares;
+pub(crate) mod small_work;
+pub(crate) mod speculation;
+pub(crate) mod terms;
+pub(crate) mod wishes;

@@ -1,0 +1,131 @@
+//! How much waits ahead of a job, summed up along the line. What is not here: how long that takes.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use common::{Span, Time};
+
+use crate::policy::ordering::Rank;
+use crate::state::job::Jobs;
+
+/// A line of more jobs than this is summed up at most once in a while, so that asking for many of
+/// them, or often for one far back, costs no walk each time.
+const SHORT: usize = 100;
+/// How old those sums may be.
+const WHILE: Span = Span::from_secs(1);
+
+/// What is ahead of a place in the line.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Ahead {
+    /// Waiting tasks.
+    pub(crate) tasks: u64,
+    /// Those among them of which nothing is known.
+    pub(crate) unknown: u64,
+    /// The work of the others, in seconds on a host of speed 1.
+    pub(crate) known_s: f64,
+}
+
+impl Ahead {
+    /// Adds this part of another sum.
+    fn add(&mut self, other: &Ahead, part: f64) {
+        let scaled = |count: u64| (count as f64 * part).round() as u64;
+        self.tasks += scaled(other.tasks);
+        self.unknown += scaled(other.unknown);
+        self.known_s += other.known_s * part;
+    }
+
+    /// Its work where a task of which nothing is known takes so long.
+    pub(crate) fn work_s(&self, unknown_s: f64) -> f64 {
+        self.known_s + self.unknown as f64 * unknown_s
+    }
+}
+
+/// A long line as it was: each place with what is ahead of the next one, of the same class and
+/// user.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    at: Time,
+    places: Vec<(Rank, Ahead)>,
+    totals: BTreeMap<Class, Ahead>,
+}
+
+/// Whether nothing was promised, whether it is only disclosed, and whose it is.
+type Class = (bool, bool, u32);
+
+impl Jobs {
+    /// What is ahead of this place; of a long line as it was a moment ago. Of other users with whom
+    /// slots are shared, as much as of the user's own jobs is ahead.
+    pub(crate) fn ahead_of(&self, place: Rank, now: Time) -> Ahead {
+        if self.lines.waiting.len() <= SHORT {
+            return self.sums(now).ahead_of(place);
+        }
+        let mut sums = self.lines.sums.borrow_mut();
+        let known = sums
+            .take()
+            .filter(|known| known.at <= now && now <= known.at + WHILE);
+        sums.insert(known.unwrap_or_else(|| self.sums(now)))
+            .ahead_of(place)
+    }
+
+    fn sums(&self, now: Time) -> Sums {
+        let mut places = Vec::with_capacity(self.lines.waiting.len());
+        let mut totals: BTreeMap<Class, Ahead> = BTreeMap::new();
+        for rank in &self.lines.waiting {
+            let total = totals.entry(rank.class()).or_default();
+            self.pass(*rank, total);
+            places.push((*rank, *total));
+        }
+        Sums {
+            at: now,
+            places,
+            totals,
+        }
+    }
+
+    /// Adds what waits of the job at this place.
+    fn pass(&self, rank: Rank, sum: &mut Ahead) {
+        let Some(job) = self.table.get(&rank.job) else {
+            return;
+        };
+        let tasks = job.waiting();
+        sum.tasks += tasks;
+        match job.task_work_s() {
+            Some(work_s) => sum.known_s += tasks as f64 * work_s,
+            None => sum.unknown += tasks,
+        }
+    }
+}
+
+impl Sums {
+    fn ahead_of(&self, place: Rank) -> Ahead {
+        let (unpromised, disclosed, _) = place.class();
+        let before = self.places.partition_point(|(rank, _)| *rank < place);
+        let last = before.checked_sub(1).and_then(|last| self.places.get(last));
+        let own = last
+            .filter(|(rank, _)| rank.class() == place.class())
+            .map_or_else(Ahead::default, |(_, sum)| *sum);
+
+        let mut ahead = own;
+        for (class, total) in &self.totals {
+            if (class.0, class.1) < (unpromised, disclosed) {
+                ahead.add(total, 1.0);
+            } else if (class.0, class.1) == (unpromised, disclosed) && *class != place.class() {
+                ahead.add(
+                    total,
+                    (own.tasks as f64 / total.tasks.max(1) as f64).min(1.0),
+                );
+            }
+        }
+
+        ahead
+    }
+}
+
+/// The job in this line that comes after the last one; the first one where there is no last one.
+pub(crate) fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
+    match last {
+        None => line.first().copied(),
+        Some(last) => line.range((Excluded(last), Unbounded)).next().copied(),
+    }
+}

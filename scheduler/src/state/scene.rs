@@ -1,0 +1,124 @@
+//! The grid as it is for one job, as answers on placement see it.
+
+use common::job::Needs;
+use common::{HostId, Span, Speed, Time};
+
+use crate::policy::placement::{Past, View};
+use crate::state::host::{Host, Hosts};
+use crate::state::job::Job;
+use crate::state::settings::Settings;
+
+/// A job among the hosts, at a time.
+#[derive(Clone, Copy)]
+pub(crate) struct Scene<'a> {
+    pub(crate) now: Time,
+    pub(crate) settings: &'a Settings,
+    pub(crate) hosts: &'a Hosts,
+    pub(crate) job: &'a Job,
+}
+
+impl Scene<'_> {
+    /// What hosts must offer.
+    fn needs(&self) -> Needs {
+        self.job.rules.needs
+    }
+
+    /// Whether the host offers what the job needs, and should be there for long enough.
+    pub(crate) fn does(&self, id: HostId) -> bool {
+        let now = self.now;
+        let start_cost = self.settings.start_cost;
+        let lasts = |host: &Host| self.job.too_long_for(host, now, start_cost).is_none();
+        self.hosts.offer(id, self.needs())
+            && self.job.bar(id).is_none()
+            && (self.hosts.index.lent.is_empty() || self.hosts.table.get(&id).is_none_or(lasts))
+    }
+
+    /// Whether another attempt of the task may go to this host: none of its live ones is there, and
+    /// where results are compared none is on a host of the same owner, and none of its results is
+    /// from one.
+    pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
+        if self.job.shuns(index, host, self.hosts) {
+            return false;
+        }
+        if !self.job.rules.quorum.compares() {
+            return !self.job.is_on(index, host);
+        }
+
+        let party = |id: HostId| self.hosts.table.get(&id).map_or(id, |host| host.party);
+        let mine = party(host);
+        self.job.records.get(&index).is_none_or(|record| {
+            let results = record
+                .question
+                .iter()
+                .flat_map(|question| question.ballot.votes());
+            record.live.iter().all(|copy| party(copy.host) != mine)
+                && results.into_iter().all(|vote| vote.party != mine)
+        })
+    }
+}
+
+impl View for Scene<'_> {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn start_cost(&self) -> Span {
+        self.settings.start_cost
+    }
+
+    fn waiting(&self) -> u64 {
+        self.job.waiting() + self.job.wishes.primaries()
+    }
+
+    fn unsettled(&self) -> u64 {
+        self.job.unsettled()
+    }
+
+    fn finished(&self) -> u64 {
+        self.job.finished.len()
+    }
+
+    fn work_s(&self) -> Option<f64> {
+        self.job.task_work_s()
+    }
+
+    fn usable_slots(&self) -> u64 {
+        self.hosts.index.usable_slots
+    }
+
+    fn ready(&self) -> u64 {
+        self.hosts.index.ready.len()
+    }
+
+    fn mean_rate(&self) -> Option<f64> {
+        self.hosts.index.fleet.mean_rate()
+    }
+
+    fn speed_mean_sd(&self) -> (f64, f64) {
+        self.hosts.index.fleet.speed_mean_sd()
+    }
+
+    fn fastest(&self) -> Option<Speed> {
+        self.hosts.fastest()
+    }
+
+    fn ready_by_since(&self) -> impl Iterator<Item = HostId> {
+        let ready = self.hosts.index.ready.by_since();
+        ready.filter(|id| self.does(*id))
+    }
+
+    fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> {
+        let ready = self.hosts.index.ready.by_speed();
+        ready.filter(|(_, id)| self.does(*id))
+    }
+
+    fn past(&self, host: HostId) -> Option<Past> {
+        let host = self.hosts.table.get(&host)?;
+        Some(Past {
+            speed: host.speed,
+            free_slots: host.free_slots(),
+            record: host.record,
+            habit: host.habit,
+        })
+    }
+}

@@ -1,0 +1,195 @@
+//! The door: one event in, its effects out. What is not here: the handlers themselves, which lie
+//! beside.
+
+use common::{HostId, Incarnation, JobId, Time};
+
+use crate::prediction::experience::Experience;
+use crate::protocol::effect::{Effect, EndReason};
+use crate::protocol::event::Event;
+use crate::state::foresight::Foresight;
+use crate::state::host::Hosts;
+use crate::state::job::Jobs;
+use crate::state::settings::Settings;
+use crate::state::shares::Shares;
+
+/// The scheduler: a deterministic function of its settings and of the events that it was given.
+#[derive(Debug)]
+pub struct Scheduler {
+    pub(crate) settings: Settings,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) jobs: Jobs,
+    pub(crate) hosts: Hosts,
+    pub(crate) foresight: Foresight,
+    /// The time of the latest event: time never runs backwards here.
+    pub(crate) now: Time,
+}
+
+impl Scheduler {
+    /// A scheduler that knows nothing yet; attempts that it starts carry `incarnation`.
+    pub fn new(settings: Settings, incarnation: Incarnation) -> Self {
+        let mut jobs = Jobs::default();
+        jobs.lines.shares = Shares::new(settings.sharing.clone());
+        Self {
+            settings,
+            incarnation,
+            jobs,
+            hosts: Hosts::default(),
+            foresight: Foresight::default(),
+            now: Time::default(),
+        }
+    }
+
+    /// Considers one event, and adds what is to be done to `effects`, in order. Total: every event
+    /// in every state has an answer, even if that is to do nothing. Should `now` be earlier than
+    /// before, the earlier time is ignored.
+    ///
+    /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue
+    /// come first.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        self.go_on_to(now);
+        let job = foretold_anew(&event);
+        let delivered = self.apply(event, effects);
+        self.follow(delivered, job, effects);
+    }
+
+    /// Considers events that are known at the same time: nothing starts before all of them are
+    /// noted.
+    pub fn step_all(
+        &mut self,
+        now: Time,
+        events: impl IntoIterator<Item = Event>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.go_on_to(now);
+        let mut delivered = None;
+        let mut job = None;
+
+        for event in events {
+            job = foretold_anew(&event).or(job);
+            delivered = self.apply(event, effects).or(delivered);
+        }
+
+        self.follow(delivered, job, effects);
+    }
+
+    fn go_on_to(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.jobs.lines.shares.now = self.now;
+    }
+
+    /// What follows from what happened: starts, a prediction of this job, and which hosts are in
+    /// another state.
+    fn follow(&mut self, delivered: Option<HostId>, job: Option<JobId>, effects: &mut Vec<Effect>) {
+        self.dispatch(delivered, effects);
+        if let Some(job) = job {
+            self.note_prediction(job);
+        }
+        self.hosts.announce(self.now, effects);
+    }
+
+    /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at
+    /// once.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let checks = self.hosts.index.checks.first();
+        let backlogs = self.hosts.index.backlogs.first();
+        let alarm = self.jobs.lines.alarms.first().map(|(at, _)| *at);
+        checks
+            .into_iter()
+            .chain(backlogs)
+            .chain(self.hosts.index.benches.first())
+            .map(|(at, _)| *at)
+            .chain(alarm)
+            .min()
+    }
+
+    /// What earlier days taught.
+    fn on_learned(&mut self, experience: Experience) {
+        for (user, (cancels, decisions)) in &experience.drops {
+            let speculator = self.jobs.speculators.entry(user.clone()).or_default();
+            speculator.cancels = *cancels;
+            speculator.decisions = *decisions;
+        }
+        self.jobs.lines.shares.restore(&experience.shares);
+        self.foresight = Foresight::from(experience);
+    }
+
+    /// Handles the event; says which host has just finished something and so may want more short
+    /// tasks.
+    fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
+        match event {
+            Event::JobSubmitted { job, bag } => self.on_job_submitted(job, *bag, fx),
+            Event::JobRestored { job, bag, progress } => {
+                self.on_job_restored(job, *bag, &progress, fx);
+            }
+            Event::JobCancelled { job, tasks } => self.on_job_cancelled(job, tasks.as_ref(), fx),
+            Event::JobRetried { job, tasks } => self.on_job_retried(job, &tasks, fx),
+            Event::JobForgotten { job } => self.on_job_forgotten(job),
+            Event::TasksRequested { job, tasks } => self.on_tasks_requested(job, tasks.as_ref()),
+            Event::UnrequestedCancelled { job } => self.on_unrequested_cancelled(job, fx),
+            Event::RestDecided { user, dropped } => self.on_rest_decided(&user, dropped),
+            Event::ResultsGone { job, tasks } => self.on_results_gone(job, &tasks, fx),
+            Event::ShareFull { user, full } => self.on_share_full(user, full),
+            Event::HostJoined {
+                host,
+                slots,
+                speed,
+                status,
+                held,
+            } => {
+                self.on_host_joined(host, slots, speed, status, &held, fx);
+            }
+            Event::HostHeard { host, status, held } => self.on_host_heard(host, status, &held, fx),
+            Event::HostKnown {
+                host,
+                speed,
+                record,
+                habit,
+            } => self.on_host_known(host, speed, record, habit),
+            Event::HostOffers { host, offers } => self.hosts.entry(host, self.now).offers = offers,
+            Event::HostWindows { host, windows } => self.on_host_windows(host, *windows),
+            Event::HostLent { host, loan } => self.on_host_lent(host, loan),
+            Event::HostStanding { host, party, valid } => self.on_host_standing(host, party, valid),
+            Event::ResultCompared { attempt, agrees } => {
+                self.on_result_compared(attempt, &agrees, fx);
+            }
+            Event::Learned(experience) => self.on_learned(*experience),
+            Event::AttemptsMoved { host, held } => self.on_attempts_moved(host, &held, fx),
+            Event::OwnerChanged { host, owner } => self.on_owner_changed(host, owner),
+            Event::HostDisconnected { host } => self.on_host_disconnected(host),
+            Event::HostClosing { host } => self.on_host_closing(host),
+            Event::HostLeft { host } => self.on_host_left(host, &EndReason::HostLeft, fx),
+            Event::HostRevoked { host } => self.on_host_left(host, &EndReason::Revoked, fx),
+            Event::HostDrained { host } => self.on_host_drained(host, true),
+            Event::HostUndrained { host } => self.on_host_drained(host, false),
+            Event::AttemptEnded {
+                host,
+                attempt,
+                outcome,
+                ran,
+            } => {
+                return self.on_attempt_ended(host, attempt, &outcome, ran, fx);
+            }
+            Event::AttemptsReturned { host, attempts } => {
+                self.on_attempts_returned(host, &attempts, fx);
+            }
+            Event::MasterPaused { span } => self.on_master_paused(span),
+            Event::Tick => {
+                self.on_tick(fx);
+                self.on_alarms();
+                self.probe_benched();
+                self.recall(fx);
+            }
+        }
+
+        None
+    }
+}
+
+/// The job whose end may be predicted anew after this event.
+fn foretold_anew(event: &Event) -> Option<JobId> {
+    match event {
+        Event::JobSubmitted { job, .. } => Some(*job),
+        Event::AttemptEnded { attempt, .. } => Some(attempt.task.job),
+        _ => None,
+    }
+}

@@ -1,0 +1,85 @@
+//! The scheduler's few numbers. What is not here: anything that a policy of the catalogue decides.
+
+use common::{Span, Time};
+use serde::{Deserialize, Serialize};
+
+use crate::policy::policing::Policing;
+use crate::state::shares::Sharing;
+
+/// How patient and how greedy the scheduler is. Spans are in microseconds, as everywhere in the
+/// scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// A host that is silent for this long gets no new work (default 150 s).
+    pub suspect_after: Span,
+    /// A host that is not connected for this long is taken for a silent one, however recently it
+    /// was heard of (default 10 s).
+    pub rescue_after: Span,
+    /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
+    pub lease: Span,
+    /// How much work of short tasks each slot may hold ready beside the one it runs (default 100
+    /// ms; 0: none). A host that delivers nothing for twenty times as long loses what it holds
+    /// ready.
+    pub prefetch_window: Span,
+    /// The most attempts that a host may hold beyond its slots (default 1,024).
+    pub max_prefetch: u32,
+    /// The most attempts of one task that may live at a time (default 6).
+    pub max_copies: u32,
+    /// What starting a task costs beside its work, on any host, as predictions take it (default 0;
+    /// Kondo et al. 2004, section 3.1, have 40 s).
+    pub start_cost: Span,
+    /// How often hosts report, as predictions take it (default 60 s).
+    pub heartbeat: Span,
+    /// Whether a slot whose attempt was stopped is free only once its host reports without it (as
+    /// in Kondo et al. 2004, where hosts learn of it with their next heartbeat), and not at once
+    /// (default).
+    pub stops_when_reported: bool,
+    /// The master's secret from which it follows which results are audited (default 0).
+    pub audit_seed: u64,
+    /// Which attempts beyond their estimates may be killed for a bag with a deadline, whatever the
+    /// policies of their jobs say; none (default): as those say.
+    pub policing: Option<Policing>,
+    /// Whether hosts are held responsible for what fails there: retries go elsewhere, what cannot
+    /// be started is not charged to its task, and hosts on which only failures happen get nothing
+    /// for a while. No paper has this (default: no); the master says yes.
+    pub benching: bool,
+    /// How slots are divided among users; none (default): jobs of all users wait in one line, by
+    /// priority and arrival.
+    pub sharing: Option<Sharing>,
+}
+
+impl Settings {
+    /// When a host becomes suspect that nothing is heard of: whose silence counts from one time on,
+    /// and which has not been connected since another, if it is not.
+    pub(crate) fn suspect_at(&self, silent_since: Time, parted: Option<Time>) -> Time {
+        let silent = silent_since + self.suspect_after.min(self.lease);
+        parted.map_or(silent, |parted| silent.min(parted + self.rescue_after))
+    }
+
+    /// How often the backlog of a host that holds tasks ahead is looked at: every few windows,
+    /// since one window is what it was expected to take.
+    pub(crate) fn backlog_look(&self) -> Span {
+        Span(self.prefetch_window.0.saturating_mul(10).max(1))
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            suspect_after: Span::from_secs(150),
+            rescue_after: Span::from_secs(10),
+            lease: Span::from_secs(15 * 60),
+            prefetch_window: Span::from_millis(100),
+            max_prefetch: 1_024,
+            max_copies: 6,
+            start_cost: Span::ZERO,
+            heartbeat: Span::from_secs(60),
+            stops_when_reported: false,
+            audit_seed: 0,
+            policing: None,
+            benching: false,
+            sharing: None,
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! Which tasks of a job are requested and which only disclosed, and in what order the disclosed ones
+//! are expected to be needed (Petrou et al. 2004).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use common::{AttemptId, IdSet, JobId, Span};
+
+use crate::policy::ordering::{Batchactive, Disclosed, Rank, Requested};
+use crate::state::host::Host;
+use crate::state::job::Job;
+use crate::state::preemptible::{NOTHING_LOST, Standing};
+
+/// What a task takes of which nothing at all is known.
+const UNKNOWN: Span = Span::from_secs(60);
+/// A user of whom nothing is known goes on with the next task nine times in ten.
+const PRIOR_CANCELS: f64 = 0.5;
+const PRIOR_DECISIONS: f64 = 5.0;
+/// Probabilities are compared in so many steps, so that a rank is a whole number.
+const STEPS: f64 = (1_u64 << 52) as f64;
+
+/// What is known of how a user goes about disclosed tasks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Speculator {
+    /// How often the rest of a job was dropped, and how often there was a rest to be dropped or
+    /// gone on with.
+    pub(crate) cancels: u32,
+    pub(crate) decisions: u32,
+    /// How many tasks of settled jobs were executed since it last asked for one, which nobody has
+    /// requested.
+    pub(crate) unasked: u32,
+    /// Whether as much is kept of what its disclosed tasks left as may be.
+    pub(crate) full: bool,
+    /// Its jobs of which something may still be needed.
+    pub(crate) jobs: BTreeSet<JobId>,
+}
+
+impl Speculator {
+    /// How likely the user goes on after a result.
+    pub(crate) fn goes_on(&self) -> f64 {
+        1.0 - (f64::from(self.cancels) + PRIOR_CANCELS)
+            / (f64::from(self.decisions) + PRIOR_DECISIONS)
+    }
+
+    pub(crate) fn decide(&mut self, dropped: bool) {
+        self.cancels += u32::from(dropped);
+        self.decisions += 1;
+        self.unasked = 0;
+    }
+}
+
+/// Which tasks of a job somebody waits for, and in what order the others are likely needed: by
+/// index.
+#[derive(Debug)]
+pub(crate) struct Speculation {
+    answer: Batchactive,
+    /// Whether its user has dropped what was not requested.
+    dropped: bool,
+    ids: IdSet,
+    pub(crate) requested: IdSet,
+    /// From which index on the next request is expected.
+    next: u32,
+    /// The place of each task that counts as requested, by the first and last of those that got it
+    /// together.
+    places: BTreeMap<u32, (u32, u64)>,
+    /// Such tasks that have had no attempt, by their places; some may have had one meanwhile.
+    line: VecDeque<(u64, IdSet)>,
+    /// The same with their work, where each task has an estimate of its own and work matters.
+    sized: Option<BTreeSet<(Span, u64, u32)>>,
+    /// The work left of tasks that made room and kept their state.
+    pub(crate) left: BTreeMap<u32, Span>,
+    arrival: u64,
+    /// How likely its user goes on after a result.
+    goes_on: f64,
+    /// How many tasks of its user's earlier jobs are expected before: the next one of each that is
+    /// open, and those that were executed already and not asked for.
+    before: u32,
+    /// Whether nothing more may be started that nobody has requested, since its user's share of
+    /// kept output is full.
+    full: bool,
+}
+
+/// A task with what decides on its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) index: u32,
+    /// Whether nobody waits for it.
+    pub(crate) disclosed: bool,
+    pub(crate) key: u64,
+    pub(crate) place: u64,
+}
+
+impl Speculation {
+    pub(crate) fn new(answer: Batchactive, ids: &IdSet, arrival: u64, sized: bool) -> Self {
+        let sized = (sized && answer.requested == Requested::Srpt).then(BTreeSet::new);
+        Self {
+            answer,
+            dropped: false,
+            ids: ids.clone(),
+            requested: IdSet::new(),
+            next: ids.first().unwrap_or(0),
+            places: BTreeMap::new(),
+            line: VecDeque::new(),
+            sized,
+            left: BTreeMap::new(),
+            arrival,
+            goes_on: Speculator::default().goes_on(),
+            before: 0,
+            full: false,
+        }
+    }
+
+    pub(crate) fn answer(&self) -> Batchactive {
+        self.answer
+    }
+
+    /// From which index on the next request is expected; 0 where that decides nothing.
+    pub(crate) fn expected(&self) -> u32 {
+        if matches!(self.answer.disclosed, Disclosed::Need { .. }) {
+            self.next
+        } else {
+            0
+        }
+    }
+
+    /// Whether a task goes with the requested ones.
+    pub(crate) fn urgent(&self, index: u32) -> bool {
+        self.answer.disclosed == Disclosed::AsRequested || self.requested.contains(index)
+    }
+
+    /// Whether there are tasks that nobody has requested.
+    pub(crate) fn speculates(&self) -> bool {
+        self.requested.len() < self.ids.len()
+    }
+
+    /// Gives these tasks, none of which has one, a place in the line; `fresh` are those that have
+    /// had no attempt.
+    pub(crate) fn line_up(
+        &mut self,
+        tasks: &IdSet,
+        fresh: &IdSet,
+        place: u64,
+        work: impl Fn(u32) -> Span,
+    ) {
+        for (first, last) in tasks.ranges() {
+            self.places.insert(first, (last, place));
+        }
+
+        let fresh = tasks.intersection(fresh);
+        match &mut self.sized {
+            Some(sized) => sized.extend(fresh.iter().map(|index| (work(index), place, index))),
+            None => self.line.push_back((place, fresh)),
+        }
+    }
+
+    /// Notes a request for tasks that were not requested before; whether it is not the first one.
+    fn request(&mut self, tasks: &IdSet) -> bool {
+        let again = !self.requested.is_empty();
+        self.requested.union_with(tasks);
+        let last = tasks.ranges().last().map_or(0, |(_, last)| last);
+        self.next = self.next.max(last.saturating_add(1));
+        again
+    }
+
+    fn place(&self, index: u32) -> u64 {
+        let found = self
+            .places
+            .range(..=index)
+            .next_back()
+            .filter(|(_, (last, _))| *last >= index);
+        found.map_or(self.arrival, |(_, (_, place))| *place)
+    }
+
+    /// The rank of a task among its kind; smaller goes first.
+    pub(crate) fn turn(&self, index: u32, left: Span) -> Turn {
+        if self.urgent(index) {
+            let key = if self.answer.requested == Requested::Srpt {
+                left.0
+            } else {
+                0
+            };
+            return Turn {
+                index,
+                disclosed: false,
+                key,
+                place: self.place(index),
+            };
+        }
+
+        let key = match self.answer.disclosed {
+            Disclosed::Need { later } => self.needlessness(index, f64::from(later) / 100.0),
+            _ => 0,
+        };
+        Turn {
+            index,
+            disclosed: true,
+            key,
+            place: self.arrival,
+        }
+    }
+
+    /// How little a disclosed task is needed, in steps. Its user has to go on once for each task
+    /// from the one that is expected next up to this one, and once for each earlier job, and that
+    /// takes time: who brings tasks one by one gets no more than who brings them together. What was
+    /// passed over is not expected at all.
+    fn needlessness(&self, index: u32, later: f64) -> u64 {
+        if index < self.next {
+            return STEPS as u64;
+        }
+        let ahead = self.ids.rank(index) - self.ids.rank(self.next) + u64::from(self.before);
+        let ahead = i32::try_from(ahead).unwrap_or(i32::MAX - 1);
+        let needed = self.goes_on.powi(ahead + 1) * later.powi(ahead);
+        ((1.0 - needed) * STEPS) as u64
+    }
+
+    /// The waiting task that is next, out of those that have had no attempt and those that have.
+    pub(crate) fn first(
+        &mut self,
+        fresh: &IdSet,
+        tried: &IdSet,
+        work: impl Fn(u32) -> Span,
+    ) -> Option<Turn> {
+        let again = tried.iter().filter(|index| self.urgent(*index));
+        let again = again.map(|index| self.turn(index, self.work_left(index, &work)));
+        let again = again.min_by_key(|turn| (turn.key, turn.place, turn.index));
+        let new = self
+            .first_fresh(fresh)
+            .map(|index| self.turn(index, work(index)));
+
+        let urgent = again
+            .into_iter()
+            .chain(new)
+            .min_by_key(|turn| (turn.key, turn.place, turn.index));
+        if urgent.is_some()
+            || self.full
+            || matches!(
+                self.answer.disclosed,
+                Disclosed::Held | Disclosed::AsRequested
+            )
+        {
+            return urgent;
+        }
+
+        let again = tried.iter();
+        let new = fresh
+            .first_beyond(self.next, &self.requested)
+            .or_else(|| fresh.first_beyond(0, &self.requested));
+        let passed = |index: &u32| (*index < self.next, *index);
+        let index = again.chain(new).min_by_key(passed)?;
+
+        Some(self.turn(index, Span::ZERO))
+    }
+
+    /// The next task that counts as requested and has had no attempt.
+    fn first_fresh(&mut self, fresh: &IdSet) -> Option<u32> {
+        if let Some(sized) = &mut self.sized {
+            while let Some((.., index)) = sized.first() {
+                if fresh.contains(*index) {
+                    return Some(*index);
+                }
+                sized.pop_first();
+            }
+            return None;
+        }
+
+        while let Some((_, tasks)) = self.line.front_mut() {
+            while let Some(index) = tasks.first() {
+                if fresh.contains(index) {
+                    return Some(index);
+                }
+                tasks.remove(index);
+            }
+            self.line.pop_front();
+        }
+
+        None
+    }
+
+    /// The work left of a task that takes so much in all.
+    pub(crate) fn work_left(&self, index: u32, work: impl Fn(u32) -> Span) -> Span {
+        self.left
+            .get(&index)
+            .copied()
+            .unwrap_or_else(|| work(index))
+    }
+}
+
+impl Job {
+    /// What a task takes, in run time on a host of speed 1.
+    pub(crate) fn work(&self, index: u32) -> Span {
+        let known = self
+            .estimate(index)
+            .or_else(|| self.task_work_s().map(Span::from_secs_f64));
+        known.unwrap_or(UNKNOWN)
+    }
+
+    /// Tells its requested from its disclosed tasks, if its policy asks for that. Where results are
+    /// compared all count as requested.
+    pub(crate) fn speculate(&mut self, ids: &IdSet, disclosed: bool, place: u64) {
+        let Some(answer) = self
+            .policy
+            .ordering
+            .batchactive()
+            .filter(|_| !self.rules.quorum.compares())
+        else {
+            return;
+        };
+
+        let sized = !self.stack.terms.estimates.is_empty();
+        let mut speculation = Speculation::new(answer, ids, place, sized);
+        if !disclosed {
+            speculation.request(ids);
+        }
+        if !disclosed || answer.disclosed == Disclosed::AsRequested {
+            speculation.line_up(ids, ids, place, |index| self.work(index));
+        }
+
+        self.speculation = Some(Box::new(speculation));
+    }
+
+    /// These tasks wait again as if they were new.
+    pub(crate) fn line_up_again(&mut self, tasks: &IdSet, place: u64) {
+        let Some(mut speculation) = self.speculation.take() else {
+            return;
+        };
+        speculation.dropped = false;
+        let all = speculation.answer.disclosed == Disclosed::AsRequested;
+        let urgent = if all {
+            tasks.clone()
+        } else {
+            tasks.intersection(&speculation.requested)
+        };
+        speculation.line_up(&urgent, &self.fresh, place, |index| self.work(index));
+        self.speculation = Some(speculation);
+    }
+
+    /// The waiting task that is next, where requested and disclosed ones are told apart.
+    pub(crate) fn turn(&mut self) -> Option<Turn> {
+        let mut speculation = self.speculation.take()?;
+        let first = speculation.first(&self.fresh, &self.requeued, |index| self.work(index));
+        self.speculation = Some(speculation);
+        first
+    }
+
+    /// Its rank by the waiting task that is next, if one is.
+    pub(crate) fn turn_rank(&mut self) -> Option<Rank> {
+        self.turn()
+            .map(|turn| self.rank.next(turn.disclosed, turn.key, turn.place))
+    }
+
+    /// Its user is so likely to go on, and that with so many earlier jobs; whether that is new.
+    pub(crate) fn expect(&mut self, goes_on: f64, before: u32) -> bool {
+        let Some(speculation) = &mut self.speculation else {
+            return false;
+        };
+        let known = (speculation.goes_on, speculation.before);
+        speculation.goes_on = goes_on;
+        speculation.before = before;
+        known != (goes_on, before)
+    }
+
+    /// Whether it has tasks that nobody has requested, and that were not dropped.
+    pub(crate) fn speculates(&self) -> bool {
+        let speculates =
+            |speculation: &Speculation| speculation.speculates() && !speculation.dropped;
+        self.speculation.as_deref().is_some_and(speculates)
+    }
+
+    /// How many of its tasks were executed that nobody has requested, nor dropped.
+    pub(crate) fn unasked(&self) -> u32 {
+        let Some(speculation) = self.speculation.as_deref().filter(|_| self.speculates()) else {
+            return 0;
+        };
+        speculation
+            .ids
+            .iter()
+            .filter(|index| {
+                !speculation.requested.contains(*index) && self.finished.contains(*index)
+            })
+            .count() as u32
+    }
+
+    /// Whether nothing more of it is started that nobody has requested.
+    pub(crate) fn hold_back(&mut self, full: bool) {
+        if let Some(speculation) = &mut self.speculation {
+            speculation.full = full;
+        }
+    }
+
+    /// Why tasks of it wait that nobody has requested, where that is not for want of a slot.
+    pub(crate) fn held_back(&self) -> Option<&'static str> {
+        let speculation = self.speculation.as_deref()?;
+        match speculation.answer.disclosed {
+            Disclosed::Held => {
+                Some("nobody has requested it, and this policy starts nothing before")
+            }
+            _ if speculation.full => Some(
+                "nobody has requested it, and as much is kept of its user's unrequested output as may be: request or \
+                 forget some",
+            ),
+            _ => None,
+        }
+    }
+
+    /// Somebody waits for these tasks from now on; gives those of them that nobody waited for, and
+    /// whether it is not the job's first request.
+    pub(crate) fn request(&mut self, tasks: Option<&IdSet>, place: u64) -> Option<(IdSet, bool)> {
+        let mut speculation = self.speculation.take()?;
+        let mut new = tasks.map_or_else(
+            || speculation.ids.clone(),
+            |tasks| tasks.intersection(&speculation.ids),
+        );
+        new.subtract(&speculation.requested);
+        let again = !new.is_empty() && speculation.request(&new);
+        if speculation.answer.disclosed != Disclosed::AsRequested {
+            speculation.line_up(&new, &self.fresh, place, |index| self.work(index));
+        }
+        self.speculation = Some(speculation);
+        (!new.is_empty()).then_some((new, again))
+    }
+
+    /// What nobody has requested is not needed any more. Gives that, the first time.
+    pub(crate) fn drop_rest(&mut self) -> Option<IdSet> {
+        let speculation = self
+            .speculation
+            .as_mut()
+            .filter(|speculation| !speculation.dropped)?;
+        speculation.dropped = speculation.speculates();
+        let mut rest = speculation.ids.clone();
+        rest.subtract(&speculation.requested);
+        speculation.dropped.then_some(rest)
+    }
+
+    /// Counts a live attempt among those that could make room, if nobody waits for its task.
+    pub(crate) fn stand(
+        &self,
+        attempt: AttemptId,
+        host: &Host,
+        start_cost: Span,
+        standing: &mut Standing,
+    ) {
+        let urgent = |speculation: &Speculation| speculation.urgent(attempt.task.index);
+        let Some(load) = host
+            .books
+            .get(&attempt)
+            .filter(|load| !load.frozen && !load.stopping)
+        else {
+            return;
+        };
+
+        if self.speculation.as_deref().is_none_or(urgent) {
+            return;
+        }
+
+        let began = if self.rules.checkpoint {
+            NOTHING_LOST
+        } else {
+            host.began(load, start_cost)
+        };
+        standing.insert(attempt, host.id, began);
+        standing.open(attempt, host.takes_work());
+    }
+
+    /// Those of these tasks that are needed, and those that nobody has requested.
+    pub(crate) fn split(&self, tasks: &IdSet) -> (IdSet, IdSet) {
+        let Some(Speculation { requested, .. }) = self.speculation.as_deref() else {
+            return (tasks.clone(), IdSet::new());
+        };
+        let mut rest = tasks.clone();
+        rest.subtract(requested);
+        (tasks.intersection(requested), rest)
+    }
+
+    /// Whether nobody has requested the task.
+    pub(crate) fn only_disclosed(&self, index: u32) -> bool {
+        self.speculation
+            .as_ref()
+            .is_some_and(|speculation| !speculation.requested.contains(index))
+    }
+
+    /// How many waiting tasks nobody has requested, or how many others.
+    pub(crate) fn waiting_as(&self, disclosed: bool) -> u64 {
+        let unrequested = self.waiting_disclosed();
+        if disclosed {
+            unrequested
+        } else {
+            self.waiting() - unrequested
+        }
+    }
+
+    /// How many waiting tasks nobody has requested.
+    pub(crate) fn waiting_disclosed(&self) -> u64 {
+        let Some(Speculation { requested, .. }) = self.speculation.as_deref() else {
+            return 0;
+        };
+        let rest = |waiting: &IdSet| waiting.len() - waiting.intersection(requested).len();
+        rest(&self.fresh) + rest(&self.requeued)
+    }
+}

@@ -1,0 +1,400 @@
+//! Why does each task wait, and why was each host passed over? Answers in words; nothing here
+//! decides anything.
+
+use std::collections::BTreeMap;
+
+use common::job::Compare;
+use common::view::HostState;
+use common::{HostId, IdSet, JobId, Span};
+
+use crate::faults::stragglers::going;
+use crate::gang::width_choice::WidthOffer;
+use crate::policy::ordering::Rank;
+use crate::policy::replication::Replication;
+use crate::protocol::effect::CopyReason;
+use crate::state::host::{Host, Presence};
+use crate::state::job::waiting;
+use crate::state::job::{Job, Record};
+use crate::state::owner_hours::TooLong;
+use crate::state::scheduler::Scheduler;
+
+/// Why a job does not go on faster.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Explanation {
+    /// Each reason, with the waiting tasks that it holds back.
+    pub tasks: Vec<(String, IdSet)>,
+    /// What keeps begun tasks from going on, or goes on for too long.
+    pub held_up: Vec<HeldUp>,
+    /// Each host with why it takes none of them.
+    pub hosts: Vec<(HostId, String)>,
+}
+
+/// Tasks of which no attempt goes on, or one goes on beyond everything seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldUp {
+    /// Where their latest attempts are.
+    pub host: HostId,
+    /// Why.
+    pub why: CopyReason,
+    /// For how long, of the first of them.
+    pub span: Span,
+    /// Which tasks.
+    pub tasks: IdSet,
+}
+
+impl HeldUp {
+    /// In words, with the host's name.
+    pub fn words(&self, host: &str) -> String {
+        let span = self.span;
+        match self.why {
+            CopyReason::Suspended(reason) => format!("suspended on {host} ({reason}) for {span}"),
+            CopyReason::Frozen => {
+                format!("frozen on {host} for {span}, since another task has its slot")
+            }
+            CopyReason::Suspect => format!("on {host}, of which nothing has been heard for {span}"),
+            CopyReason::Overdue { ran, longest } => {
+                format!(
+                    "overdue on {host}: it has run for {ran}, where the longest of its kind took {longest} on a host of speed 1"
+                )
+            }
+            why => format!("on {host}, {why}"),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Why each waiting task of the job waits, and why each host takes none; nothing where there is
+    /// no such job.
+    pub fn explain(&self, id: JobId) -> Option<Explanation> {
+        let job = self.jobs.table.get(&id)?;
+        let mut waiting = waiting(job);
+        let mut tasks = Vec::new();
+
+        if let Some(why) = job.held_back() {
+            let (needed, rest) = job.split(&waiting);
+            if !rest.is_empty() {
+                tasks.push((why.to_owned(), rest));
+            }
+            waiting = needed;
+        }
+
+        if !waiting.is_empty() {
+            tasks.extend(self.why_behind(job).map(|why| (why, waiting.clone())));
+            let why = self
+                .why_no_offer(job)
+                .or_else(|| self.why_together(id, job));
+            tasks.push((why.unwrap_or_else(|| self.why_no_slot()), waiting));
+        }
+
+        tasks.extend(self.made_room(job));
+        let compared = job.compared_now();
+        if !compared.is_empty() {
+            let why = match job.rules.quorum.compare {
+                Compare::Program => {
+                    "results are there, and wait for a program of yours: deskgrid job judge"
+                }
+                Compare::Bytes | Compare::Floats(_) => "results are there, and are being compared",
+            };
+            tasks.push((why.to_owned(), compared));
+        }
+
+        let opinions = job.wants_opinions();
+        if job.rules.quorum.compares() && !opinions.is_empty() {
+            let size = job.rules.quorum.size;
+            let why = format!(
+                "another result from a host of another owner is wanted, until {size} agree"
+            );
+            tasks.push((why, opinions));
+        }
+
+        let hosts = self
+            .hosts
+            .table
+            .iter()
+            .map(|(id, host)| (id, self.why_passed_over(host, job)))
+            .collect();
+        Some(Explanation {
+            tasks,
+            held_up: self.held_up(job),
+            hosts,
+        })
+    }
+
+    /// Begun tasks of which no attempt goes on, or one for too long: by host and reason.
+    fn held_up(&self, job: &Job) -> Vec<HeldUp> {
+        let mut found: Vec<HeldUp> = Vec::new();
+        let held_up = |record: &Record| {
+            let copy = record.live.iter().last()?;
+            let why = copy
+                .hold_up
+                .filter(|_| record.live.iter().all(|copy| copy.hold_up.is_some()))?;
+            let host = self.hosts.table.get(&copy.host)?;
+            let load = host.books.get(&copy.attempt)?;
+            let since = match why {
+                CopyReason::Suspect => host.parted.unwrap_or(host.silent_since),
+                _ => load.suspended_since.unwrap_or(host.owner_since),
+            };
+            Some((host.id, why, self.now.since(since)))
+        };
+        let standing = job
+            .records
+            .iter()
+            .filter_map(|(index, record)| Some((index, held_up(record)?)));
+        let overdue = going(job, &self.hosts, u32::MAX, self.now).filter_map(|going| {
+            let host = job
+                .records
+                .get(&going.index)?
+                .live
+                .iter()
+                .find(|copy| copy.hold_up.is_none())?
+                .host;
+            let why = going.overdue(job)?;
+            Some((going.index, (host, why, Span::from_secs_f64(going.ran_s))))
+        });
+        for (index, (host, why, span)) in standing.chain(overdue) {
+            let same = |row: &&mut HeldUp| {
+                row.host == host && std::mem::discriminant(&row.why) == std::mem::discriminant(&why)
+            };
+            match found.iter_mut().find(same) {
+                Some(row) => drop(row.tasks.insert(index)),
+                None => found.push(HeldUp {
+                    host,
+                    why,
+                    span,
+                    tasks: IdSet::from_range(index, index),
+                }),
+            }
+        }
+
+        found
+    }
+
+    /// Why a host that idles gets no copy of a task of a job that waits with none.
+    fn why_no_copy(&self, job: &Job) -> String {
+        let none = "no task of the job waits";
+        if job.settled()
+            || !matches!(job.policy.replication, Replication::Gain(_))
+            || job.rules.quorum.compares()
+        {
+            return none.to_owned();
+        }
+        if job.longest_s().is_none() {
+            return format!(
+                "{none}, and none is copied before it is known how long they take (try: submit --estimate)"
+            );
+        }
+
+        let left_s = going(job, &self.hosts, self.settings.max_copies, self.now)
+            .map(|going| going.due_s - going.ran_s);
+        match left_s.min_by(f64::total_cmp) {
+            None => format!("{none}, and those that run have copies or stand still"),
+            Some(left_s) => {
+                let left = Span::from_secs_f64(left_s.max(0.0));
+                format!(
+                    "{none}, and none is overdue; the first one would be copied in {left} at the latest"
+                )
+            }
+        }
+    }
+
+    /// Which jobs go before this one.
+    fn why_behind(&self, job: &Job) -> Option<String> {
+        if let Some(why) = self.jobs.why_behind_users(job) {
+            return Some(why);
+        }
+
+        let (unpromised, disclosed, user) = job.rank.class();
+        let shared = |rank: &&Rank| {
+            let class = rank.class();
+            (class.0, class.1) == (unpromised, disclosed) && class.2 != user
+        };
+        let ahead = self
+            .jobs
+            .lines
+            .waiting
+            .range(..job.rank)
+            .filter(|rank| !shared(rank))
+            .count();
+        let jobs = plural(ahead, "job");
+
+        (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
+    }
+
+    /// What no host that is known offers, though the job needs it.
+    fn why_no_offer(&self, job: &Job) -> Option<String> {
+        let mut missing = self
+            .hosts
+            .table
+            .values()
+            .map(|host| job.rules.needs.missing(host.offers));
+        let first = missing.next()??;
+        missing
+            .all(|why| why.is_some())
+            .then(|| format!("no host that is known will do; of the first one: {first}"))
+    }
+
+    /// What a job of several ranks waits for.
+    fn why_together(&self, id: JobId, job: &Job) -> Option<String> {
+        let gang = job.gang.as_ref()?;
+        if gang.formed.is_some() {
+            return Some("a rank of it has lost its host, and no other is free".to_owned());
+        }
+
+        let WidthOffer {
+            least, free, hosts, ..
+        } = self.together(id, self.now)?.offer?;
+        let least = plural(least as usize, "host");
+        Some(match gang.holdout {
+            Some(held) => {
+                let left = Span::from_secs_f64(held.left_s(self.now.secs()));
+                format!(
+                    "it holds out for {}, of which {free} are free; the others should be in {left}",
+                    held.hosts
+                )
+            }
+            None => format!("it needs {least} at once: {free} of {hosts} that will do are free"),
+        })
+    }
+
+    /// Why no slot is free, for the fleet as a whole.
+    fn why_no_slot(&self) -> String {
+        let joined = self
+            .hosts
+            .table
+            .values()
+            .filter(|host| host.presence != Presence::Awaited)
+            .count();
+        if joined == 0 {
+            return match self.hosts.table.len() {
+                0 => "no host has joined".to_owned(),
+                awaited => {
+                    format!(
+                        "no host has joined since the master restarted; {} awaited",
+                        plural(awaited, "host")
+                    )
+                }
+            };
+        }
+
+        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut owners: BTreeMap<String, usize> = BTreeMap::new();
+        for host in self.hosts.table.values() {
+            *kinds.entry(kind(host)).or_default() += 1;
+            if let (HostState::Suspended, Some(reason)) = (host.state, host.owner.reason()) {
+                *owners.entry(reason.to_string()).or_default() += 1;
+            }
+        }
+
+        let owners: Vec<String> = owners
+            .iter()
+            .map(|(reason, n)| format!("{n} {reason}"))
+            .collect();
+        let owners = owners.join(", ");
+        let counted = |(kind, n): (&&str, &usize)| match *kind {
+            "suspended" => format!("{n} suspended ({owners})"),
+            kind => format!("{n} {kind}"),
+        };
+
+        match (
+            kinds.len(),
+            kinds.keys().next().copied().unwrap_or_default(),
+        ) {
+            (1, "busy") => format!(
+                "every slot is taken: {} busy",
+                plural(kinds["busy"], "host")
+            ),
+            (1, "suspended") => format!("all hosts suspended: {owners}"),
+            _ if kinds.contains_key("ready") => {
+                format!(
+                    "the ready hosts are passed over; hosts: {}",
+                    kinds.iter().map(counted).collect::<Vec<_>>().join(", ")
+                )
+            }
+            _ => format!(
+                "no slot is free; hosts: {}",
+                kinds.iter().map(counted).collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+}
+
+/// A host's state in one word.
+fn kind(host: &Host) -> &'static str {
+    match host.state {
+        _ if host.presence == Presence::Left => "shut down",
+        HostState::Lost => "lost",
+        _ if host.presence == Presence::Disconnected => "not connected",
+        HostState::Suspect => "suspect",
+        _ if host.presence != Presence::Connected => "not connected",
+        HostState::Draining => "draining",
+        HostState::Suspended => "suspended",
+        HostState::Benched => "benched",
+        HostState::Busy => "busy",
+        HostState::Ready => "ready",
+    }
+}
+
+impl Scheduler {
+    fn why_passed_over(&self, host: &Host, job: &Job) -> String {
+        let slots = plural(host.usable_slots() as usize, "slot");
+        if let Some(why) = job.rules.needs.missing(host.offers) {
+            return format!("passed over: {why}");
+        }
+        if host.lets_go_on()
+            && let Some(why) = self.why_blamed(host, job)
+        {
+            return format!("passed over: {why}");
+        }
+
+        match (kind(host), host.reason()) {
+            ("busy", _) if host.reserved > 0 => {
+                let kept = plural(host.reserved as usize, "slot");
+                format!(
+                    "{slots}, {kept} held for jobs of several ranks, {} held",
+                    plural(host.books.len(), "attempt")
+                )
+            }
+            ("busy", _) => format!(
+                "busy: {slots}, {} held",
+                plural(host.books.len(), "attempt")
+            ),
+            ("ready", _) if job.waiting() == 0 => format!("ready: {}", self.why_no_copy(job)),
+            ("ready", _) if let Some(why) = self.why_too_short(host, job) => {
+                format!("ready: {why}")
+            }
+            ("ready", _) => {
+                let scene = job.scene(self.now, &self.settings, &self.hosts);
+                match job
+                    .policy
+                    .placement
+                    .objection(&scene, &job.plan, host.speed)
+                {
+                    Some(why) => format!("ready: {why}"),
+                    None => format!("ready: {} of {slots} free", host.free_slots()),
+                }
+            }
+            ("draining", _) if host.closing => "draining: its worker is shutting down".to_owned(),
+            ("draining", _) => "draining: gets no new work".to_owned(),
+            (kind, Some(reason)) => format!("{kind}: {reason}"),
+            (kind, None) => kind.to_owned(),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Why a ready host is not there for long enough.
+    fn why_too_short(&self, host: &Host, job: &Job) -> Option<String> {
+        let TooLong { left, takes } = job.too_long_for(host, self.now, self.settings.start_cost)?;
+        Some(format!(
+            "its owner's hours lend it for {left} only, and a task should take {takes}"
+        ))
+    }
+}
+
+fn plural(n: usize, what: &str) -> String {
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
+}

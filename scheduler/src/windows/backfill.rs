@@ -1,0 +1,390 @@
+//! Speculative backfilling (Gainaru et al., section 4.3): time that is over before a waiting task
+//! has to be done is given to the task that should make the most of it. Such gaps are hosts that
+//! are kept for jobs of several ranks which hold out, and hosts that their owners lend for no
+//! longer. What should be done in time goes first, in the order of the line: it fits. A deadline's
+//! calendar has no gaps but the ends of loans: each slot's next task starts as soon as the slot is
+//! free.
+//!
+//! Nobody is delayed by that: nothing is put into gaps while something waits that was promised, and
+//! what is there makes room, frozen where its host can hold it, as soon as somebody wants the slot
+//! for whom it is kept. What is not here: when the jobs that hold out start (`together`), and
+//! windows whose ends are a matter of chance (`idle`).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use common::{AttemptId, HostId, JobId, Span, Speed, TaskId, Time};
+
+use crate::handlers::dispatch::Starter;
+use crate::policy::ordering::Rank;
+use crate::prediction::lessons::FIRST_RUNS;
+use crate::prediction::reservation::{self, Candidate, Learned, RunTimes};
+use crate::protocol::effect::{Effect, Gap, StartReason};
+use crate::state::host::Host;
+use crate::state::host::elapsed_s;
+use crate::state::job::Job;
+use crate::state::scheduler::Scheduler;
+
+/// So many gaps at a time are looked at, and for each so many waiting jobs.
+const MOST_GAPS: usize = 16;
+const MOST_JOBS: usize = 8;
+/// What is not done by the end of a gap with this probability at least is not tried: it would
+/// mostly be computed in vain (the paper takes whoever has a chance; `reproduce gainaru` with 0,
+/// 0.25, 0.5 and 0.8 speaks for a half).
+const LEAST_DONE: f64 = 0.5;
+/// By this part of a loan before its end who is not done gives up, and is not frozen first and
+/// given back much later.
+const EARLY: f64 = 0.02;
+
+/// A free slot, with how long it is.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    host: HostId,
+    until: Time,
+    kept_for: Option<JobId>,
+}
+
+/// Who makes the most of a gap.
+struct Filler {
+    job: JobId,
+    index: u32,
+    /// The probability that it is done in time; none where it keeps its state.
+    done: Option<f64>,
+}
+
+impl Scheduler {
+    /// Puts waiting tasks into gaps that they do not surely fit.
+    pub(crate) fn fill_gaps(&mut self, fx: &mut Vec<Effect>) {
+        let none = self.jobs.kept.is_empty() && self.hosts.index.lent.is_empty();
+        if none || self.jobs.lines.waiting.is_empty() || self.promised_waits().is_some() {
+            return;
+        }
+        for slot in self.gaps() {
+            let host = self.hosts.table.get(&slot.host);
+            if let Some(filler) = host.and_then(|host| self.filler(host, &slot)) {
+                self.fill(slot, &filler, fx);
+            }
+        }
+    }
+
+    /// The job that is next, if it was promised something.
+    fn promised_waits(&self) -> Option<JobId> {
+        self.jobs
+            .lines
+            .waiting
+            .first()
+            .filter(|rank| rank.promised())
+            .map(|rank| rank.job)
+    }
+
+    /// Slots that are free for some time.
+    fn gaps(&self) -> Vec<Slot> {
+        let now = self.now;
+        let holding = self.jobs.gangs.iter().filter_map(|id| {
+            let held = self.jobs.table.get(id)?.gang.as_ref()?.holdout?;
+            Some((now + Span::from_secs_f64(held.left_s(now.secs())), *id))
+        });
+        let first = holding.min();
+        let kept = first.into_iter().flat_map(|(until, id)| {
+            self.jobs.kept.iter().map(move |host| Slot {
+                host: *host,
+                until,
+                kept_for: Some(id),
+            })
+        });
+
+        let ready = self
+            .hosts
+            .index
+            .ready
+            .by_since()
+            .filter_map(|id| self.hosts.table.get(&id));
+        let lent = ready.filter(|host| host.lent.is_some()).flat_map(|host| {
+            let slot = host.lent_until(now).map(|until| Slot {
+                host: host.id,
+                until,
+                kept_for: None,
+            });
+            slot.into_iter()
+                .flat_map(move |slot| std::iter::repeat_n(slot, host.free_slots()))
+        });
+        kept.chain(lent)
+            .filter(|slot| slot.until > now)
+            .take(MOST_GAPS)
+            .collect()
+    }
+
+    /// Which waiting task makes the most of a free slot, if any does; of equals the one that is
+    /// next.
+    fn filler(&self, host: &Host, slot: &Slot) -> Option<Filler> {
+        let now = self.now;
+        let start_cost = self.settings.start_cost;
+        let until = host
+            .lent_until(now)
+            .map_or(slot.until, |lent| lent.min(slot.until));
+        let length = (until.since(now).secs() - start_cost.secs()) * host.speed.factor();
+
+        // Who fits a loan was asked before, and may have had reasons not to come.
+        let asked = |job: &Job| {
+            slot.kept_for.is_some() || job.too_long_for(host, now, start_cost).is_some()
+        };
+        let does = |job: &&Job| {
+            job.fills_gaps()
+                && asked(job)
+                && job.rules.needs.missing(host.offers).is_none()
+                && job.bar(host.id).is_none()
+        };
+
+        let ranks = self.jobs.lines.waiting.iter().take(MOST_JOBS);
+        let jobs: Vec<&Job> = ranks
+            .filter_map(|rank| self.jobs.table.get(&rank.job))
+            .filter(does)
+            .collect();
+        if let Some(job) = jobs.iter().find(|job| job.rules.checkpoint) {
+            // All that it does there is of use.
+            let index = job.alternatives(&|_: &u32| true).next()?;
+            return Some(Filler {
+                job: job.rank.job,
+                index,
+                done: None,
+            });
+        }
+
+        let laws = jobs
+            .into_iter()
+            .filter_map(|job| Some((job, self.law(job)?)));
+        let laws: Vec<(&Job, Cow<'_, Learned>)> = laws.collect();
+        let mut fillers = Vec::new();
+        let mut candidates = Vec::new();
+
+        for (job, law) in &laws {
+            for index in job.alternatives(&|_: &u32| true) {
+                let failed = job.killed_s(index);
+                let done = done_by(length, law.as_ref(), failed);
+                if done >= LEAST_DONE {
+                    fillers.push(Filler {
+                        job: job.rank.job,
+                        index,
+                        done: Some(done),
+                    });
+                    candidates.push(Candidate {
+                        law: law.as_ref(),
+                        failed,
+                        processors: 1.0,
+                    });
+                }
+            }
+        }
+
+        let (at, _) = reservation::fill(
+            reservation::Gap {
+                length,
+                processors: 1.0,
+            },
+            &candidates,
+        )?;
+        Some(fillers.swap_remove(at))
+    }
+
+    /// The law of the run times of a job's tasks, in seconds on a host of speed 1, where enough
+    /// runs are known.
+    fn law<'a>(&'a self, job: &'a Job) -> Option<Cow<'a, Learned>> {
+        if let Some(law) = job.lessons.law() {
+            return Some(Cow::Borrowed(law));
+        }
+        let runs = self
+            .foresight
+            .experience
+            .runs
+            .of(&job.stack.terms.estimator);
+        Learned::expected(runs)
+            .filter(|_| runs.len() as u64 >= FIRST_RUNS)
+            .map(Cow::Owned)
+    }
+
+    fn fill(&mut self, slot: Slot, filler: &Filler, fx: &mut Vec<Effect>) {
+        let Slot {
+            host,
+            until,
+            kept_for,
+        } = slot;
+        let left = until.since(self.now);
+        let Some(job) = self.jobs.table.get_mut(&filler.job) else {
+            return;
+        };
+        if job.take_waiting(filler.index).is_none() {
+            return;
+        }
+
+        if kept_for.is_some() {
+            self.hosts.reserve(host, false, self.now);
+            if let Some(at) = self.jobs.kept.iter().position(|kept| *kept == host) {
+                self.jobs.kept.swap_remove(at);
+            }
+        }
+
+        let done = filler.done.map(|done| (done * 100.0).round() as u8);
+        let why = StartReason::Gap(Gap {
+            left,
+            done,
+            kept_for,
+        });
+        let mut starter = Starter::of(
+            &mut self.hosts,
+            &self.settings,
+            &self.foresight,
+            self.now,
+            self.incarnation,
+        );
+
+        // Who comes back finds the host free; who waits for others may come later than expected.
+        let most = Span::from_secs_f64(left.secs() * (1.0 - EARLY));
+        starter.most = kept_for
+            .is_none()
+            .then_some(most)
+            .filter(|_| filler.done.is_some());
+
+        let number = starter.start(job, filler.index, host, why, fx);
+        if let Some(number) = number.filter(|_| kept_for.is_some()) {
+            let task = TaskId::new(filler.job, filler.index);
+            self.jobs.fillers.insert(
+                AttemptId {
+                    task,
+                    number,
+                    incarnation: self.incarnation,
+                },
+                host,
+            );
+        }
+
+        self.jobs.lines.sync(job);
+    }
+}
+
+impl Scheduler {
+    /// Forgets which attempts have to make room where they have ended, or where nobody holds out
+    /// any more.
+    pub(crate) fn tend_fillers(&mut self) {
+        if self.jobs.fillers.is_empty() {
+            return;
+        }
+
+        let holds_out = |id: &JobId| {
+            let gang = self.jobs.table.get(id).and_then(|job| job.gang.as_ref());
+            gang.is_some_and(|gang| gang.formed.is_none())
+        };
+        if !self.jobs.gangs.iter().any(holds_out) {
+            return self.jobs.fillers.clear();
+        }
+
+        let on = |host: &HostId, attempt: &AttemptId| {
+            let load = self
+                .hosts
+                .table
+                .get(host)
+                .and_then(|host| host.books.get(attempt));
+            load.is_some_and(|load| !load.frozen && !load.stopping)
+        };
+        self.jobs.fillers.retain(|attempt, host| on(host, attempt));
+    }
+
+    /// Hosts on which an attempt would make room for a job of this rank, with their speeds; each
+    /// once, whatever it holds.
+    pub(crate) fn filled(&self, rank: Rank) -> Vec<(Speed, HostId)> {
+        let after = |attempt: &AttemptId| {
+            self.jobs
+                .table
+                .get(&attempt.task.job)
+                .is_some_and(|job| job.rank > rank)
+        };
+
+        let fillers = self
+            .jobs
+            .fillers
+            .iter()
+            .filter(|(attempt, _)| after(attempt));
+        let hosts: BTreeSet<HostId> = fillers.map(|(_, host)| *host).collect();
+        let host = |id: HostId| self.hosts.table.get(&id).filter(|host| host.takes_work());
+
+        hosts
+            .into_iter()
+            .filter_map(host)
+            .map(|host| (host.speed, host.id))
+            .collect()
+    }
+
+    /// Of the attempts that were put into gaps of this host, the one that goes last makes room for
+    /// a task.
+    pub(crate) fn oust(&mut self, id: HostId, by: TaskId, fx: &mut Vec<Effect>) {
+        let rank = |attempt: &AttemptId| self.jobs.table.get(&attempt.task.job).map(|job| job.rank);
+        let fillers = self.jobs.fillers.iter().filter(|(_, on)| **on == id);
+        let Some(attempt) = fillers
+            .map(|(attempt, _)| *attempt)
+            .max_by_key(|attempt| (rank(attempt), *attempt))
+        else {
+            return;
+        };
+        self.jobs.fillers.remove(&attempt);
+        if self.try_freeze(id, attempt, by, fx) {
+            return;
+        }
+
+        let Some(host) = self.hosts.table.get(&id) else {
+            return;
+        };
+        let Some(load) = host.books.get(&attempt) else {
+            return;
+        };
+        let work_s = if load.phase.executing() {
+            elapsed_s(host, load, self.settings.start_cost, self.now)
+        } else {
+            0.0
+        };
+
+        let job = self.jobs.table.get_mut(&attempt.task.job);
+        let kept = job.as_ref().is_some_and(|job| job.rules.checkpoint);
+        job.into_iter()
+            .for_each(|job| job.outlived(attempt.task.index, work_s));
+        self.preempt(id, attempt, by, kept, fx);
+    }
+
+    /// Whatever was put into gaps makes room while something waits that was promised.
+    pub(crate) fn clear_for_promised(&mut self, fx: &mut Vec<Effect>) {
+        let Some(id) = self
+            .promised_waits()
+            .filter(|_| !self.jobs.fillers.is_empty())
+        else {
+            return;
+        };
+        let next = self
+            .jobs
+            .table
+            .get(&id)
+            .and_then(|job| job.in_order().next());
+        let by = TaskId::new(id, next.unwrap_or_default());
+        while let Some(host) = self.jobs.fillers.values().next().copied() {
+            self.oust(host, by, fx);
+        }
+    }
+}
+
+/// The probability that a run which takes longer than `failed` is done by `length`.
+fn done_by(length: f64, law: &Learned, failed: f64) -> f64 {
+    let before = law.cdf(failed);
+    let left = 1.0 - law.cdf(failed);
+    if left > 0.0 {
+        (law.cdf(length) - before).max(0.0) / left
+    } else {
+        0.0
+    }
+}
+
+impl Job {
+    /// Whether its tasks may be ended before they are done, to be tried again.
+    fn fills_gaps(&self) -> bool {
+        self.promise.is_none()
+            && self.gang.is_none()
+            && self.speculation.is_none()
+            && !self.rules.quorum.compares()
+    }
+}
