@@ -542,7 +542,7 @@ impl<'a> Reckoner<'a> {
     /// Puts what waits and was promised on the calendar, until `each` has seen enough, but for the
     /// jobs that are left out. No task is named for an attempt that some task should need beside
     /// its first one.
-    fn stack_line(
+    pub(crate) fn stack_line(
         &self,
         calendar: &mut Calendar,
         without: &BTreeSet<JobId>,

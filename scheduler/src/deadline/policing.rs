@@ -237,6 +237,7 @@ impl Scheduler {
                 finish,
                 ..promise
             });
+            self.jobs.slack = None;
         } else {
             job.promise = None;
             self.jobs.lines.rerank(job, other);

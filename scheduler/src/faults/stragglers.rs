@@ -3,6 +3,7 @@
 //! length of its job's tasks, and whatever the job has spent on copies: the slots would idle
 //! otherwise. What is not here: copies that are weighed by what they gain (`ahead`).
 
+use common::attempt::Phase;
 use common::{Span, Time};
 
 use crate::forecast::starts::age_s;
@@ -11,11 +12,14 @@ use crate::policy::replication::Replication;
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::host::{Host, Hosts, Load};
 use crate::state::job::{Job, Record};
+use crate::state::settings::Settings;
 
 /// An attempt is overdue once it has run for so many times the longest run seen of its kind.
 const OVERDUE: f64 = 3.0;
 /// No attempt is overdue sooner than this.
 const LEAST_S: f64 = 5.0;
+/// An attempt that is not begun is overdue after this time, where its host has a slot for it.
+const NOT_BEGUN_S: f64 = 10.0;
 /// Where no idle host would do for what is overdue, they are looked at again after so long.
 const AGAIN_S: f64 = 1.0;
 
@@ -23,20 +27,26 @@ const AGAIN_S: f64 = 1.0;
 pub(crate) struct Going {
     pub(crate) index: u32,
     number: u32,
-    /// For how long it has run.
+    /// Whether its command was started.
+    begun: bool,
+    /// For how long it has run, or has not been begun.
     pub(crate) ran_s: f64,
-    /// From what run time on it is overdue.
+    /// From what such time on it is overdue.
     pub(crate) due_s: f64,
 }
 
 impl Going {
     /// Why it should be copied, if it is overdue.
     pub(crate) fn overdue(&self, job: &Job) -> Option<CopyReason> {
+        let ran = Span::from_secs_f64(self.ran_s);
+        if self.ran_s < self.due_s {
+            return None;
+        }
+        if !self.begun {
+            return Some(CopyReason::NotBegun(ran));
+        }
         let longest = Span::from_secs_f64(job.longest_s()?);
-        (self.ran_s >= self.due_s).then(|| CopyReason::Overdue {
-            ran: Span::from_secs_f64(self.ran_s),
-            longest,
-        })
+        Some(CopyReason::Overdue { ran, longest })
     }
 }
 
@@ -67,15 +77,20 @@ impl Starter<'_> {
             return;
         }
 
-        let Some(longest_s) = job.longest_s() else {
-            return;
-        };
-
         // Whatever starts from now on is overdue no sooner than this.
         let fastest = self.hosts.fastest().map_or(1.0, common::Speed::factor);
-        let mut next_s = due_s(longest_s, fastest);
-        let going: Vec<Going> =
-            going(job, self.hosts, self.settings.max_copies, self.now).collect();
+        let longest = job.longest_s();
+        let ran_s = longest.map_or(f64::INFINITY, |longest_s| due_s(longest_s, fastest));
+        let queued_s = if self.settings.benching {
+            NOT_BEGUN_S
+        } else {
+            f64::INFINITY
+        };
+        let mut next_s = ran_s.min(queued_s);
+        if next_s.is_infinite() {
+            return;
+        }
+        let going: Vec<Going> = going(job, self.hosts, self.settings, self.now).collect();
 
         for going in going {
             let Some(why) = going.overdue(job) else {
@@ -118,25 +133,48 @@ fn due_s(longest_s: f64, speed: f64) -> f64 {
     (OVERDUE * longest_s / speed).max(LEAST_S)
 }
 
-/// The attempts that go on alone, each with its age; nothing where nothing is known of how long
-/// they should take.
+/// The attempts that go on alone, each with its age; of those that run none where nothing is known
+/// of how long they should take.
 pub(crate) fn going(
     job: &Job,
     hosts: &Hosts,
-    max_copies: u32,
+    settings: &Settings,
     now: Time,
 ) -> impl Iterator<Item = Going> {
     let longest_s = job.longest_s();
+    let max_copies = settings.max_copies;
+    let benching = settings.benching;
     job.records.iter().filter_map(move |(index, record)| {
         let (host, load, number) = alone(record, hosts, max_copies)?;
+        if !load.phase.executing() {
+            let waits = load.phase == Phase::Queued && has_slot_for(host);
+            return (benching && waits).then(|| Going {
+                index,
+                number,
+                begun: false,
+                ran_s: now.since(load.assigned).secs(),
+                due_s: NOT_BEGUN_S,
+            });
+        }
+
         let longest_s = longest_s?.max(job.own_estimate_s(index));
         Some(Going {
             index,
             number,
+            begun: true,
             ran_s: ran_s(host, load, now),
             due_s: due_s(longest_s, host.speed.factor()),
         })
     })
+}
+
+/// Whether whatever is queued on the host could run: it takes work, and nothing runs there.
+fn has_slot_for(host: &Host) -> bool {
+    host.takes_work()
+        && host
+            .books
+            .iter()
+            .all(|(_, load)| load.phase == Phase::Queued)
 }
 
 /// The attempt of a task that goes on, if that is only one, with its number; where two do, another
@@ -156,7 +194,7 @@ fn alone<'a>(
     let load = host
         .books
         .get(&copy.attempt)
-        .filter(|load| load.phase.executing() && !load.stopping)?;
+        .filter(|load| !load.stopping)?;
 
     Some((host, load, copy.attempt.number))
 }

@@ -26,8 +26,11 @@ impl Scheduler {
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
         self.expect_anew(fx);
         self.tend_gangs(fx);
-        self.place_promised(fx);
+        let yielded = self.place_promised(true, fx);
         self.place_waiting(fx);
+        if yielded && !self.hosts.index.ready.is_empty() {
+            self.place_promised(false, fx);
+        }
         self.make_room(fx);
         self.fill_gaps(fx);
         self.place_copies(fx);
@@ -36,55 +39,58 @@ impl Scheduler {
         }
     }
 
-    /// Promised tasks where and when the calendar has them.
-    fn place_promised(&mut self, fx: &mut Vec<Effect>) {
+    /// Starts promised tasks where and when the calendar has them. Says whether slots were left to
+    /// users who had fewer, where `sharing` lets them.
+    fn place_promised(&mut self, sharing: bool, fx: &mut Vec<Effect>) -> bool {
         self.clear_for_promised(fx);
         let nowhere = self.hosts.index.ready.is_empty() && self.hosts.index.standing.is_bare();
-        if nowhere
-            || !self
-                .jobs
-                .lines
-                .waiting
-                .first()
-                .is_some_and(|rank| rank.promised())
-        {
+        let first = self.jobs.lines.waiting.first();
+        if nowhere || !first.is_some_and(|rank| rank.promised()) {
+            return false;
+        }
+
+        let mut yielded = 0;
+        for (id, index, host) in self.promised_starts() {
+            if sharing && self.yields(id, host, yielded) {
+                yielded += 1;
+            } else {
+                self.start_promised(id, index, host, fx);
+            }
+        }
+        yielded > 0
+    }
+
+    /// Starts a promised task on the host that the calendar has for it, which may have to make room.
+    fn start_promised(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
+        let full = |hosts: &Hosts| {
+            let host = hosts.table.get(&host);
+            host.is_none_or(|host| host.free_slots() == 0)
+        };
+        if full(&self.hosts) {
+            let Some(other) = self.makes_room_on(host) else {
+                return;
+            };
+            self.give_way(&other, TaskId::new(id, index), fx);
+        }
+        if full(&self.hosts) {
             return;
         }
-        for (id, index, host) in self.promised_starts() {
-            let full = |hosts: &Hosts| {
-                hosts
-                    .table
-                    .get(&host)
-                    .is_none_or(|host| host.free_slots() == 0)
-            };
-            if full(&self.hosts) {
-                let Some(other) = self.makes_room_on(host) else {
-                    continue;
-                };
-                self.give_way(&other, TaskId::new(id, index), fx);
-            }
 
-            if full(&self.hosts) {
-                continue;
-            }
-
-            let Some(job) = self.jobs.table.get_mut(&id) else {
-                continue;
-            };
-            let Some(why) = job.take_waiting(index) else {
-                continue;
-            };
-            Starter::of(
-                &mut self.hosts,
-                &self.settings,
-                &self.foresight,
-                self.now,
-                self.incarnation,
-            )
-            .start(job, index, host, why, fx);
-
-            self.jobs.lines.sync(job);
-        }
+        let Some(job) = self.jobs.table.get_mut(&id) else {
+            return;
+        };
+        let Some(why) = job.take_waiting(index) else {
+            return;
+        };
+        Starter::of(
+            &mut self.hosts,
+            &self.settings,
+            &self.foresight,
+            self.now,
+            self.incarnation,
+        )
+        .start(job, index, host, why, fx);
+        self.jobs.lines.sync(job);
     }
 
     /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job

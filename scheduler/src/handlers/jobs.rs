@@ -87,6 +87,7 @@ impl Scheduler {
         let mut job = Job::new(bag.rules, policy, rank, bag.tasks);
         job.stack = stack;
         job.promise = promise;
+        job.user = user;
         job.lessons = lessons;
         job.usual_s = usual_s;
         job.speculate(&ids, bag.disclosed, self.jobs.arrivals);
@@ -98,6 +99,9 @@ impl Scheduler {
     fn enter(&mut self, id: JobId, mut job: Job) {
         job.plan.entered = self.now;
         self.jobs.arrivals += 1;
+        if job.promise.is_some() {
+            self.jobs.slack = None;
+        }
         self.meet(id, &mut job);
         if job.gang.is_some() && !job.settled() {
             self.jobs.gangs.insert(id);

@@ -293,6 +293,8 @@ pub enum CopyReason {
         /// 1.
         longest: Span,
     },
+    /// Its host holds it for so long, has a slot for it, and has not begun it.
+    NotBegun(Span),
     /// That is expected to bring the end of the job forward by so much.
     Gain(Span),
     /// So many results of the task must agree, from hosts of different owners.
@@ -481,6 +483,12 @@ impl fmt::Display for CopyReason {
                 write!(
                     f,
                     "which has run for {ran}, where the longest of its kind took {longest} on a host of speed 1"
+                )
+            }
+            CopyReason::NotBegun(span) => {
+                write!(
+                    f,
+                    "which its host has not begun for {span}, though it has a slot for it"
                 )
             }
             CopyReason::Quorum(n) => {

@@ -27,7 +27,7 @@ use crate::state::blame::Blame;
 use crate::state::foresight::Work;
 use crate::state::gang::Gang;
 use crate::state::host::{Host, Hosts};
-use crate::state::promise::Promise;
+use crate::state::promise::{Promise, Slack};
 use crate::state::question::Question;
 use crate::state::queue::Sums;
 use crate::state::scene::Scene;
@@ -95,6 +95,8 @@ pub(crate) struct Job {
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
     /// How its attempts ended, host by host.
     pub(crate) blame: Blame,
+    /// The number of its user, where users share.
+    pub(crate) user: u32,
     /// How many of its tasks run, as its user's share counts them.
     pub(crate) shared: u64,
     in_line: bool,
@@ -283,6 +285,7 @@ impl Job {
             gang: None,
             alone: BTreeMap::new(),
             blame: Blame::default(),
+            user: 0,
             shared: 0,
             in_line: false,
             in_copy_line: false,
@@ -867,6 +870,8 @@ pub(crate) struct Jobs {
     pub(crate) kept: Vec<HostId>,
     /// Attempts on such hosts, which make room when the slot is needed.
     pub(crate) fillers: BTreeMap<AttemptId, HostId>,
+    /// How long promised jobs can wait, where users share; none where that has to be found out.
+    pub(crate) slack: Option<Slack>,
 }
 
 /// The jobs that want slots, in the order in which they get them.

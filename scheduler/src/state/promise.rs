@@ -1,6 +1,6 @@
 //! What a job with a deadline was promised.
 
-use common::Time;
+use common::{Span, Time};
 
 use crate::policy::Policy;
 use crate::policy::admission::Stacking;
@@ -12,6 +12,14 @@ pub(crate) struct Promise {
     /// When that was, and the end that was expected then.
     pub(crate) made: Time,
     pub(crate) finish: Time,
+}
+
+/// How much time all promised jobs together can do without, as it was found last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slack {
+    pub(crate) spare: Span,
+    /// Until when that is taken for granted.
+    pub(crate) until: Time,
 }
 
 /// The order in which a policy puts tasks on the calendar.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-use common::{Span, Time};
+use common::{JobId, Span, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::ordering::Rank;
@@ -71,6 +71,8 @@ pub(crate) struct Use {
     pub(crate) average: f64,
     /// Tasks that run.
     pub(crate) running: u64,
+    /// How many times as many slots as others the user may have.
+    pub(crate) weight: f64,
     /// The most that may run.
     pub(crate) most: Option<u32>,
     /// Smaller goes first.
@@ -146,6 +148,7 @@ impl Shares {
         Some(Use {
             average,
             running: user.running,
+            weight: user.weight,
             most: user.most,
             claim,
         })
@@ -260,6 +263,33 @@ impl Lines {
         best.map(|(.., rank)| rank)
     }
 
+    /// Whether a user with a waiting job that fits, promised nothing and not only disclosed, has
+    /// fewer slots than this one, `yielded` of them counted that he is about to get.
+    pub(crate) fn had_fewer(&self, user: u32, yielded: u32, fits: impl Fn(JobId) -> bool) -> bool {
+        let Some(mine) = self.shares.of(user) else {
+            return false;
+        };
+        let mut from = self
+            .waiting
+            .range(Rank::first_of((true, false, 0))..)
+            .next();
+        while let Some(rank) = from.filter(|rank| !rank.disclosed()) {
+            let other = rank.user();
+            let may = self.shares.room(other).is_none_or(|room| room > 0);
+            let fewer = self
+                .shares
+                .of(other)
+                .is_some_and(|of| of.claim + f64::from(yielded) / of.weight < mine.claim);
+            if other != user && may && fewer && fits(rank.job) {
+                return true;
+            }
+
+            let behind = (Excluded(Rank::last_of(rank.class())), Unbounded);
+            from = self.waiting.range(behind).next();
+        }
+        false
+    }
+
     /// How many tasks of the job at this rank may start before it is another user's turn.
     pub(crate) fn quota(&self, rank: Rank) -> u64 {
         let room = self.shares.room(rank.user()).unwrap_or(u64::MAX);
@@ -300,7 +330,7 @@ impl Lines {
         let running = job.running();
         let before = std::mem::replace(&mut job.shared, running);
         if before != running {
-            self.shares.note(job.rank.user(), before, running);
+            self.shares.note(job.user, before, running);
         }
     }
 }
@@ -309,7 +339,7 @@ impl Jobs {
     /// Why other users' jobs go before this one, in words; nothing where none do.
     pub(crate) fn why_behind_users(&self, job: &Job) -> Option<String> {
         let shares = &self.lines.shares;
-        let mine = shares.of(job.rank.user()).filter(|_| shares.on())?;
+        let mine = shares.of(job.user).filter(|_| shares.on())?;
         if let Some(most) = mine.most.filter(|most| mine.running >= u64::from(*most)) {
             return Some(format!(
                 "{} of your tasks run, and the admin lets you run {most} at a time",
@@ -343,15 +373,23 @@ impl Jobs {
                 .copied();
         }
 
-        let least = ahead.iter().map(|of| of.average).min_by(f64::total_cmp)?;
+        let first = ahead
+            .iter()
+            .min_by(|one, other| one.claim.total_cmp(&other.claim))?;
         let users = if ahead.len() == 1 {
             "another user's job goes".to_owned()
         } else {
             format!("jobs of {} other users go", ahead.len())
         };
+        let weights = if first.weight == mine.weight {
+            String::new()
+        } else {
+            format!("; their weight is {}, yours {}", first.weight, mine.weight)
+        };
         Some(format!(
-            "{users} first: their users had fewer slots lately ({least:.1} on average, you {:.1})",
-            mine.average
+            "{users} first: they have fewer slots, now and lately ({} running and {:.1} on average, you {} and \
+             {:.1}{weights})",
+            first.running, first.average, mine.running, mine.average
         ))
     }
 }

@@ -17,6 +17,7 @@ use crate::state::job::waiting;
 use crate::state::job::{Job, Record};
 use crate::state::owner_hours::TooLong;
 use crate::state::scheduler::Scheduler;
+use crate::state::settings::Settings;
 
 /// Why a job does not go on faster.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -140,7 +141,11 @@ impl Scheduler {
             .records
             .iter()
             .filter_map(|(index, record)| Some((index, held_up(record)?)));
-        let overdue = going(job, &self.hosts, u32::MAX, self.now).filter_map(|going| {
+        let any = Settings {
+            max_copies: u32::MAX,
+            ..self.settings.clone()
+        };
+        let overdue = going(job, &self.hosts, &any, self.now).filter_map(|going| {
             let host = job
                 .records
                 .get(&going.index)?
@@ -184,7 +189,7 @@ impl Scheduler {
             );
         }
 
-        let left_s = going(job, &self.hosts, self.settings.max_copies, self.now)
+        let left_s = going(job, &self.hosts, &self.settings, self.now)
             .map(|going| going.due_s - going.ran_s);
         match left_s.min_by(f64::total_cmp) {
             None => format!("{none}, and those that run have copies or stand still"),
@@ -199,6 +204,9 @@ impl Scheduler {
 
     /// Which jobs go before this one.
     fn why_behind(&self, job: &Job) -> Option<String> {
+        if let Some(why) = self.why_yields(job) {
+            return Some(why);
+        }
         if let Some(why) = self.jobs.why_behind_users(job) {
             return Some(why);
         }

@@ -208,3 +208,71 @@ fn a_job_is_told_that_others_had_fewer_slots() {
         "{told:?}"
     );
 }
+
+#[test]
+fn a_deadline_that_is_far_off_takes_no_more_than_its_users_share() {
+    let mut w = sharing(|_| {});
+    for host in 1..=4 {
+        w.host(host).joins();
+    }
+
+    let far = w
+        .job(240)
+        .policy("PROMISE")
+        .user("ann")
+        .deadline(7 * 86_400)
+        .estimate(s(10))
+        .submit();
+    let other = w.job(200).user("ben").submit();
+    rounds(&mut w, 4, 20);
+    let counts = running(&w);
+    assert_eq!((counts[&far], counts[&other]), (2, 2), "{counts:?}");
+}
+
+#[test]
+fn a_deadline_that_is_close_goes_before_all_users() {
+    let mut w = sharing(|_| {});
+    for host in 1..=4 {
+        w.host(host).joins();
+    }
+
+    let other = w.job(200).user("ben").submit();
+    let close = w
+        .job(120)
+        .policy("PROMISE")
+        .user("ann")
+        .deadline(900)
+        .estimate(s(10))
+        .submit();
+    rounds(&mut w, 4, 10);
+    let counts = running(&w);
+    assert_eq!(counts.get(&close), Some(&4), "{counts:?}");
+    assert_eq!(counts.get(&other), None);
+}
+
+#[test]
+fn a_deadline_that_left_time_goes_first_once_it_does_not() {
+    let mut w = sharing(|_| {});
+    for host in 1..=2 {
+        w.host(host).joins();
+    }
+
+    let far = w
+        .job(40)
+        .policy("PROMISE")
+        .user("ann")
+        .deadline(2_400)
+        .estimate(s(30))
+        .submit();
+    w.job(400).user("ben").submit();
+    let mut elapsed = 0;
+    while w.job_state(far) != common::view::JobState::Finished {
+        assert!(elapsed < 2_400, "the deadline is kept");
+        w.pass(s(30));
+        elapsed += 30;
+        for host in (1..=2).map(HostId) {
+            let attempt = w.attempt_on(host);
+            w.ends(host, attempt, common::attempt::Outcome::Succeeded, s(30));
+        }
+    }
+}

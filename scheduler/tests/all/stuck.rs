@@ -330,3 +330,46 @@ proptest! {
         prop_assert!(duplicates <= u64::from(tasks) && attempts <= 2 * u64::from(tasks));
     }
 }
+
+/// Two hosts that are held responsible for what they do not begin; all of a job is on the first.
+fn mute_host() -> (World, JobId) {
+    let mut w = World::with(scheduler::Settings {
+        benching: true,
+        ..scheduler::Settings::default()
+    });
+    w.host(1).joins();
+    let job = w.job(1).submit();
+    w.host(2).joins();
+    (w, job)
+}
+
+#[test]
+fn an_attempt_that_its_host_does_not_begin_for_ten_seconds_is_copied_to_an_idle_host() {
+    let (mut w, job) = mute_host();
+    w.pass(s(5));
+    w.beats(HostId(1));
+    w.beats(HostId(2));
+    assert_eq!(starts(&w.pass(millis(4_900))), [], "not yet ten seconds");
+
+    let effects = w.pass(millis(200));
+    let [(host, copy, StartReason::Duplicate(1, CopyReason::NotBegun(waited)))] =
+        starts(&effects)[..]
+    else {
+        panic!("one copy starts, and says why: {effects:?}");
+    };
+    assert!(host == HostId(2) && waited >= s(10), "{host} {waited}");
+    w.moves(host, Phase::Running);
+    w.ends(host, copy, Outcome::Succeeded, s(2));
+    assert_eq!(w.job_state(job), JobState::Finished);
+}
+
+#[test]
+fn an_attempt_whose_inputs_are_being_fetched_is_not_taken_for_one_that_is_not_begun() {
+    let (mut w, _) = mute_host();
+    w.moves(HostId(1), Phase::Staging);
+    for _ in 0..10 {
+        w.pass(s(5));
+        w.beats(HostId(2));
+        assert_eq!(starts(&w.beats(HostId(1))), []);
+    }
+}

@@ -1,0 +1,96 @@
+//! Promised jobs go before all others, but not sooner than their deadlines ask for: while there is
+//! time enough, a slot that the calendar has for one of them goes to a user who had fewer. What is
+//! not here: how slots are divided among users (`crate::state::shares`).
+//!
+//! No paper has this: Wozniak, Jiang and Striegel have one line. It is off where users do not share.
+
+use common::{HostId, JobId, Span};
+
+use crate::state::job::Job;
+use crate::state::promise::Slack;
+use crate::state::scheduler::Scheduler;
+
+/// Time that is kept for what runs when promised jobs have to go first, where nothing is known of
+/// how long it takes.
+const RESERVE: Span = Span::from_secs(600);
+/// What is known is kept so many times.
+const KNOWN: f64 = 2.0;
+/// So many parts of the time that is spare pass before it is looked at again; and at least so much.
+const PARTS: u64 = 8;
+const LEAST: Span = Span::from_secs(1);
+
+impl Scheduler {
+    /// How long the promised jobs could stand still and then still be done in half of the time that
+    /// is left: so they keep their deadlines also with half of the hosts, or of the speed.
+    fn spare(&mut self) -> Span {
+        if let Some(slack) = self.jobs.slack.filter(|slack| self.now < slack.until) {
+            return slack.spare;
+        }
+        let spare = self.find_spare().unwrap_or(Span::ZERO);
+        let until = self.now + Span(spare.0 / PARTS).max(LEAST);
+        self.jobs.slack = Some(Slack { spare, until });
+        spare
+    }
+
+    fn find_spare(&self) -> Option<Span> {
+        let line = &self.jobs.lines.waiting;
+        let first = line.first().filter(|rank| rank.promised())?;
+        let reckoning = self
+            .jobs
+            .table
+            .get(&first.job)?
+            .policy
+            .admission
+            .reckoning()?;
+        let reckoner = self.reckoner(reckoning, self.now);
+
+        let mut calendar = reckoner.calendar(&Default::default());
+        let mut least: Option<Span> = None;
+        let mut last = self.now;
+        reckoner.stack_line(&mut calendar, &Default::default(), |job, _, entry| {
+            if let Some(promise) = job.promise {
+                let slack = promise.deadline.since(entry.finish);
+                least = Some(least.map_or(slack, |least| least.min(slack)));
+            }
+            last = last.max(entry.finish);
+            true
+        });
+
+        let takes = last.since(self.now);
+        Some(Span(least?.0.saturating_sub(takes.0)))
+    }
+
+    /// Why a promised job may not be next, in words; nothing where it is.
+    pub(crate) fn why_yields(&self, job: &Job) -> Option<String> {
+        let leaves_time = self.jobs.slack.is_some_and(|slack| slack.spare >= RESERVE);
+        let yields = job.promise.is_some()
+            && leaves_time
+            && self.jobs.lines.had_fewer(job.user, 0, |_| true);
+        yields.then(|| {
+            "its deadline leaves time, so another user, who has fewer slots, goes first".to_owned()
+        })
+    }
+
+    /// Whether a slot of this host goes to another user than the one of this promised job, after
+    /// `yielded` others that did.
+    pub(crate) fn yields(&mut self, id: JobId, host: HostId, yielded: u32) -> bool {
+        if !self.jobs.lines.shares.on() {
+            return false;
+        }
+        let spare = self.spare();
+        if spare < RESERVE {
+            return false;
+        }
+
+        let Some(user) = self.jobs.table.get(&id).map(|job| job.user) else {
+            return false;
+        };
+        let fits = |other: JobId| {
+            self.jobs.table.get(&other).is_some_and(|other| {
+                let known_s = other.task_work_s().or(other.usual_s).unwrap_or(0.0);
+                spare.secs() >= KNOWN * known_s && self.hosts.offer(host, other.rules.needs)
+            })
+        };
+        self.jobs.lines.had_fewer(user, yielded, fits)
+    }
+}
