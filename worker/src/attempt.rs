@@ -343,7 +343,10 @@ impl Workshop {
             dir: dir.as_os_str().to_owned(),
             stdin: command.stdin.as_ref().map(|path| path.as_str().to_owned()),
             limits: self.config.limits(),
-            confines,
+            confines: Confines {
+                memory: self.config.limits().memory,
+                ..confines
+            },
         }
     }
 

@@ -126,6 +126,7 @@ impl Means {
             network: false,
             readable: self.readable.clone(),
             account,
+            memory: None,
         })
     }
 

@@ -99,6 +99,8 @@ pub struct Confines {
     pub readable: Vec<String>,
     /// User and group id of the account that tasks have, where there is one.
     pub account: Option<(u32, u32)>,
+    /// The most that its own `/tmp` and `/dev/shm` may hold, each, in bytes; both are memory.
+    pub memory: Option<u64>,
 }
 
 impl Default for Confines {
@@ -109,6 +111,7 @@ impl Default for Confines {
             network: false,
             readable: Vec::new(),
             account: None,
+            memory: None,
         }
     }
 }

@@ -126,3 +126,31 @@ fn a_program_of_several_processes_shares_memory_and_ends_with_its_own_exit_code(
     grid.deskgrid(["job", "wait", &job]).expect_code(3);
     assert_eq!(attempts(&grid, &format!("{job}.1"))[0]["exit_code"], 1);
 }
+
+#[test]
+fn what_a_task_may_put_into_memory_is_bounded_without_a_control_group() {
+    let mut grid = Grid::start();
+    let limits = "memory_limit_bytes = 50000000\n";
+    grid.worker("h1").config(limits).start();
+    if grid.json(["host", "info", "h1"])["confinement"] != "namespace" {
+        println!("SKIPPED: no namespaces here");
+        return;
+    }
+
+    let sizes = "df -B1 --output=size /tmp /dev/shm | tail -n 2; echo x > /dev/null && echo null";
+    let said = says(&grid, sizes);
+    let lines: Vec<&str> = said.lines().collect();
+    let bounded = |size: &str| {
+        size.trim()
+            .parse::<u64>()
+            .is_ok_and(|size| size <= 50_003_968)
+    };
+    assert!(
+        lines.len() == 3 && bounded(lines[0]) && bounded(lines[1]),
+        "{said}"
+    );
+
+    let elsewhere =
+        "for dir in / /dev /etc /usr; do (touch $dir/x) 2>/dev/null && echo $dir; done; true";
+    assert_eq!(says(&grid, elsewhere), "", "nothing is written elsewhere");
+}

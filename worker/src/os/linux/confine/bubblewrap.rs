@@ -108,7 +108,10 @@ impl View {
         view = view
             .add(["--proc", "/proc"].map(OsStr::new))
             .read_only(Path::new(SETTINGS));
-        view = view.add(["--dev", "/dev", "--tmpfs", "/tmp"].map(OsStr::new));
+        view = view.add(["--dev", "/dev"].map(OsStr::new));
+        view = ["/dev/shm", "/tmp"]
+            .into_iter()
+            .fold(view, |view, path| view.memory(path, confines.memory));
         if confines.network {
             view = view.read_only(Path::new(RESOLVER));
         }
@@ -119,10 +122,22 @@ impl View {
             .fold(view, |view, path| view.read_only(Path::new(path)))
     }
 
-    /// The attempt's own directory, at its own place.
+    /// A place that is memory, of this size in bytes.
+    fn memory(mut self, path: &str, most: Option<u64>) -> Self {
+        if let Some(most) = most {
+            let size = most.to_string();
+            self = self.add(["--size".as_ref(), size.as_ref()]);
+        }
+        self.add(["--tmpfs".as_ref(), path.as_ref()])
+    }
+
+    /// The attempt's own directory, at its own place. What lies between the other places is memory,
+    /// too, and of any size: nothing is written there.
     fn own(self, dir: &Path) -> Self {
         let at = dir.as_os_str();
-        self.add(["--bind".as_ref(), at, at, "--chdir".as_ref(), at])
+        let own = self.add(["--bind".as_ref(), at, at]);
+        let closed = own.add(["--remount-ro", "/dev", "--remount-ro", "/"].map(OsStr::new));
+        closed.add(["--chdir".as_ref(), at])
     }
 }
 
@@ -151,9 +166,9 @@ mod tests {
         );
         assert_eq!(closed[closed.len() - 3..], ["--", "/bin/sh", "-c"]);
         assert!(
-            closed
-                .join(" ")
-                .contains("--bind /the/dir /the/dir --chdir /the/dir --"),
+            closed.join(" ").contains(
+                "--bind /the/dir /the/dir --remount-ro /dev --remount-ro / --chdir /the/dir --"
+            ),
             "{closed:?}"
         );
     }
