@@ -1,5 +1,5 @@
 //! One small scenario, told as it goes under each policy of the catalogue, and kept as text. After
-//! a change that is meant: `UPDATE_GOLDENS=1 cargo test -p scheduler goldens`, then read the
+//! a change that is meant: `DESKGRID_BLESS=1 cargo test -p scheduler goldens`, then read the
 //! difference.
 
 use std::collections::BTreeMap;
@@ -185,7 +185,7 @@ fn every_policy_goes_as_its_golden_tells() {
     for policy in catalogue() {
         let told = story(policy);
         let path = golden(policy);
-        if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        if std::env::var_os("DESKGRID_BLESS").is_some() {
             std::fs::write(&path, &told).expect("goldens can be written");
         }
         let kept = std::fs::read_to_string(&path).unwrap_or_default();

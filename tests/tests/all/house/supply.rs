@@ -1,6 +1,8 @@
 //! What comes from outside: licences, published security advisories, and nothing but registry
 //! releases. Works offline; whether a version was yanked it cannot know.
 
+use std::collections::BTreeSet;
+
 use cargo_metadata::semver::{Version, VersionReq};
 use cargo_metadata::{Metadata, MetadataCommand};
 use serde::Deserialize;
@@ -8,7 +10,11 @@ use serde::Deserialize;
 use super::{root, text};
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+struct Deny {
+    licenses: Licences,
+}
+
+#[derive(Deserialize)]
 struct Licences {
     allow: Vec<String>,
 }
@@ -69,8 +75,9 @@ fn packages() -> Metadata {
 
 #[test]
 fn every_licence_is_on_the_list() {
-    let allowed: Licences = parse(".ci/licences.toml");
-    let known: Vec<_> = allowed
+    let rules: Deny = parse("deny.toml");
+    let known: Vec<_> = rules
+        .licenses
         .allow
         .iter()
         .map(|l| spdx::license_id(l).expect("an SPDX name"))
@@ -88,7 +95,7 @@ fn every_licence_is_on_the_list() {
         });
         assert!(
             met,
-            "{name} has the licence `{licence}`, which .ci/licences.toml does not allow"
+            "{name} has the licence `{licence}`, which deny.toml does not allow"
         );
     }
 }
@@ -99,6 +106,39 @@ fn locked() -> Vec<Locked> {
         .into_iter()
         .flat_map(|path| parse::<Lock>(path).package)
         .collect()
+}
+
+/// The most packages that `Cargo.lock` may have, our own included.
+const MOST_PACKAGES: usize = 329;
+/// The most names that may be there in several versions.
+const MOST_DUPLICATES: usize = 11;
+
+#[test]
+fn the_lock_file_grows_no_further() {
+    let packages = parse::<Lock>("Cargo.lock").package;
+    let names: BTreeSet<&str> = packages.iter().map(|package| &*package.name).collect();
+    let count = |name: &str| {
+        packages
+            .iter()
+            .filter(|package| package.name == name)
+            .count()
+    };
+    let duplicates: Vec<&str> = names
+        .iter()
+        .copied()
+        .filter(|name| count(name) > 1)
+        .collect();
+
+    println!(
+        "{} packages; in several versions: {duplicates:?}",
+        packages.len()
+    );
+    assert!(
+        packages.len() <= MOST_PACKAGES,
+        "{} packages",
+        packages.len()
+    );
+    assert!(duplicates.len() <= MOST_DUPLICATES, "{duplicates:?}");
 }
 
 #[test]
