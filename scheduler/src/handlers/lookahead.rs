@@ -21,7 +21,8 @@ use crate::state::job::{Job, LiveCopy};
 /// shorter tasks end before a report of them arrives.
 const LEAST_TASK_S: f64 = 10.0;
 /// The interval between reviews of a job, in seconds; or a mean task's time over `TICKS_PER_TASK`,
-/// if that is longer. Copies are searched for at most every mean task's time over `SEARCHES_PER_TASK`.
+/// if that is longer. Copies are searched for at most every mean task's time over
+/// `SEARCHES_PER_TASK`.
 const TICK_S: f64 = 15.0;
 const TICKS_PER_TASK: f64 = 20.0;
 const SEARCHES_PER_TASK: f64 = 25.0;
