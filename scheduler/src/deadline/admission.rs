@@ -99,7 +99,7 @@ impl Scheduler {
         self.consider(bag, &policy, now.max(self.now), &BTreeSet::new())
     }
 
-    /// Returns the offer for a bag that were submitted now: as [`Self::offer`], but attempts may be
+    /// Returns the offer for a bag submitted now: as [`Self::offer`], but attempts may be
     /// killed for it. Neither admits it nor kills an attempt.
     ///
     /// # Errors
