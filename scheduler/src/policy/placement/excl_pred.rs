@@ -1,8 +1,8 @@
 //! EXCL-PRED (Kondo et al. 2004, section 5.2): PRI-CR without the hosts that could not be done by
 //! the predicted end of the job.
 //!
-//! The end is predicted as wr (see [`crate::prediction::predict::makespan`]) when the job's first task can
-//! start, and again whenever as many tasks have finished as there were hosts at the last
+//! The end is predicted as wr (see [`crate::prediction::predict::makespan`]) when the job's first
+//! task can start, and again whenever as many tasks have finished as there were hosts at the last
 //! prediction. A host is left out at time t if t + start cost + work / speed lies beyond it.
 //!
 //! Readings: N is the number of hosts that can take work when the prediction is made. The paper
