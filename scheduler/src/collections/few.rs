@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct Few<T> {
     first: Option<T>,
-    /// The entries behind the first one; none if there never were any. Boxed: the common case must
-    /// stay pointer-sized.
+    /// The entries behind the first one; `None` if there never were any. Boxed: the common case
+    /// must stay pointer-sized.
     #[expect(
         clippy::box_collection,
         reason = "a deque takes four times the room of a pointer"

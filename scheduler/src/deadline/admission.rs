@@ -160,7 +160,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the offer for a valid bag if these attempts are killed; none where it has no
+    /// Returns the offer for a valid bag if these attempts are killed; `None` where it has no
     /// deadline.
     pub(crate) fn consider(
         &self,
@@ -224,8 +224,8 @@ impl Scheduler {
     }
 
     /// Predicts the completion of the last task of a job with a promise: its running attempts, and
-    /// its waiting tasks behind those before them. None where no host that takes work would do for
-    /// all of them.
+    /// its waiting tasks behind those before them. `None` where no host that takes work would do
+    /// for all of them.
     pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id)?;
         let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
@@ -310,7 +310,7 @@ impl Scheduler {
         self.fill_windows(starts)
     }
 
-    /// Returns the starts now if overdue attempts end as `overdue` says; none for `Overdue::Late`
+    /// Returns the starts now if overdue attempts end as `overdue` says; `None` for `Overdue::Late`
     /// if a deadline would be missed.
     fn starts_if(
         &self,
@@ -540,7 +540,7 @@ impl<'a> Reckoner<'a> {
         calendar
     }
 
-    /// Puts the waiting tasks with a promise on the calendar until `each` returns false, except
+    /// Puts the waiting tasks with a promise on the calendar until `each` returns `false`, except
     /// those of jobs in `without`. `each` gets no task for an expected further attempt.
     pub(crate) fn stack_line(
         &self,
@@ -670,7 +670,7 @@ impl<'a> Reckoner<'a> {
         at_most(tasks, 1.0 - first, most)
     }
 
-    /// Returns the completion of the last of these tasks; none where no host will do.
+    /// Returns the completion of the last of these tasks; `None` where no host will do.
     fn finish(
         &self,
         occupied: &Calendar,

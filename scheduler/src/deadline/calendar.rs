@@ -93,7 +93,7 @@ impl Calendar {
     }
 
     /// Puts a task of this work, in seconds on a host of speed 1, where it is done first; returns
-    /// none if no host will do.
+    /// `None` if no host will do.
     pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: Needs) -> Option<Entry> {
         let mut best: Option<(Time, u32, usize, Time)> = None;
         for (at, lane) in self

@@ -60,7 +60,7 @@ impl Scheduler {
         Some(Span(least?.0.saturating_sub(takes.0)))
     }
 
-    /// Returns the reason, in words, why a job with a promise may not be next; none where it is.
+    /// Returns the reason, in words, why a job with a promise may not be next; `None` where it is.
     pub(crate) fn why_yields(&self, job: &Job) -> Option<String> {
         let leaves_time = self.jobs.slack.is_some_and(|slack| slack.spare >= RESERVE);
         let yields = job.promise.is_some()

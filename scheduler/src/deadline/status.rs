@@ -15,7 +15,7 @@ pub struct Keeping {
     pub deadline: Time,
     /// The completion predicted when it was made.
     pub promised: Time,
-    /// The completion predicted now; none where no host that takes work would do for all waiting
+    /// The completion predicted now; `None` where no host that takes work would do for all waiting
     /// tasks.
     pub expected: Option<Time>,
     /// The number of attempts that have run for longer than their user's estimate.
@@ -27,7 +27,7 @@ pub struct Keeping {
 }
 
 impl Scheduler {
-    /// Returns the state of the job's promise; none where it has none (any more).
+    /// Returns the state of the job's promise; `None` where it has none (any more).
     pub fn keeping(&self, id: JobId, now: Time) -> Option<Keeping> {
         let now = now.max(self.now);
         let job = self.jobs.table.get(&id)?;

@@ -105,7 +105,8 @@ impl Account {
     }
 
     /// Returns the price of a user who is billed for everything, over the price of the requested
-    /// tasks: "scaled billed resources" in the paper. At least 1; none where nothing was requested.
+    /// tasks: "scaled billed resources" in the paper. At least 1; `None` where nothing was
+    /// requested.
     pub fn scaled_if_all_billed(&self) -> Option<f64> {
         (self.billed_s > 0.0).then(|| self.used_s / self.billed_s)
     }
@@ -161,12 +162,12 @@ impl Distribution {
         }
     }
 
-    /// Returns the mean; none without values.
+    /// Returns the mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// Returns the quantile of this part, to within a twentieth; none without values.
+    /// Returns the quantile of this part, to within a twentieth; `None` without values.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         if self.count == 1 {
             return Some(self.sum);

@@ -159,7 +159,7 @@ impl Scheduler {
             .count() as u64
     }
 
-    /// Returns the kind of a waiting job's next task, which tells whom it may preempt; none where
+    /// Returns the kind of a waiting job's next task, which tells whom it may preempt; `None` where
     /// it preempts no one.
     fn kind(&self, rank: Rank) -> Option<Kind> {
         let job = self

@@ -42,7 +42,7 @@ pub struct HostsWait {
     pub hosts: u32,
     /// The wait by both predictors.
     pub wait: Wait,
-    /// The median of the law of the wait itself; none where that many may never be free.
+    /// The median of the law of the wait itself; `None` where that many may never be free.
     pub median_s: Option<f64>,
     /// The lower end of the interval that holds the wait with a probability of 80 %.
     pub low_s: Option<f64>,
@@ -172,8 +172,8 @@ pub(crate) fn counts(host: &Host) -> bool {
 }
 
 impl Scheduler {
-    /// Predicts the start of the first task of a waiting job; none where it has started, or no host
-    /// will have a slot for it.
+    /// Predicts the start of the first task of a waiting job; `None` where it has started, or no
+    /// host will have a slot for it.
     pub fn predict_start(&self, id: JobId, now: Time) -> Option<Starting> {
         self.predict_starts(&[id], now).remove(&id)
     }
@@ -462,7 +462,7 @@ impl<'a> Line<'a> {
     }
 
     /// Predicts the seconds until the first task with `ahead` tasks ahead has a slot. The outer
-    /// none means that more tasks are ahead than there are slots, and must be done first.
+    /// `None` means that more tasks are ahead than there are slots, and must be done first.
     fn wait_s(&self, ahead: u64) -> Option<Option<[f64; 3]>> {
         if ahead < self.free {
             return Some(Some([0.0; 3]));

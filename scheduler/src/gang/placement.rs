@@ -139,7 +139,8 @@ impl Scheduler {
         self.foresight.lives.observe(&of.program, Run::done(work_s));
     }
 
-    /// Gives each waiting rank a host, if the gang holds hosts; returns false where one finds none.
+    /// Gives each waiting rank a host, if the gang holds hosts; returns `false` where one finds
+    /// none.
     fn fill_seats(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         while let Some(index) = self.seatless(id) {
             let Some(host) = self.seat_for(id) else {

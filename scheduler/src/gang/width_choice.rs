@@ -46,7 +46,7 @@ pub struct WidthOffer {
     pub hosts: u32,
     /// The number of jobs that wait behind it, whose waits count under some policies.
     pub behind: u32,
-    /// Every width and wait that was compared; none where the speedup is unknown.
+    /// Every width and wait that was compared; empty where the speedup is unknown.
     pub ways: Vec<Way>,
     /// The number of hosts on which it starts, or for which it waits.
     pub choice: Option<Choice>,
@@ -150,7 +150,7 @@ impl Scheduler {
             .is_some_and(|host| host.offers.together)
     }
 
-    /// Returns the state of a gang; none for any other job.
+    /// Returns the state of a gang; `None` for any other job.
     pub fn together(&self, id: JobId, now: Time) -> Option<Together> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;

@@ -163,7 +163,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts a listed attempt back on the books, or waits for its delivery. Returns false where it
+    /// Puts a listed attempt back on the books, or waits for its delivery. Returns `false` where it
     /// is of no use.
     fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
         let attempt = held.attempt;
@@ -381,7 +381,7 @@ impl Scheduler {
     }
 
     /// Notes a sign of life of the host, perhaps with its owner's state: its lease begins anew.
-    /// Returns false for a host that never joined or has left.
+    /// Returns `false` for a host that never joined or has left.
     pub(crate) fn hear(&mut self, id: HostId, owner: Option<(OwnerState, Span)>) -> bool {
         let Some(host) = self.hosts.get(id) else {
             return false;

@@ -73,8 +73,8 @@ struct Ready {
 }
 
 impl<'a> Starter<'a> {
-    /// Assigns waiting tasks to the ready hosts that will be done soonest. Returns false where too
-    /// little is known of the tasks, or where they are too short for lookahead.
+    /// Assigns waiting tasks to the ready hosts that will be done soonest. Returns `false` where
+    /// too little is known of the tasks, or where they are too short for lookahead.
     pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let Some(work_s) = job.task_work_s() else {
             return false;
@@ -344,8 +344,8 @@ impl<'a> Starter<'a> {
         completion_s(&servers, waiting, least_s)
     }
 
-    /// Starts the copies that gain enough. Returns false where too little is known of the tasks, or
-    /// where the job has used up its copies: then only stuck attempts are copied.
+    /// Starts the copies that gain enough. Returns `false` where too little is known of the tasks,
+    /// or where the job has used up its copies: then only stuck attempts are copied.
     pub(crate) fn copy_for_gain(
         &mut self,
         answer: Gain,

@@ -749,7 +749,7 @@ pub fn catalogue() -> &'static [Policy] {
     CATALOGUE
 }
 
-/// Returns the policy of this name, with the parameters given in it; none where [`super::parse`]
+/// Returns the policy of this name, with the parameters given in it; `None` where [`super::parse`]
 /// fails.
 pub fn policy(name: &str) -> Option<Policy> {
     super::parse(name).ok()

@@ -20,7 +20,7 @@ pub enum Width {
     },
 }
 
-/// The predicted waits, in seconds, for each number of free hosts between two; none where they
+/// The predicted waits, in seconds, for each number of free hosts between two; `None` where they
 /// never are.
 pub type Waits<'a> = dyn Fn(u32, u32) -> Vec<Option<f64>> + 'a;
 
@@ -156,7 +156,7 @@ impl Question<'_> {
 
 impl Width {
     /// Decides the question. `waits` predicts, for each number of hosts between two, the seconds
-    /// until they are free, if ever. None where the job can neither start nor ever have enough
+    /// until they are free, if ever. `None` where the job can neither start nor ever have enough
     /// hosts.
     pub fn choose(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Option<Choice> {
         let now = asked.now();

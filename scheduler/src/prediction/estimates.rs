@@ -53,7 +53,7 @@ pub struct Estimates {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Ratios and works (in seconds on a host of speed 1) of the latest tasks, oldest first; the
-    /// ratio is none without an estimate.
+    /// ratio is `None` without an estimate.
     latest: VecDeque<(Option<f32>, f32)>,
     /// The ratios in `latest`, sorted; `works_s` holds the works.
     ratios: Vec<f32>,
@@ -70,7 +70,7 @@ pub struct Quality {
     pub tasks: u64,
     /// The number of the latest tasks with an estimate; the other fields are about these.
     pub compared: u64,
-    /// The median of the ratios, and the ends of the middle 80 %; none without estimates.
+    /// The median of the ratios, and the ends of the middle 80 %; `None` without estimates.
     pub ratio: Option<(f64, f64, f64)>,
     /// The smallest Q for which 90 % of the tasks satisfy |est - c| / est <= Q (the paper's
     /// equation 1).
@@ -204,7 +204,7 @@ fn remove(sorted: &mut Vec<f32>, value: f32) {
     }
 }
 
-/// Returns the quantile of this part, interpolated; none without values.
+/// Returns the quantile of this part, interpolated; `None` without values.
 fn quantile(sorted: &[f32], part: f64) -> Option<f64> {
     let place = part * sorted.len().checked_sub(1)? as f64;
     let low = place as usize;

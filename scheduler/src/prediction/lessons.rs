@@ -37,7 +37,7 @@ pub struct LearnedLimits {
     pub killed: u64,
     /// The rate of small work that fills gaps, per processor.
     pub zeta: f64,
-    /// The limits; none while too few runs are known.
+    /// The limits; `None` while too few runs are known.
     pub sequence: Option<Sequence>,
 }
 
@@ -77,18 +77,18 @@ impl Lessons {
         }
     }
 
-    /// Returns the law of the next runs; none while too few are known.
+    /// Returns the law of the next runs; `None` while too few are known.
     pub(crate) fn law(&self) -> Option<&Learned> {
         self.law.as_ref()
     }
 
-    /// Returns the limits; none while too few runs are known.
+    /// Returns the limits; `None` while too few runs are known.
     pub(crate) fn sequence(&self) -> Option<&Sequence> {
         self.sequence.as_ref()
     }
 
     /// Returns the limit of an attempt at a task that was killed after this much work: the next one
-    /// of the sequence, or past its end the last one doubled. None while too few runs are known.
+    /// of the sequence, or past its end the last one doubled. `None` while too few runs are known.
     pub(crate) fn limit_s(&self, killed_s: f64) -> Option<f64> {
         let limits = &self.sequence.as_ref()?.limits;
         let last = *limits.last()?;

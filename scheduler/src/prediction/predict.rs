@@ -17,7 +17,7 @@ pub struct Prediction {
 /// The makespan of `tasks` tasks of `work_s` (seconds on a host of speed 1) on `hosts` hosts of
 /// mean rate `rate` (work per second), each task with `start_cost` beside its work: wr = ceil(T /
 /// N) (s / r) of Kondo et al. 2004, section 5.2, with the start cost in each round, which the
-/// paper's formula leaves open. None without hosts.
+/// paper's formula leaves open. `None` without hosts.
 pub fn makespan(tasks: u64, hosts: u64, work_s: f64, rate: f64, start_cost: Span) -> Option<Span> {
     if hosts == 0 || rate <= 0.0 {
         return None;

@@ -90,7 +90,7 @@ pub enum Effect {
         host: HostId,
         /// The attempt to freeze.
         attempt: AttemptId,
-        /// The task that gets its slot; none where the host is only told again.
+        /// The task that gets its slot; `None` where the host is only told again.
         by: Option<TaskId>,
     },
     /// The host is to thaw a frozen attempt: there is a slot for it.
@@ -264,11 +264,11 @@ pub enum StartReason {
 pub struct Gap {
     /// The time until its predicted end.
     pub left: Span,
-    /// The probability that the attempt is done by then, in per cent; none where it keeps its state
-    /// and loses nothing.
+    /// The probability that the attempt is done by then, in per cent; `None` where it keeps its
+    /// state and loses nothing.
     pub done: Option<u8>,
-    /// The gang for which the host is reserved; none where the interval is the rest of the owner's
-    /// loan.
+    /// The gang for which the host is reserved; `None` where the interval is the rest of the
+    /// owner's loan.
     pub kept_for: Option<JobId>,
 }
 

@@ -223,7 +223,7 @@ pub enum Event {
     HostLent {
         /// The host.
         host: HostId,
-        /// The loan; none where no end is known.
+        /// The loan; `None` where no end is known.
         loan: Option<Loan>,
     },
     /// A user requested another result of a job that is settled and forgotten, or dropped its
@@ -231,7 +231,7 @@ pub enum Event {
     RestDecided {
         /// The user of the job.
         user: String,
-        /// Whether the rest was dropped, and not gone on with; none where this is the first
+        /// Whether the rest was dropped, and not gone on with; `None` where this is the first
         /// request.
         dropped: Option<bool>,
     },

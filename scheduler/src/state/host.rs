@@ -50,7 +50,7 @@ pub(crate) struct Host {
     pub(crate) heard: Option<Time>,
     /// The start of its silence; pauses of the master move it on.
     pub(crate) silent_since: Time,
-    /// The time at which its connection was lost; none while connected, or if it never was.
+    /// The time at which its connection was lost; `None` while connected, or if it never was.
     pub(crate) parted: Option<Time>,
     /// Its live attempts; `frozen` counts those of them that are frozen and take no slot.
     pub(crate) books: Books,
@@ -61,7 +61,7 @@ pub(crate) struct Host {
     /// successes; both in this incarnation.
     pub(crate) delivered: u64,
     pub(crate) finished: u64,
-    /// The time at which it joined the ready hosts; none while it is not ready.
+    /// The time at which it joined the ready hosts; `None` while it is not ready.
     ready: Option<Time>,
     /// Its speed as counted in `Index::usable_speed`, if it is; the ready hosts are indexed by it
     /// too.

@@ -870,7 +870,7 @@ pub(crate) struct Jobs {
     pub(crate) kept: Vec<HostId>,
     /// Attempts that backfill reserved slots; they are preempted when the slot is needed.
     pub(crate) fillers: BTreeMap<AttemptId, HostId>,
-    /// The slack of jobs with a promise, where users share; none where it is to be computed.
+    /// The slack of jobs with a promise, where users share; `None` where it is to be computed.
     pub(crate) slack: Option<Slack>,
 }
 

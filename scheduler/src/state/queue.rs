@@ -122,7 +122,7 @@ impl Sums {
     }
 }
 
-/// Returns the job in this queue that comes after `last`; the first one where `last` is none.
+/// Returns the job in this queue that comes after `last`; the first one where `last` is `None`.
 pub(crate) fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
     match last {
         None => line.first().copied(),

@@ -38,13 +38,13 @@ pub struct Settings {
     /// The master's secret that decides which results are audited (default 0).
     pub audit_seed: u64,
     /// The attempts beyond their estimates that may be killed for a bag with a deadline, whatever
-    /// the policies of their jobs say; none (default): as those say.
+    /// the policies of their jobs say; `None` (default): as those say.
     pub policing: Option<Policing>,
     /// Whether hosts are held responsible for failures there: retries go elsewhere, an attempt that
     /// cannot be started is not charged to its task, and hosts with nothing but failures are
     /// benched for a while. No paper has this (default: no); the master says yes.
     pub benching: bool,
-    /// The division of slots among users; none (default): jobs of all users wait in one queue, by
+    /// The division of slots among users; `None` (default): jobs of all users wait in one queue, by
     /// priority and arrival.
     pub sharing: Option<Sharing>,
 }

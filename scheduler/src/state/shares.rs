@@ -156,7 +156,7 @@ impl Shares {
         })
     }
 
-    /// Returns the number of further tasks of the user that may start; none without a bound.
+    /// Returns the number of further tasks of the user that may start; `None` without a bound.
     pub(crate) fn room(&self, number: u32) -> Option<u64> {
         let user = self.users.get(number as usize)?;
         user.most
@@ -339,7 +339,8 @@ impl Lines {
 }
 
 impl Jobs {
-    /// Returns the reason why other users' jobs go before this one, in words; none if they do not.
+    /// Returns the reason why other users' jobs go before this one, in words; `None` if they do
+    /// not.
     pub(crate) fn why_behind_users(&self, job: &Job) -> Option<String> {
         let shares = &self.lines.shares;
         let mine = shares.of(job.user).filter(|_| shares.on())?;

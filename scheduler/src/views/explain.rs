@@ -64,7 +64,7 @@ impl HeldUp {
 
 impl Scheduler {
     /// Returns the reasons why each waiting task of the job waits, and why each host takes none;
-    /// none where there is no such job.
+    /// `None` where there is no such job.
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
         let job = self.jobs.table.get(&id)?;
         let mut waiting = waiting(job);
@@ -202,7 +202,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the jobs that go before this one, in words; none if there are none.
+    /// Returns the jobs that go before this one, in words; `None` if there are none.
     fn why_behind(&self, job: &Job) -> Option<String> {
         if let Some(why) = self.why_yields(job) {
             return Some(why);
@@ -228,7 +228,7 @@ impl Scheduler {
         (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
     }
 
-    /// Returns the job's need that no known host offers, in words; none if a host offers all.
+    /// Returns the job's need that no known host offers, in words; `None` if a host offers all.
     fn why_no_offer(&self, job: &Job) -> Option<String> {
         let mut missing = self
             .hosts

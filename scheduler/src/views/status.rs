@@ -81,7 +81,7 @@ impl Scheduler {
         self.jobs.table.keys().copied()
     }
 
-    /// Returns the job's state; none where there is no such job.
+    /// Returns the job's state; `None` where there is no such job.
     pub fn job_state(&self, job: JobId) -> Option<JobState> {
         self.jobs.table.get(&job).map(Job::state)
     }
@@ -118,7 +118,7 @@ impl Scheduler {
         })
     }
 
-    /// Returns the task's state; none where there is no such task.
+    /// Returns the task's state; `None` where there is no such task.
     pub fn task_state(&self, task: TaskId) -> Option<TaskState> {
         self.jobs.table.get(&task.job)?.task_state(task.index)
     }
@@ -176,7 +176,7 @@ impl Scheduler {
         self.hosts.table.keys()
     }
 
-    /// Returns the host; none where it was never heard of or awaited in this incarnation.
+    /// Returns the host; `None` where it was never heard of or awaited in this incarnation.
     pub fn host(&self, host: HostId) -> Option<HostStatus> {
         self.hosts.table.get(&host).map(|host| HostStatus {
             state: host.state,
@@ -226,9 +226,9 @@ impl Scheduler {
         &self.foresight.experience.estimates
     }
 
-    /// Predicts the completion of the job's last task. None where its tasks' run times are unknown
-    /// (neither a finished one nor an estimate), where no host takes work or will once its owner
-    /// leaves, or where the job is settled.
+    /// Predicts the completion of the job's last task. `None` where its tasks' run times are
+    /// unknown (neither a finished one nor an estimate), where no host takes work or will once its
+    /// owner leaves, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
         if job.promise.is_some() {
@@ -344,7 +344,7 @@ impl Scheduler {
         completion_s(&servers, tasks, 0.0)
     }
 
-    /// Predicts the completion of the job's last task, with an interval of 80 %; none where
+    /// Predicts the completion of the job's last task, with an interval of 80 %; `None` where
     /// [`Self::predict_finish`] has none.
     pub fn predict(&self, id: JobId, now: Time) -> Option<Prediction> {
         let finish = self.predict_finish(id, now)?;

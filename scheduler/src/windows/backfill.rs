@@ -46,7 +46,7 @@ struct Slot {
 struct Filler {
     job: JobId,
     index: u32,
-    /// The probability that it is done in time; none where it keeps its state.
+    /// The probability that it is done in time; `None` where it keeps its state.
     done: Option<f64>,
 }
 

@@ -117,7 +117,7 @@ impl Placement {
         }
     }
 
-    /// Returns the host to take next, among those that pass `fit`; none where the job had better
+    /// Returns the host to take next, among those that pass `fit`; `None` where the job had better
     /// wait.
     pub(crate) fn propose(
         self,
@@ -154,7 +154,8 @@ impl Placement {
         (self == Placement::PriHistory).then(|| pri_history::order(view))
     }
 
-    /// Returns the reason why a ready host is not taken though tasks wait; none where it would be.
+    /// Returns the reason why a ready host is not taken though tasks wait; `None` where it would
+    /// be.
     pub(crate) fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
         match self {
             Placement::PriCrWait(answer) => answer.objection(view, plan),

@@ -201,7 +201,7 @@ pub struct Accuracy {
 }
 
 impl Accuracy {
-    /// Evaluates these pairs of predicted and real waits, in seconds; returns none without pairs.
+    /// Evaluates these pairs of predicted and real waits, in seconds; returns `None` without pairs.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let mut errors: Vec<f64> = pairs
             .iter()

@@ -28,7 +28,7 @@ pub struct Guess {
 
 /// Fits the job that explains these runs, each a number of hosts and its seconds, and is close to
 /// `guess`. Runs on few different numbers of hosts tell little of parallelism; then it stays near
-/// `guess`, or near `widest`, the most hosts that the job may have. None where neither a run nor
+/// `guess`, or near `widest`, the most hosts that the job may have. `None` where neither a run nor
 /// `guess` gives the work.
 pub fn fit(runs: &[(u32, f64)], guess: &Guess, widest: u32) -> Option<Malleable> {
     let runs: Vec<(u32, f64)> = runs

@@ -27,7 +27,7 @@ impl UniformLog {
         b1: 1.0 / 12.0,
     };
 
-    /// Creates the law with this intercept and slope; none where it does not rise.
+    /// Creates the law with this intercept and slope; `None` where it does not rise.
     pub fn new(b0: f64, b1: f64) -> Option<Self> {
         (b0.is_finite() && b1.is_finite() && b1 > 0.0).then_some(Self { b0, b1 })
     }
@@ -38,7 +38,7 @@ impl UniformLog {
         Self::new(-ln_least * b1, b1)
     }
 
-    /// Fits the line nearest to these runs (least squares over the product-limit estimate); none
+    /// Fits the line nearest to these runs (least squares over the product-limit estimate); `None`
     /// for fewer than two different run times.
     pub fn fitted(runs: &[Run]) -> Option<Self> {
         let curve = super::lives::Survival::of(runs)?;

@@ -14,7 +14,7 @@ pub struct Waiting<'a> {
     pub law: &'a dyn Lifetime,
 }
 
-/// Predicts the start of each job of this queue, in seconds, first come, first served; none where
+/// Predicts the start of each job of this queue, in seconds, first come, first served; `None` where
 /// it never starts. `free` hosts are free, and others are held by `running`.
 pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<Option<f64>> {
     let all = running

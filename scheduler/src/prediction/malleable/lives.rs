@@ -35,7 +35,7 @@ pub(super) struct Survival {
 }
 
 impl Survival {
-    /// Estimates the curve of these runs; none without runs, or where all took no time.
+    /// Estimates the curve of these runs; `None` without runs, or where all took no time.
     pub(super) fn of(runs: &[Run]) -> Option<Self> {
         let points = product_limit(runs)?
             .into_iter()

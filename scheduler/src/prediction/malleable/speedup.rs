@@ -10,7 +10,7 @@ pub struct Speedup {
 
 impl Speedup {
     /// Creates the curve of this average parallelism (at least 1) and variance `sigma` (0 for none;
-    /// about the square of the coefficient of variation). None if either is out of range.
+    /// about the square of the coefficient of variation). `None` if either is out of range.
     pub fn new(parallelism: f64, sigma: f64) -> Option<Self> {
         let fine =
             parallelism.is_finite() && parallelism >= 1.0 && sigma.is_finite() && sigma >= 0.0;

@@ -38,9 +38,9 @@ pub struct Machine<'a> {
 pub struct Wait {
     /// The number of units that could free enough hosts alone.
     pub benefactors: u32,
-    /// The median of the time until the first benefactor ends (predictor A); none without one.
+    /// The median of the time until the first benefactor ends (predictor A); `None` without one.
     pub median_s: Option<f64>,
-    /// The time at which the mean number of free hosts suffices (predictor B); none if it never
+    /// The time at which the mean number of free hosts suffices (predictor B); `None` if it never
     /// does.
     pub mean_s: Option<f64>,
     /// The one that is used: A if there are two or more benefactors, else B.
@@ -133,7 +133,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the quantile `part` of the wait, by the law of the number of free hosts itself
-    /// (equation 8), which needs no enumeration of outcomes. None if that many are never free.
+    /// (equation 8), which needs no enumeration of outcomes. `None` if that many are never free.
     pub fn quantile_s(&self, hosts: u32, part: f64) -> Option<f64> {
         if hosts <= self.free {
             return Some(0.0);

@@ -150,7 +150,7 @@ pub fn fill_while<L: RunTimes>(
     )
 }
 
-/// Chooses the candidate of the largest gain for a gap, among equals the first; none if none has
+/// Chooses the candidate of the largest gain for a gap, among equals the first; `None` if none has
 /// any. Returns its index and the gain.
 pub fn fill<L: RunTimes>(gap: Gap, candidates: &[Candidate<'_, L>]) -> Option<(usize, f64)> {
     largest(candidates.iter().map(|candidate| gain(gap, candidate)))

@@ -138,7 +138,7 @@ pub enum BadLaw {
     Count {
         /// The name of the law.
         name: &'static str,
-        /// The form in which it is written, as in [`LAWS`](super::parse::LAWS).
+        /// The form in which it is written, as in `LAWS`.
         form: &'static str,
         /// The number of parameters it takes.
         wanted: usize,

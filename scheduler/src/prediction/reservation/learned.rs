@@ -43,7 +43,7 @@ pub struct Learned {
 
 impl Learned {
     /// The empirical law: each run's time has its probability, and the mass of unfinished runs lies
-    /// at the longest time. None without runs, or where all times are 0.
+    /// at the longest time. `None` without runs, or where all times are 0.
     pub fn observed(runs: &[Run]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         if let Some(last) = points.last_mut() {
@@ -59,7 +59,7 @@ impl Learned {
     /// before the shortest one on (an average step between runs). It goes somewhat beyond the
     /// longest one where the tail is light (the next of k is longer than all of them with a
     /// probability of 1 / (k + 1), and by less the more there are), or where the longest was not
-    /// done. None without runs, or where all times are 0.
+    /// done. `None` without runs, or where all times are 0.
     pub fn expected(runs: &[Run]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         let (longest, mut known) = *points.last()?;
