@@ -22,10 +22,10 @@
 //! }
 //! ```
 //!
-//! The rooms, from the ground up; a room uses only those above it in this list: `collections`,
+//! The modules, from the ground up; a module uses only those above it in this list: `collections`,
 //! `prediction`, `protocol`, [`policy`], `state`, `forecast`, `handlers`, then the features
 //! `deadline`, `disclosed`, `gang`, `windows` and `faults`, which do not use each other, and
-//! `views`. Each says in its `mod.rs` what it is for.
+//! `views`. Each `mod.rs` says what its module is for.
 //!
 //! There is no clock here (time is an argument), no input and output, no async, no randomness
 //! without a seed and no hash order: the same events give the same effects.

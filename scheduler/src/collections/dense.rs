@@ -1,6 +1,6 @@
 //! A map from numbers that were given out one after the other: finding an entry takes no search,
-//! and walking over them all goes in the numbers' order. Numbers far apart are right as well, and
-//! cost a search and more memory. What is not here: what the numbers mean.
+//! and iteration goes in the order of the numbers. Numbers far apart work as well, and cost a
+//! search and more memory.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 
 use common::HostId;
 
-/// Entries of a page.
+/// The number of entries of a page.
 const PAGE: u32 = 32;
 
-/// What can be a key.
+/// A type that can be a key of [`Dense`].
 pub(crate) trait Number: Copy {
     fn number(self) -> u32;
     fn of(number: u32) -> Self;
@@ -37,18 +37,19 @@ impl Number for HostId {
     }
 }
 
-/// An ordered map. Only pages that hold something are there.
+/// An ordered map. Only pages with entries exist.
 pub(crate) struct Dense<K, V> {
-    /// By their places, which rise. Most come at one end and go at the other.
+    /// The pages in the order of their places. Most come at one end and go at the other.
     pages: VecDeque<Page<V>>,
-    /// The place of the first page, and how many places between it and the last one have no page.
+    /// The place of the first page; `gaps` counts the missing pages between it and the last one.
     first: u32,
     gaps: usize,
     len: usize,
     keys: PhantomData<K>,
 }
 
-/// Neighbours. The number of an entry is the place of its page times [`PAGE`], and its place here.
+/// Neighbouring entries. The number of an entry is the place of its page times [`PAGE`], plus its
+/// index here.
 struct Page<V> {
     place: u32,
     len: u32,
@@ -60,8 +61,9 @@ fn split(number: u32) -> (u32, usize) {
 }
 
 impl<K: Number, V> Dense<K, V> {
-    /// Where the page of this place is, or should be. Without gaps its distance from the first one
-    /// tells; else it is nearer, by no more than all gaps.
+    /// Returns the index of the page of this place (`Ok`), or the one where it belongs (`Err`).
+    /// Without gaps it follows from the distance to the first page; else it is smaller, by at most
+    /// `gaps`.
     #[inline]
     fn find(&self, place: u32) -> Result<usize, usize> {
         let far = place.wrapping_sub(self.first) as usize;
@@ -94,7 +96,7 @@ impl<K: Number, V> Dense<K, V> {
         }
     }
 
-    /// A page came or went.
+    /// Updates `first` and `gaps` after a page came or went.
     fn measure(&mut self) {
         let first = self.pages.front().map_or(0, |page| page.place);
         let last = self.pages.back().map_or(0, |page| page.place);
@@ -123,7 +125,7 @@ impl<K: Number, V> Dense<K, V> {
         self.pages[page].values[at].as_mut()
     }
 
-    /// The place of a key, its page made if need be.
+    /// Returns the page and index of a key; makes the page if needed.
     fn slot(&mut self, key: K) -> (&mut Page<V>, usize) {
         let (place, at) = split(key.number());
         let page = self.find(place).unwrap_or_else(|page| {
@@ -142,7 +144,7 @@ impl<K: Number, V> Dense<K, V> {
         (&mut self.pages[page], at)
     }
 
-    /// The entry, made if it is not there.
+    /// Returns the entry; makes it if needed.
     pub(crate) fn entry(&mut self, key: K, value: impl FnOnce() -> V) -> &mut V {
         let new = self.get(&key).is_none();
         self.len += usize::from(new);
@@ -151,7 +153,7 @@ impl<K: Number, V> Dense<K, V> {
         page.values[at].get_or_insert_with(value)
     }
 
-    /// Adds an entry; gives what was there.
+    /// Adds an entry; returns the old value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let (page, at) = self.slot(key);
         let before = page.values[at].replace(value);
@@ -175,7 +177,7 @@ impl<K: Number, V> Dense<K, V> {
         Some(value)
     }
 
-    /// All entries, by number.
+    /// Returns all entries, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.pages.iter().flat_map(|page| {
             let first = page.place * PAGE;
@@ -228,7 +230,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Numbers near each other, far apart and at the ends, put in and taken out in any order.
+        /// Compares with `BTreeMap`: numbers near each other, far apart and at the ends, inserted
+        /// and removed in any order.
         #[test]
         fn it_does_what_an_ordered_map_does(
             steps in proptest::collection::vec(

@@ -1,14 +1,14 @@
-//! A list that mostly has one entry, which lies where the list lies: nothing is allocated for it,
-//! and finding it costs no further look into memory. What is not here: what the entries mean.
+//! A list that mostly has one entry, which is stored inline: it needs no allocation, and reading it
+//! costs no further memory access.
 
 use std::collections::VecDeque;
 
-/// A list. Entries come and go cheaply at both ends.
+/// A list with an inline first entry. Entries come and go cheaply at both ends.
 #[derive(Debug)]
 pub(crate) struct Few<T> {
     first: Option<T>,
-    /// Those behind the first one; nothing where there never were any. A box, since what is rare is
-    /// to take no room here.
+    /// The entries behind the first one; `None` if there never were any. Boxed: the common case
+    /// must stay pointer-sized.
     #[expect(
         clippy::box_collection,
         reason = "a deque takes four times the room of a pointer"
@@ -45,7 +45,7 @@ impl<T> Few<T> {
         }
     }
 
-    /// Adds an entry before the one at this place, at most behind the last one.
+    /// Adds an entry before the one at index `at`, at most behind the last one.
     pub(crate) fn insert(&mut self, at: usize, entry: T) {
         if at > 0 && self.first.is_some() {
             let rest = self.rest.get_or_insert_default();

@@ -1,21 +1,22 @@
 //! A set of indices that come one by one, nearly in order but with many gaps for a while, such as
-//! the tasks that are done. Taking some out again is rare, and costs a look at all.
+//! the finished tasks. Removing some is rare, and visits the whole set.
 
 use common::IdSet;
 
 use crate::collections::dense::Dense;
 
-/// Neighbours are collected as bits, and go into the set of ranges once all of them are there.
+/// A set of indices. Neighbours are collected as bits, and join the set of ranges once a block is
+/// full.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     whole: IdSet,
-    /// By block, the bits of those that are not in `whole`.
+    /// The bits of the indices that are not in `whole`, by block.
     parts: Dense<u32, u64>,
     in_parts: u64,
 }
 
 impl Gathered {
-    /// Adds an index that is not there.
+    /// Adds an index that is not in the set.
     pub(crate) fn insert(&mut self, id: u32) {
         let block = id / u64::BITS;
         let bit = 1 << (id % u64::BITS);
@@ -30,7 +31,7 @@ impl Gathered {
         }
     }
 
-    /// Takes as little memory as it can: no more is to come for a while.
+    /// Compacts the set to the least memory, when no more indices are expected for a while.
     pub(crate) fn compact(&mut self) {
         *self = self.set().into();
     }
@@ -44,14 +45,14 @@ impl Gathered {
         self.whole.len() + self.in_parts
     }
 
-    /// Takes these out.
+    /// Removes these indices.
     pub(crate) fn take(&mut self, ids: &IdSet) {
         let mut set = self.set();
         set.subtract(ids);
         *self = set.into();
     }
 
-    /// All of them.
+    /// Returns all indices.
     pub(crate) fn set(&self) -> IdSet {
         let mut set = self.whole.clone();
         for (block, bits) in self.parts.iter() {
@@ -79,8 +80,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Indices in any order, some of them there from the beginning, up to the last ones that
-        /// there are.
+        /// Compares with `IdSet`: indices in any order, some of them present at the begin, up to
+        /// the largest index.
         #[test]
         fn it_holds_what_was_put_in(
             base in prop_oneof![Just(0), Just(1_000), Just(u32::MAX - 299)],

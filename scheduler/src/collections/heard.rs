@@ -1,23 +1,23 @@
-//! A table of who was heard of, of bounded size: whoever was not heard of for longest goes where
-//! there are too many. What is not here: what is known of each.
+//! A table of bounded size, from which the entry that was not observed for longest is removed when
+//! it is full.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of each, by key.
+/// The values by key, each with the time of its last observation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Heard<K: Ord, V> {
     known: BTreeMap<K, Known<V>>,
-    /// Counts the observations.
+    /// The number of observations.
     observed: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Known<V> {
     value: V,
-    /// When it was last heard of, in observations.
+    /// The number of its last observation.
     seen: u64,
 }
 
@@ -31,7 +31,7 @@ impl<K: Ord, V> Default for Heard<K, V> {
 }
 
 impl<K: Ord, V> Heard<K, V> {
-    /// What is known under a key.
+    /// Returns the value of a key.
     pub(crate) fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -40,26 +40,26 @@ impl<K: Ord, V> Heard<K, V> {
         self.known.get(key).map(|known| &known.value)
     }
 
-    /// All of them, by key.
+    /// Returns all values, by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.known.iter().map(|(key, known)| (key, &known.value))
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// How many observations there were.
+    /// Returns the number of observations.
     pub(crate) fn observed(&self) -> u64 {
         self.observed
     }
 }
 
 impl<K: Ord + Clone, V: Default> Heard<K, V> {
-    /// Something is heard of this one, of at most so many. Nearly always it is known, and then
-    /// nothing is copied.
+    /// Notes an observation of this key, in a table of at most `most` keys. The key is nearly
+    /// always known, and then it is not cloned.
     pub(crate) fn hear<Q>(&mut self, key: &Q, most: usize, note: impl FnOnce(&mut V))
     where
         K: Borrow<Q>,

@@ -1,11 +1,11 @@
-//! Containers that the standard library lacks, each with one purpose and no meaning of its own.
+//! Containers that the standard library lacks, each for one purpose.
 //!
 //! - [`dense`]: a map from numbers that were given out one after the other.
-//! - [`few`]: a list that mostly has one entry, which lies where the list lies.
+//! - [`few`]: a list that mostly has one entry, which is stored inline.
 //! - [`gathered`]: a set of indices that come nearly in order.
-//! - [`heard`]: a table of bounded size that forgets what was not heard of for longest.
+//! - [`heard`]: a table of bounded size that forgets the entry not observed for longest.
 //!
-//! Nothing here knows of hosts, jobs or time. An iteration goes in the order of keys or of arrival, so
+//! Hosts, jobs and time are unknown here. Iteration goes in the order of keys or of arrival, so
 //! that no decision can depend on the order of a hash.
 
 pub(crate) mod dense;

@@ -1,10 +1,10 @@
-//! Deadlines: what the calendar says of a bag, and which promised tasks start where. Everything
-//! here only looks; what follows is done elsewhere.
+//! Deadlines: the admission test of a bag on the calendar, and the starts of tasks with a promise.
+//! The functions here only compute; `handlers` and `policing` act.
 //!
-//! The calendar holds what runs, then what waits and was promised, in line; a new bag comes behind
-//! all that. What waits without a promise is not on it: it stands behind everything that is
-//! promised, whenever that comes. So no accepted bag is delayed by a later one, as long as run
-//! times and hosts are as expected.
+//! The calendar holds the running attempts, then the waiting tasks with a promise, in queue order;
+//! a new bag comes behind all of them. Waiting tasks without a promise are not on it: they come
+//! after all tasks with one. So no accepted bag is delayed by a later one, as long as run times and
+//! hosts are as expected.
 
 use crate::state::host::elapsed_s;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,67 +30,68 @@ use crate::state::owner_hours::Lent;
 use crate::state::scheduler::Scheduler;
 use crate::state::terms::Stack;
 
-/// What a task takes of which nothing at all is known (any more), in seconds on a host of speed 1.
+/// The run time taken for a task of which nothing is known (any more), in seconds on a host of
+/// speed 1.
 const UNKNOWN_S: f64 = 60.0;
-/// Rates that differ by less than this factor count as the same where hosts are expected to be
-/// disturbed.
+/// Rates are rounded down to powers of this factor where hosts are expected to be disturbed, so
+/// that similar ones count as equal.
 const GRAIN: f64 = 1.02;
-/// What should have ended this long ago at most is about to, and its end on its way.
+/// An attempt that is overdue by at most this is about to end, with its report on the way.
 const ROUNDING: Span = Span::from_millis(1);
-/// Logarithms of (time that was left / time predicted to be left) that count as seen before
-/// anything was.
+/// Logarithms of (time that was left / time predicted to be left) that count as observed
+/// beforehand.
 const PRIOR_ERRORS: [f64; 8] = [-0.2, -0.1, -0.05, 0.0, 0.05, 0.15, 0.3, 0.7];
 
-/// Where and when a task of a bag is to run, if nothing comes between.
+/// The place and time at which a task of a bag is to run, if nothing interferes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// Its index.
+    /// The task's index.
     pub task: u32,
-    /// Its host.
+    /// The host.
     pub host: HostId,
-    /// When it starts.
+    /// The start.
     pub start: Time,
-    /// When it is done.
+    /// The completion.
     pub finish: Time,
 }
 
-/// When attempts are taken to end that have run for longer than they should.
+/// The predicted end of attempts that have run for longer than expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Overdue {
     /// At once (the paper's reading), or soon.
     Soon,
     /// After as long again as they have run.
     AsLong,
-    /// Not as long as it matters.
+    /// Later than any deadline.
     Late,
 }
 
-/// Later than any deadline.
+/// A time later than any deadline.
 const LATE: Time = Time(u64::MAX / 4);
 
-/// A bag's tasks with their work, in the order of the calendar; one of which several results are
-/// wanted is there as often.
+/// A bag's tasks with their work, in calendar order; a task of which several results are wanted is
+/// listed as often.
 type Draft = Vec<(u32, Span)>;
 
-/// The scheduler as one way of reckoning sees it.
+/// The scheduler's state as seen by one way of computing the calendar.
 pub(crate) struct Reckoner<'a> {
     scheduler: &'a Scheduler,
     reckoning: Reckoning,
     now: Time,
-    /// When what should have ended already is taken to end.
+    /// The predicted end of attempts that should have ended already.
     soonest: Time,
     stretch: f64,
-    /// Whether attempts that tasks should need beside their first one are on the calendar.
+    /// Whether the expected further attempts of tasks are on the calendar.
     spares: bool,
     overdue: Overdue,
 }
 
 impl Scheduler {
-    /// What a bag would be told that came now, if it has a deadline. Nothing enters, and nobody is
-    /// killed.
+    /// Returns the offer for a bag that came now, if it has a deadline. Neither admits it nor kills
+    /// an attempt.
     ///
     /// # Errors
-    /// Says why it would not be let in.
+    /// The reason why it would not be admitted.
     pub fn offer(&self, bag: &Bag, now: Time) -> Result<Option<Offer>, Refused> {
         let policy = policy(&bag.rules.policy)
             .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
@@ -98,11 +99,11 @@ impl Scheduler {
         self.consider(bag, &policy, now.max(self.now), &BTreeSet::new())
     }
 
-    /// What a bag would be told that was submitted now: as [`Self::offer`], but it may kill.
-    /// Nothing enters, and nobody is killed.
+    /// Returns the offer for a bag submitted now: as [`Self::offer`], but attempts may be
+    /// killed for it. Neither admits it nor kills an attempt.
     ///
     /// # Errors
-    /// Says why it would not be let in.
+    /// The reason why it would not be admitted.
     pub fn would_admit(&self, bag: &Bag, now: Time) -> Result<Option<Offer>, Refused> {
         let policy = policy(&bag.rules.policy)
             .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
@@ -110,12 +111,11 @@ impl Scheduler {
         self.decide(bag, &policy, now.max(self.now)).0
     }
 
-    /// Where and when the tasks of a bag that came now would run, in the order of the calendar; its
-    /// deadline does not matter.
+    /// Returns the place and time of each task of a bag that came now, in calendar order, whatever
+    /// its deadline.
     ///
     /// # Errors
-    /// If that cannot be told: its policy has no calendar, nothing is known of its tasks, or no
-    /// host would do.
+    /// If its policy has no calendar, its tasks' run times are unknown, or no host would do.
     pub fn plan(&self, bag: &Bag, now: Time) -> Result<Vec<Planned>, Refused> {
         let policy = policy(&bag.rules.policy)
             .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
@@ -160,7 +160,7 @@ impl Scheduler {
         }
     }
 
-    /// What a bag that makes sense is told if these attempts are killed; nothing where it has no
+    /// Returns the offer for a valid bag if these attempts are killed; `None` where it has no
     /// deadline.
     pub(crate) fn consider(
         &self,
@@ -208,8 +208,8 @@ impl Scheduler {
         })
     }
 
-    /// How likely a job is done by its deadline that should be done by `finish`, by how earlier
-    /// promises were kept.
+    /// Returns the probability that a job predicted to end by `finish` meets its deadline, by how
+    /// earlier promises were kept.
     fn probability(&self, policy: &str, finish: Time, deadline: Time, now: Time) -> f64 {
         let predicted_s = finish.since(now).secs().max(1.0);
         let most_s = deadline.since(now).secs().max(1.0);
@@ -223,8 +223,9 @@ impl Scheduler {
         kept as f64 / (seen.len() + PRIOR_ERRORS.len()) as f64
     }
 
-    /// When a promised job's last task should be done: what of it runs, and what waits behind what
-    /// is before it. None where no host takes work that would do for all that waits.
+    /// Predicts the completion of the last task of a job with a promise: its running attempts, and
+    /// its waiting tasks behind those before them. `None` where no host that takes work would do
+    /// for all of them.
     pub(crate) fn promised_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id)?;
         let reckoner = self.reckoner(job.policy.admission.reckoning()?, now);
@@ -248,8 +249,8 @@ impl Scheduler {
         (placed == job.waiting()).then_some(last)
     }
 
-    /// When the first waiting task of each of these promised jobs should start; jobs are left out
-    /// for which no host would do.
+    /// Predicts the start of the first waiting task of each of these jobs with a promise; jobs for
+    /// which no host would do are left out.
     pub(crate) fn promised_first(&self, ids: &BTreeSet<JobId>, now: Time) -> BTreeMap<JobId, Time> {
         let mut jobs = ids.iter().filter_map(|id| self.jobs.table.get(id));
         let Some(reckoning) = jobs.find_map(|job| job.policy.admission.reckoning()) else {
@@ -268,9 +269,9 @@ impl Scheduler {
         first
     }
 
-    /// Which promised tasks start now, and where. A slot that the calendar has for a task later
-    /// stays free for it only if that is the slot's next task; so whatever is left may be used by
-    /// others.
+    /// Returns the tasks with a promise that start now, with their hosts. A slot that the calendar
+    /// has for a later task stays free for it only if that is the slot's next task; others may use
+    /// the rest.
     pub(crate) fn promised_starts(&self) -> Vec<(JobId, u32, HostId)> {
         let first = self
             .jobs
@@ -299,7 +300,7 @@ impl Scheduler {
             return self.fill_windows(self.starts_on_equals());
         }
 
-        // Nobody waits for what should be over already where everything is done in time without.
+        // Overdue attempts are not waited for if all deadlines are met without their slots.
         let without = self.starts_if(reckoning, Overdue::Late);
         let starts = without.unwrap_or_else(|| {
             self.starts_if(reckoning, Overdue::AsLong)
@@ -309,8 +310,8 @@ impl Scheduler {
         self.fill_windows(starts)
     }
 
-    /// What starts now if attempts that are overdue end so; none where somebody would be too late
-    /// if they never ended.
+    /// Returns the starts now if overdue attempts end as `overdue` says; `None` for `Overdue::Late`
+    /// if a deadline would be missed.
     fn starts_if(
         &self,
         reckoning: Reckoning,
@@ -321,9 +322,9 @@ impl Scheduler {
             ..self.reckoner(reckoning, self.now)
         };
 
-        // Between a slot that is free and one that should be, the former.
+        // A free slot is preferred to one that should be free.
         reckoner.soonest = self.now + Span(1);
-        // What may never be needed holds up nobody.
+        // Attempts that may never be needed delay no task.
         reckoner.spares = false;
 
         let mut calendar = reckoner.calendar(&BTreeSet::new());
@@ -348,7 +349,8 @@ impl Scheduler {
         (in_time || overdue != Overdue::Late).then_some(starts)
     }
 
-    /// The same on hosts that are all as fast, where nobody waits for another host.
+    /// Returns the same starts on hosts of equal speed, where waiting for another host gains
+    /// nothing.
     fn starts_on_equals(&self) -> Vec<(JobId, u32, HostId)> {
         let ready = self
             .hosts
@@ -390,7 +392,7 @@ impl Scheduler {
 }
 
 impl<'a> Reckoner<'a> {
-    /// Work per second of one slot of the host, in seconds on a host of speed 1.
+    /// Returns the work per second of one slot of the host, in seconds on a host of speed 1.
     fn rate(&self, host: &Host) -> f64 {
         let speed = host.speed.factor();
         if !self.reckoning.inflated {
@@ -409,7 +411,7 @@ impl<'a> Reckoner<'a> {
         }
     }
 
-    /// What a waiting task of the job should take.
+    /// Returns the expected work of a waiting task of the job.
     fn work(&self, job: &Job, source: Option<&Source>, index: u32) -> Span {
         let estimate = job.estimate(index);
         let corrected = || {
@@ -420,15 +422,14 @@ impl<'a> Reckoner<'a> {
         let work = job.reserved(index).or_else(corrected);
         let work =
             work.unwrap_or_else(|| Span::from_secs_f64(job.task_work_s().unwrap_or(UNKNOWN_S)));
-        // What was ended before it was done takes longer than that; as long again, as far as is
-        // known.
+        // A task whose attempt was ended early takes longer than that; twice as long is assumed.
         work.max(Span::from_secs_f64(2.0 * job.killed_s(index)))
     }
 
-    /// When a live attempt should end.
+    /// Predicts the end of a live attempt.
     fn end(&self, host: &Host, attempt: AttemptId, load: &Load) -> Time {
         let job = self.scheduler.jobs.table.get(&attempt.task.job);
-        // What nobody has requested makes room.
+        // An attempt of an unrequested task can be preempted.
         let Some(job) = job.filter(|job| !job.only_disclosed(attempt.task.index)) else {
             return self.soonest;
         };
@@ -468,7 +469,7 @@ impl<'a> Reckoner<'a> {
             .or_else(measured)
             .unwrap_or(Span(2 * done.0).max(Span::from_secs_f64(UNKNOWN_S)));
 
-        // When it was assigned is not known any more after a restart; how long it has run is.
+        // After a restart its assignment time is not known any more, but its run time is.
         let older = load.phase.executing()
             && load
                 .noted
@@ -481,7 +482,7 @@ impl<'a> Reckoner<'a> {
         if end < self.now { self.soonest } else { end }
     }
 
-    /// The slots of the hosts that take work, with what runs there.
+    /// Builds the calendar of the slots of hosts that take work, with their running attempts.
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = Calendar::default();
         for host in self
@@ -510,7 +511,7 @@ impl<'a> Reckoner<'a> {
             ends.sort_unstable();
 
             let slots = host.usable_slots().saturating_sub(host.reserved) as usize;
-            // What is held beyond the slots comes after what is in them.
+            // Attempts beyond the slots come after those in them.
             let beyond = ends.split_off(ends.len().min(slots));
             for (at, end) in beyond.into_iter().enumerate() {
                 let slot = at % slots.max(1);
@@ -523,7 +524,7 @@ impl<'a> Reckoner<'a> {
                 let end = ends.get(slot).copied();
                 calendar.add(&alike, end.unwrap_or(self.now), end.is_none());
                 if let Some(Lent { again, .. }) = lent {
-                    // When that next time ends is left open.
+                    // The end of that next loan is left open.
                     calendar.add(
                         &Slots {
                             lent: None,
@@ -539,9 +540,8 @@ impl<'a> Reckoner<'a> {
         calendar
     }
 
-    /// Puts what waits and was promised on the calendar, until `each` has seen enough, but for the
-    /// jobs that are left out. No task is named for an attempt that some task should need beside
-    /// its first one.
+    /// Puts the waiting tasks with a promise on the calendar until `each` returns `false`, except
+    /// those of jobs in `without`. `each` gets no task for an expected further attempt.
     pub(crate) fn stack_line(
         &self,
         calendar: &mut Calendar,
@@ -595,8 +595,8 @@ impl<'a> Reckoner<'a> {
         }
     }
 
-    /// The calendar with everything that comes before a new bag: of whom an attempt is killed for
-    /// it, and tried again, the rest comes behind.
+    /// Builds the calendar with everything that comes before a new bag. Jobs of killed attempts
+    /// that are retried come behind the bag, with all their waiting tasks.
     fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = self.calendar(without);
         let again = |attempt: &&AttemptId| {
@@ -612,9 +612,8 @@ impl<'a> Reckoner<'a> {
         calendar
     }
 
-    /// The bag's tasks with what each should take, in the order of the calendar; with learned
-    /// limits, what is reserved for each, and then for the attempts that some should need beside
-    /// the first one.
+    /// Returns the bag's tasks with the work of each, in calendar order. With learned limits it has
+    /// the reserved time of each, and then that of the expected further attempts.
     fn draft(&self, bag: &Bag, lessons: &Lessons) -> Result<Draft, Refused> {
         let stack = Stack::new(&bag.tasks, bag.terms.clone(), self.reckoning.stacking);
         if let Some((sequence, first)) = lessons.sequence().zip(lessons.limit_s(0.0)) {
@@ -643,8 +642,8 @@ impl<'a> Reckoner<'a> {
             .collect()
     }
 
-    /// The probability that no more tasks are killed at their first limit than can be tried again
-    /// by the deadline; 1 where there are no learned limits.
+    /// Returns the probability that no more tasks are killed at their first limit than can be tried
+    /// again by the deadline; 1 without learned limits.
     fn suffices(
         &self,
         bag: &Bag,
@@ -671,7 +670,7 @@ impl<'a> Reckoner<'a> {
         at_most(tasks, 1.0 - first, most)
     }
 
-    /// When the last one of these tasks is done; none where no host will do.
+    /// Returns the completion of the last of these tasks; `None` where no host will do.
     fn finish(
         &self,
         occupied: &Calendar,
@@ -691,9 +690,9 @@ impl<'a> Reckoner<'a> {
         Some(last)
     }
 
-    /// A cold start: of whose estimates nothing is known may have one bag at a time judged as if no
-    /// task were longer than its median task. Else somebody whose estimates are far too high would
-    /// never be let in, and nothing ever be learned.
+    /// The cold start: a user whose estimates are of unknown quality may have one bag at a time
+    /// judged as if no task were longer than the bag's median task. Else users whose estimates are
+    /// far too high would never be admitted, and their estimates never be compared with run times.
     fn probation(&self, bag: &Bag, draft: &Draft, occupied: &Calendar) -> Option<Time> {
         let estimator = &bag.terms.estimator;
         let known = self
@@ -724,7 +723,8 @@ impl<'a> Reckoner<'a> {
         )
     }
 
-    /// The most tasks that are all done by the deadline, the shortest ones: found by halving.
+    /// Finds the largest number of tasks that are all done by the deadline, the shortest ones, by
+    /// bisection.
     fn largest_part(
         &self,
         occupied: &Calendar,

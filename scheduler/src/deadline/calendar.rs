@@ -1,10 +1,10 @@
 //! The calendar (Wozniak, Jiang and Striegel, section 4): slots with the times at which they are
-//! free, onto which work is stacked, one task after the other. What is not here: which work, and
-//! how long it is.
+//! free, onto which work is stacked, one task after the other. The work of each task comes from
+//! `admission`.
 //!
-//! The paper's hosts are all alike, and each task goes to the one that is free first. Here hosts
-//! differ, and each task goes to the one that is done with it first; of equals to the first one. On
-//! hosts that are alike that is the same.
+//! The paper's hosts are all alike, and each task goes to the slot that is free first. Here hosts
+//! differ, and each task goes to the slot that completes it first; among equals to the first slot.
+//! On equal hosts that is the same.
 
 use crate::prediction::predict::duration;
 use std::cmp::Reverse;
@@ -16,39 +16,39 @@ use common::{HostId, Span, Time};
 
 use crate::state::owner_hours::Lent;
 
-/// Slots and when they are free.
+/// Slots, and the times at which they are free.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calendar {
-    /// Slots of one rate on hosts that offer the same until the same time.
+    /// Groups of slots of one rate, on hosts with the same offers and loan.
     lanes: Vec<Lane>,
     by_kind: BTreeMap<(u64, u8, bool, Option<Lent>), usize>,
     /// Each slot's host, and whether it is free now and nothing has been put there.
     slots: Vec<(HostId, bool)>,
-    /// How many are.
+    /// The number of those free slots.
     pub(crate) idle: usize,
 }
 
-/// A host's slots, as far as they are alike.
+/// Equal slots of one host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slots {
     pub(crate) host: HostId,
     pub(crate) offers: Offers,
-    /// Work per second, in seconds on a host of speed 1.
+    /// The work per second, in seconds on a host of speed 1.
     pub(crate) rate: f64,
-    /// Until when they are there, where that is known.
+    /// The loan of the host, where known.
     pub(crate) lent: Option<Lent>,
 }
 
 #[derive(Debug, Clone)]
 struct Lane {
-    /// Work per second, in seconds on a host of speed 1.
+    /// The work per second, in seconds on a host of speed 1.
     rate: f64,
     offers: Offers,
     lent: Option<Lent>,
     free: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
-/// Where and when a task is to run.
+/// The place and time at which a task is to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) host: HostId,
@@ -59,7 +59,7 @@ pub(crate) struct Entry {
 }
 
 impl Calendar {
-    /// Adds a slot; `idle` says that nothing runs there.
+    /// Adds a slot; `idle` is whether nothing runs there.
     pub(crate) fn add(&mut self, slots: &Slots, free: Time, idle: bool) {
         let Slots {
             host,
@@ -92,8 +92,8 @@ impl Calendar {
         self.idle += usize::from(idle);
     }
 
-    /// Puts a task of so much work, in seconds on a host of speed 1, where it is done first;
-    /// nowhere if no host will do.
+    /// Puts a task of this work, in seconds on a host of speed 1, where it is done first; returns
+    /// `None` if no host will do.
     pub(crate) fn stack(&mut self, work: Span, start_cost: Span, needs: Needs) -> Option<Entry> {
         let mut best: Option<(Time, u32, usize, Time)> = None;
         for (at, lane) in self
@@ -108,7 +108,7 @@ impl Calendar {
             let takes = duration(work, start_cost, lane.rate);
             let finish = free + takes;
 
-            // What is too long for every loan gains nothing by waiting for the next one.
+            // A task too long for every loan gains nothing by waiting for the next one.
             let in_time = lane
                 .lent
                 .is_none_or(|lent| finish <= lent.until || takes > lent.longest);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against trying every slot for each task.
+        /// Compares `stack` with a search of every slot for each task.
         #[test]
         fn every_task_is_where_it_is_done_first(
             slots in proptest::collection::vec((0..30_u64, 1..4_u32), 1..8),

@@ -1,15 +1,15 @@
-//! Jobs with deadlines: the admission test and what follows from a promise (Wozniak, Jiang and
+//! Jobs with deadlines: the admission test and the consequences of a promise (Wozniak, Jiang and
 //! Striegel).
 //!
 //! - [`calendar`]: slots with the times at which they are free, onto which work is stacked.
-//! - [`admission`]: what the calendar says of a bag, and which promised task starts where.
-//! - [`reserve`]: what is reserved for tasks whose limits are learned.
-//! - [`policing`]: attempts beyond their estimates may be killed for a bag that comes.
-//! - [`slack`]: while deadlines leave time, users who had fewer slots go first.
-//! - [`status`]: whether a promise should be kept, and what is in its way.
+//! - [`admission`]: the admission test of a bag, and the starts of tasks with a promise.
+//! - [`reserve`]: the time reserved for tasks whose limits are learned.
+//! - [`policing`]: the killing of attempts beyond their estimates for a new bag.
+//! - [`slack`]: while deadlines leave time, users with fewer slots go first.
+//! - [`status`]: the prospects of a promise, and the obstacles to it.
 //!
-//! A promise that was given is not taken back: a later bag is refused rather than an earlier one
-//! delayed on the calendar.
+//! A promise is never taken back: a later bag is refused rather than an earlier one delayed on the
+//! calendar.
 
 pub(crate) mod admission;
 pub(crate) mod calendar;

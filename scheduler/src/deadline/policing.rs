@@ -1,6 +1,6 @@
-//! What happens when a bag with a deadline arrives: it is considered, attempts beyond their
-//! estimates may be killed for it, and it enters or is refused. And what happens to a promise when
-//! tasks are tried again. What is not here: the calendar.
+//! The arrival of a bag with a deadline: it is tested, attempts beyond their estimates may be
+//! killed for it, and it is admitted or refused. Also the renewal of a promise when tasks are tried
+//! again. The calendar lives in `calendar`.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::state::host::elapsed_s;
 use crate::state::promise::Promise;
 use crate::state::scheduler::Scheduler;
 
-/// Times are whole microseconds, in which many a task ends a little later than it takes.
+/// The resolution of times, in seconds: by rounding, a task may end this much after its work.
 const SMALLEST_S: f64 = 1e-6;
 
 /// An attempt that may be killed.
@@ -28,15 +28,15 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// By how much it exceeds its estimate, as a factor.
+    /// Returns its run time over its estimate.
     fn excess(&self) -> f64 {
         self.elapsed.secs() / self.estimate.secs().max(1e-6)
     }
 }
 
 impl Scheduler {
-    /// What a bag that makes sense is told, and who is killed for it. Some are killed even if it is
-    /// refused.
+    /// Returns the offer for a valid bag, and the attempts to kill for it. Some are killed even if
+    /// it is refused.
     pub(crate) fn decide(
         &self,
         bag: &Bag,
@@ -68,7 +68,7 @@ impl Scheduler {
             return (first, doomed);
         }
 
-        // As few of them as will do.
+        // The fewest of them that suffice, by bisection.
         let mut low = always;
         let mut high = doomed.len();
         while low + 1 < high {
@@ -83,8 +83,8 @@ impl Scheduler {
         (best, doomed)
     }
 
-    /// Attempts of promised jobs that may be killed now, the one that is farthest beyond its
-    /// estimate first.
+    /// Returns the attempts of jobs with a promise that may be killed now, the one farthest beyond
+    /// its estimate first.
     fn victims(&self, now: Time) -> Vec<Victim> {
         let mut victims = Vec::new();
         for job in self.jobs.table.values().filter(|job| job.promise.is_some()) {
@@ -104,7 +104,7 @@ impl Scheduler {
                     .and_then(|host| Some((host, host.books.get(&copy.attempt)?)));
                 let index = copy.attempt.task.index;
 
-                // Its limit is reserved for it, and kills it in any case.
+                // An attempt with a reserved limit is killed there in any case.
                 let estimate = job
                     .estimate(index)
                     .filter(|_| job.reserved(index).is_none());
@@ -141,9 +141,8 @@ impl Scheduler {
         victims
     }
 
-    /// Kills them for a bag. That counts as a failure of theirs: they are tried again if their job
-    /// has retries left, but behind the bag. How long they had run says how good their estimates
-    /// are.
+    /// Kills these attempts for a bag, as failures of their tasks: they are tried again if their
+    /// job has retries left, but behind the bag. Their run times are compared with the estimates.
     pub(crate) fn kill(&mut self, victims: &[Victim], by: JobId, fx: &mut Vec<Effect>) {
         let mut behind = BTreeSet::new();
         for Victim {
@@ -200,8 +199,8 @@ impl Scheduler {
         }
     }
 
-    /// Tasks of a promised job wait again. They must not delay what was accepted since: the job
-    /// goes to the end of the line if its deadline can be kept from there, and stays without a
+    /// Renews the promise of a job whose tasks wait again. They must not delay bags accepted since:
+    /// the job goes to the end of the queue if its deadline can be met from there, and loses its
     /// promise otherwise.
     pub(crate) fn renew(&mut self, id: JobId) {
         let Some(job) = self.jobs.table.get_mut(&id) else {

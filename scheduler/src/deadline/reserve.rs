@@ -1,6 +1,5 @@
-//! What the calendar reserves for tasks whose limits are learned: each its limit, and so many
-//! second and third attempts as tasks should need. What is not here: the limits themselves
-//! (`lessons`), and the calendar.
+//! The calendar's reservations for tasks whose limits are learned: each task's limit, and the
+//! expected second and third attempts. The limits are computed in `prediction::lessons`.
 
 use crate::state::small_work::Remembered;
 use common::{JobId, Span};
@@ -15,18 +14,18 @@ use crate::protocol::event::Bag;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
-/// The most tasks of a bag for which it is tried how many second attempts fit.
+/// The most tasks of a bag for which the number of second attempts that fit is searched.
 const TRIED: u64 = 1_000;
 
 impl Scheduler {
-    /// The present rate of small work, by slot.
+    /// Returns the present rate of small work per slot.
     pub(crate) fn small_work(&self) -> f64 {
         self.foresight
             .small
             .rate(self.hosts.index.usable_slots, self.now)
     }
 
-    /// What tasks of a user and program took on average, in seconds on a host of speed 1, where
+    /// Returns the mean work of tasks of a user and program, in seconds on a host of speed 1, where
     /// enough runs are known.
     pub(crate) fn usual_work_s(&self, of: &Estimator) -> Option<f64> {
         let runs = self.foresight.experience.runs.of(of);
@@ -35,13 +34,13 @@ impl Scheduler {
             .map(|law| law.mean())
     }
 
-    /// What past runs teach of a bag's tasks, where its policy wants to know.
+    /// Returns the lessons of past runs for a bag's tasks, where its policy uses them.
     pub(crate) fn past_lessons(&self, bag: &Bag, limits: Limits) -> Lessons {
         if !matches!(limits, Limits::Learned(_) | Limits::Windowed { .. }) || bag.rules.checkpoint {
             return Lessons::default();
         }
 
-        // Of how many ranks it has, nothing is known yet where it can choose.
+        // The run times depend on the number of ranks, which is open where the gang can choose.
         let of = match bag.ranks {
             None => bag.terms.estimator.clone(),
             Some(ranks) if ranks.most == Some(ranks.least) => {
@@ -74,8 +73,8 @@ impl Scheduler {
         lessons
     }
 
-    /// The limits that a bag's attempts would get, if its policy learns them from past runs and it
-    /// has a deadline.
+    /// Returns the limits that a bag's attempts would get, if its policy learns them from past runs
+    /// and it has a deadline or ranks.
     pub fn limits_offered(&self, bag: &Bag) -> Option<LearnedLimits> {
         let limits = policy(&bag.rules.policy)?.limits;
         let learned = matches!(limits, Limits::Learned(_))
@@ -83,7 +82,8 @@ impl Scheduler {
         learned.then(|| self.past_lessons(bag, limits).told())
     }
 
-    /// The limits that the job's attempts get, if they are learned and it is promised something.
+    /// Returns the limits of the job's attempts, if they are learned and it has a promise or is a
+    /// gang.
     pub fn learned_limits(&self, id: JobId) -> Option<LearnedLimits> {
         let job = self.jobs.table.get(&id)?;
         let learned = matches!(job.policy.limits, Limits::Learned(_)) && job.reserves();
@@ -92,8 +92,8 @@ impl Scheduler {
 }
 
 impl Job {
-    /// What the calendar reserves for an attempt at this task, in seconds on a host of speed 1,
-    /// where that is its limit.
+    /// Returns the time that the calendar reserves for an attempt at this task, as work in seconds
+    /// on a host of speed 1, where that is its limit.
     pub(crate) fn reserved(&self, index: u32) -> Option<Span> {
         if !matches!(self.policy.limits, Limits::Learned(_))
             || self.promise.is_none()
@@ -108,7 +108,7 @@ impl Job {
         self.lessons.limit_s(killed_s).map(Span::from_secs_f64)
     }
 
-    /// Second and later attempts that its tasks should need, with what each is reserved.
+    /// Returns the expected second and later attempts of its tasks, each with its reserved time.
     pub(crate) fn spares(&self) -> Vec<Span> {
         let Some(sequence) = self
             .lessons
@@ -130,7 +130,8 @@ impl Job {
     }
 }
 
-/// How many second, third and later attempts so many tasks should need, each with its limit.
+/// Returns the expected numbers of second, third and later attempts of `tasks` tasks, with their
+/// limits.
 pub(crate) fn spares(sequence: &Sequence, tasks: u64) -> Vec<(Span, usize)> {
     let later = sequence.limits.iter().skip(1).zip(&sequence.done);
     let number = |(limit, done): (&f64, &f64)| {
@@ -145,8 +146,8 @@ pub(crate) fn spares(sequence: &Sequence, tasks: u64) -> Vec<(Span, usize)> {
         .collect()
 }
 
-/// Which of so many tasks have these spare attempts: evenly, so that a part of the tasks has its
-/// part of them.
+/// Spreads these spare attempts evenly over the tasks, so that a part of the tasks has its part of
+/// them.
 pub(crate) fn spread(tasks: &[u32], spares: &[(Span, usize)]) -> Vec<(u32, Span)> {
     let mut all = Vec::new();
     for (limit, number) in spares {
@@ -156,7 +157,8 @@ pub(crate) fn spread(tasks: &[u32], spares: &[(Span, usize)]) -> Vec<(u32, Span)
     all
 }
 
-/// The largest number of second attempts of so many tasks that `fits`, if it is worth looking.
+/// Returns the largest number of second attempts that `fits`; just `planned` for more than
+/// [`TRIED`] tasks.
 pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bool) -> usize {
     if tasks > TRIED {
         return planned;
@@ -176,8 +178,7 @@ pub(crate) fn most_second(tasks: u64, planned: usize, fits: impl Fn(usize) -> bo
     low
 }
 
-/// The probability that of so many tasks, each of which fails with probability `q`, at most so many
-/// do.
+/// Returns the probability that at most `most` of `tasks` tasks fail, each with probability `q`.
 pub(crate) fn at_most(tasks: u64, q: f64, most: usize) -> f64 {
     if q <= 0.0 || most as u64 >= tasks {
         return 1.0;

@@ -1,8 +1,9 @@
-//! Promised jobs go before all others, but not sooner than their deadlines ask for: while there is
-//! time enough, a slot that the calendar has for one of them goes to a user who had fewer. What is
-//! not here: how slots are divided among users (`crate::state::shares`).
+//! Jobs with a promise go before all others, but not sooner than their deadlines require: while
+//! there is slack, a slot that the calendar has for one of them goes to a user with a smaller
+//! claim. The division of slots among users lives in `crate::state::shares`.
 //!
-//! No paper has this: Wozniak, Jiang and Striegel have one line. It is off where users do not share.
+//! No paper has this: Wozniak, Jiang and Striegel have one queue. It is off where users do not
+//! share.
 
 use common::{HostId, JobId, Span};
 
@@ -10,18 +11,17 @@ use crate::state::job::Job;
 use crate::state::promise::Slack;
 use crate::state::scheduler::Scheduler;
 
-/// Time that is kept for what runs when promised jobs have to go first, where nothing is known of
-/// how long it takes.
+/// The least slack for lending a slot: the time kept for an attempt of unknown run time.
 const RESERVE: Span = Span::from_secs(600);
-/// What is known is kept so many times.
+/// The slack must be this many times the work of a task, if that is known.
 const KNOWN: f64 = 2.0;
-/// So many parts of the time that is spare pass before it is looked at again; and at least so much.
+/// The slack is computed anew after this part of it has passed, and at least `LEAST`.
 const PARTS: u64 = 8;
 const LEAST: Span = Span::from_secs(1);
 
 impl Scheduler {
-    /// How long the promised jobs could stand still and then still be done in half of the time that
-    /// is left: so they keep their deadlines also with half of the hosts, or of the speed.
+    /// Returns the time for which all jobs with a promise could wait and then still be done in half
+    /// of the time left: so they meet their deadlines also with half of the hosts, or of the speed.
     fn spare(&mut self) -> Span {
         if let Some(slack) = self.jobs.slack.filter(|slack| self.now < slack.until) {
             return slack.spare;
@@ -60,7 +60,7 @@ impl Scheduler {
         Some(Span(least?.0.saturating_sub(takes.0)))
     }
 
-    /// Why a promised job may not be next, in words; nothing where it is.
+    /// Returns the reason, in words, why a job with a promise may not be next; `None` where it is.
     pub(crate) fn why_yields(&self, job: &Job) -> Option<String> {
         let leaves_time = self.jobs.slack.is_some_and(|slack| slack.spare >= RESERVE);
         let yields = job.promise.is_some()
@@ -71,8 +71,8 @@ impl Scheduler {
         })
     }
 
-    /// Whether a slot of this host goes to another user than the one of this promised job, after
-    /// `yielded` others that did.
+    /// Whether a slot of this host goes to another user than that of this job with a promise, after
+    /// `yielded` slots that did.
     pub(crate) fn yields(&mut self, id: JobId, host: HostId, yielded: u32) -> bool {
         if !self.jobs.lines.shares.on() {
             return false;

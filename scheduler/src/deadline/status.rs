@@ -1,33 +1,33 @@
-//! How a promise stands: when its job should be done now, and what is in its way. What is not here:
-//! how promises are made (`promises`) and what is said of them.
+//! The state of a promise: the predicted completion of its job, and the obstacles to it. Promises
+//! are made in `admission`.
 
 use common::{JobId, Time};
 
 use crate::state::host::elapsed_s;
 use crate::state::scheduler::Scheduler;
 
-/// How the promise of a job stands that is not settled.
+/// The state of the promise of an unsettled job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keeping {
-    /// When it was made, or made anew since tasks were tried again by hand.
+    /// The time at which it was made, or renewed since tasks were tried again by hand.
     pub made: Time,
-    /// When every task is to be done.
+    /// The deadline for every task.
     pub deadline: Time,
-    /// When they should be, as was said then.
+    /// The completion predicted when it was made.
     pub promised: Time,
-    /// When they should be as things are now; none where no host takes work that would do for all
-    /// that waits.
+    /// The completion predicted now; `None` where no host that takes work would do for all waiting
+    /// tasks.
     pub expected: Option<Time>,
-    /// Attempts that have run for longer than their user estimated.
+    /// The number of attempts that have run for longer than their user's estimate.
     pub overdue: u64,
-    /// Tasks that wait again, after an attempt of theirs ended without success.
+    /// The number of tasks that wait again after an attempt ended without success.
     pub again: u64,
-    /// Tasks that are not settled.
+    /// The number of unsettled tasks.
     pub open: u64,
 }
 
 impl Scheduler {
-    /// How the job's promise stands; none where it has none (any more).
+    /// Returns the state of the job's promise; `None` where it has none (any more).
     pub fn keeping(&self, id: JobId, now: Time) -> Option<Keeping> {
         let now = now.max(self.now);
         let job = self.jobs.table.get(&id)?;

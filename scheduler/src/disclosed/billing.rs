@@ -1,29 +1,28 @@
-//! The ledger: what was spent on somebody's tasks, what of it is billed, and how long was waited
-//! for results (Petrou et al. 2004, section 3.1). What is not here: where it is kept, and when a
-//! task is over.
+//! The ledger: the processor time spent on users' tasks, the billed part of it, and the users'
+//! waits for results (Petrou et al. 2004, section 3.1). The caller stores it, and says when a task
+//! ends.
 
 use std::collections::BTreeMap;
 
 use common::{Span, Time};
 use serde::{Deserialize, Serialize};
 
-/// A task that is over, or that its user is through with.
+/// A task that has ended, or that its user is through with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Processor time spent on it, by all its attempts.
     pub used: Span,
-    /// What it takes: the run time of the attempt that counts.
+    /// The run time of the attempt that counts.
     pub service: Span,
-    /// When it was requested, if it was. What was never only disclosed was requested when it was
-    /// submitted.
+    /// The time of its request, if any. A task that was never only disclosed was requested when it
+    /// was submitted.
     pub requested: Option<Time>,
-    /// When it was executed, if it was.
+    /// The time at which it was executed, if it was.
     pub executed: Option<Time>,
 }
 
 impl Entry {
-    /// How long its user waited for the result: not at all where it was executed before it was
-    /// requested.
+    /// Returns its user's wait for the result: 0 if it was executed before it was requested.
     pub fn visible_response(&self) -> Option<Span> {
         Some(self.executed?.since(self.requested?))
     }
@@ -35,24 +34,24 @@ impl Entry {
     }
 }
 
-/// Sums over tasks. Times in seconds.
+/// Sums over tasks. Times are in seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
-    /// Tasks.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Those that were requested.
+    /// The number of those that were requested.
     pub requested: u64,
-    /// Those that were requested and executed.
+    /// The number of those that were requested and executed.
     pub finished: u64,
     /// Processor time spent on all of them.
     pub used_s: f64,
-    /// Processor time spent on those that were requested: that is what is billed.
+    /// Processor time spent on requested tasks, which is billed.
     pub billed_s: f64,
-    /// Processor time spent on those that were requested before they were executed.
+    /// Processor time spent on tasks that were requested before they were executed.
     pub waited_for_s: f64,
-    /// How long users waited for results.
+    /// The users' waits for results.
     pub response: Distribution,
-    /// The same, as a multiple of what the task takes.
+    /// The same waits, as a multiple of the task's `service`.
     pub slowdown: Distribution,
 }
 
@@ -65,7 +64,7 @@ impl Account {
         }
     }
 
-    /// Adds what was spent on a task.
+    /// Adds the processor time spent on a task.
     pub fn spend(&mut self, entry: &Entry) {
         let used_s = entry.used.secs();
         self.tasks += 1;
@@ -79,7 +78,7 @@ impl Account {
         }
     }
 
-    /// Adds how long a result was waited for.
+    /// Adds the wait for a result.
     pub fn wait(&mut self, response: Span, service: Span) {
         self.finished += 1;
         self.response.add(response.secs());
@@ -88,7 +87,7 @@ impl Account {
         }
     }
 
-    /// Adds everything of another account.
+    /// Adds all sums of another account.
     pub fn merge(&mut self, other: &Account) {
         self.tasks += other.tasks;
         self.requested += other.requested;
@@ -100,41 +99,42 @@ impl Account {
         self.slowdown.merge(&other.slowdown);
     }
 
-    /// Processor time that nobody pays for: it was spent on what was never requested.
+    /// Returns the unbilled processor time, spent on tasks that were never requested.
     pub fn free_s(&self) -> f64 {
         (self.used_s - self.billed_s).max(0.0)
     }
 
-    /// What somebody would pay who is billed for everything, over what was requested: scaled billed
-    /// resources by the words of the paper. At least 1; none where nothing was requested.
+    /// Returns the price of a user who is billed for everything, over the price of the requested
+    /// tasks: "scaled billed resources" in the paper. At least 1; `None` where nothing was
+    /// requested.
     pub fn scaled_if_all_billed(&self) -> Option<f64> {
         (self.billed_s > 0.0).then(|| self.used_s / self.billed_s)
     }
 
-    /// The same over what was not yet executed when it was requested, which gives the paper's
-    /// numbers.
+    /// Returns the same over the tasks that were not yet executed when requested, which gives the
+    /// paper's numbers.
     pub fn scaled_by_waited_for(&self) -> Option<f64> {
         (self.waited_for_s > 0.0).then(|| self.used_s / self.waited_for_s)
     }
 }
 
-/// Values that are not negative, counted in steps of a tenth, so that quantiles are known to within
-/// half of that.
+/// A histogram of values that are not negative, with bins of a ratio of 1.1, so that quantiles are
+/// known to within half a bin.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many values.
+    /// The number of values.
     pub count: u64,
     /// Their sum.
     pub sum: f64,
-    /// How many were (as good as) nothing.
+    /// The number of values below [`LEAST`], which count as 0.
     zeros: u64,
-    /// How many lie in each step, by the logarithm of its upper end.
+    /// The number of values in each bin, by the logarithm of its upper end to the base [`STEP`].
     steps: BTreeMap<i16, u64>,
 }
 
-/// The ratio of the ends of a step.
+/// The ratio of the ends of a bin.
 const STEP: f64 = 1.1;
-/// What is less counts as nothing.
+/// Values below this count as 0.
 const LEAST: f64 = 1e-6;
 
 impl Distribution {
@@ -152,7 +152,7 @@ impl Distribution {
         }
     }
 
-    /// Adds everything of another.
+    /// Adds all values of another.
     pub fn merge(&mut self, other: &Distribution) {
         self.count += other.count;
         self.sum += other.sum;
@@ -162,13 +162,12 @@ impl Distribution {
         }
     }
 
-    /// The mean; none of nothing.
+    /// Returns the mean; `None` without values.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 
-    /// The value that this part of all values does not exceed, to within a twentieth; none of
-    /// nothing.
+    /// Returns the quantile of this part, to within a twentieth; `None` without values.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         if self.count == 1 {
             return Some(self.sum);
@@ -183,7 +182,7 @@ impl Distribution {
         for (step, count) in &self.steps {
             seen += count;
             if seen >= wanted {
-                // Where it lies in its step is not known; none exceeds the sum of all.
+                // The place within the bin is unknown. No value exceeds the sum of all.
                 return Some(STEP.powf(f64::from(*step) - 0.5).min(self.sum));
             }
         }

@@ -1,6 +1,5 @@
-//! Attempts that stand still so that others have their slots: frozen to make room, and let go on
-//! when there is a slot for them again. What is not here: who makes room (`crate::disclosed::preemption`), and what
-//! owners want.
+//! Frozen attempts: frozen so that another task gets the slot, and thawed when there is a slot for
+//! them again. The choice of the attempt lives in `crate::disclosed::preemption`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +15,7 @@ use crate::state::job::{Job, LiveCopy};
 use crate::state::scheduler::Scheduler;
 
 impl Host {
-    /// Whether it can freeze this attempt: it runs, and there is room for one more that is frozen.
+    /// Whether it can freeze this attempt: it runs, and `offers.frozen` permits another frozen one.
     pub(crate) fn can_hold(&self, load: &Load) -> bool {
         load.phase == Phase::Running
             && !load.frozen
@@ -26,7 +25,7 @@ impl Host {
 }
 
 impl Scheduler {
-    /// Has an attempt stand still for another task if its host can hold it; whether it does.
+    /// Freezes an attempt for another task if its host can hold it; returns whether it did.
     pub(crate) fn try_freeze(
         &mut self,
         id: HostId,
@@ -47,7 +46,7 @@ impl Scheduler {
         held
     }
 
-    /// Has an attempt stand still, so that another task has its slot. It stays on the books.
+    /// Freezes an attempt, so that another task gets its slot. It stays on the books.
     fn freeze(&mut self, id: HostId, attempt: AttemptId, by: TaskId, fx: &mut Vec<Effect>) {
         let now = self.now;
         let Some(host) = self.hosts.table.at_mut(&id) else {
@@ -88,8 +87,8 @@ impl Scheduler {
         }
     }
 
-    /// Somebody waits for tasks of a job: what of them stands still may run on another host, if one
-    /// is idle.
+    /// Lets the requested tasks of a job that are frozen start again on another host, if one is
+    /// idle.
     pub(crate) fn look_elsewhere(&mut self, id: JobId, tasks: &IdSet) {
         let Some(job) = self
             .jobs
@@ -122,8 +121,8 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Lets frozen attempts go on where there are slots for them: those of tasks that somebody
-    /// waits for, or all.
+    /// Thaws frozen attempts where there are slots for them: those of requested tasks, or with
+    /// `disclosed` all.
     pub(crate) fn thaw(&mut self, disclosed: bool, fx: &mut Vec<Effect>) {
         let mut last = None;
         while let Some(id) = match last {
@@ -143,8 +142,8 @@ impl Scheduler {
         }
     }
 
-    /// The frozen attempt of a host that goes on first: somebody waits for it, and it has the most
-    /// to lose.
+    /// Returns the frozen attempt of a host that is thawed first: one of a requested task, with the
+    /// longest run time.
     fn next_to_thaw(&self, id: HostId, disclosed: bool) -> Option<AttemptId> {
         let host = self
             .hosts
@@ -206,8 +205,8 @@ impl Scheduler {
         }
     }
 
-    /// A host that joined says what it holds frozen: what it was told last over another connection
-    /// may not have arrived.
+    /// Compares the frozen attempts of a host that joined with its books: the last orders over
+    /// another connection may not have arrived.
     pub(crate) fn hold_as_told(&mut self, id: HostId, held: &[Held], fx: &mut Vec<Effect>) {
         let now = self.now;
         let Some(host) = self.hosts.table.at_mut(&id) else {
@@ -225,7 +224,7 @@ impl Scheduler {
                         by: None,
                     });
                 }
-                // It goes on when there is a slot for it.
+                // It is thawed when there is a slot for it.
                 (false, Phase::Held) => {
                     host.hold(&held.attempt, true);
                     self.hosts.index.standing.remove(held.attempt);
@@ -237,7 +236,8 @@ impl Scheduler {
         self.hosts.index.update(host, now);
     }
 
-    /// Which tasks of a job made room for which others, and have not gone on since.
+    /// Returns the tasks of a job that were preempted and have not gone on since, by cause, in
+    /// words.
     pub(crate) fn made_room(&self, job: &Job) -> Vec<(String, IdSet)> {
         let mut all: BTreeMap<(TaskId, bool), IdSet> = BTreeMap::new();
         for (index, record) in job.records.iter() {

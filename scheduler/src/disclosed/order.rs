@@ -1,5 +1,5 @@
-//! Which task of a job is next where requested tasks go before those that are only disclosed
-//! (Petrou et al. 2004). What is not here: who makes room for whom (`crate::disclosed::preemption`).
+//! The order of a job's tasks where requested ones go before those that are only disclosed (Petrou
+//! et al. 2004). Preemption lives in `crate::disclosed::preemption`.
 
 use crate::state::speculation::Speculator;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +10,12 @@ use crate::protocol::effect::{CancelReason, Effect};
 use crate::state::job::{Job, Jobs};
 use crate::state::scheduler::Scheduler;
 
-/// A user's jobs beyond so many are all needed as little as the last of these.
+/// The bound on `before`: a user's jobs beyond this many count as equally little needed.
 const MOST_BEFORE: u32 = 64;
 
 impl Scheduler {
-    /// Somebody waits for tasks of a job. Going on with one more is a decision of its user's.
+    /// Handles a request for tasks of a job. A request for further tasks is a decision of the user
+    /// to go on.
     pub(crate) fn on_tasks_requested(&mut self, id: JobId, tasks: Option<&IdSet>) {
         let place = self.jobs.arrivals;
         let Some(job) = self.jobs.table.get_mut(&id) else {
@@ -43,7 +44,7 @@ impl Scheduler {
         }
     }
 
-    /// A job is dropped, and so is what nobody has requested of it.
+    /// Notes that a job is cancelled, with its unrequested tasks.
     pub(crate) fn on_rest_cancelled(&mut self, id: JobId) {
         if self
             .jobs
@@ -56,7 +57,7 @@ impl Scheduler {
         }
     }
 
-    /// What nobody has requested of a job is dropped.
+    /// Cancels the unrequested tasks of a job.
     pub(crate) fn on_unrequested_cancelled(&mut self, id: JobId, fx: &mut Vec<Effect>) {
         let Some(rest) = self.jobs.table.get_mut(&id).and_then(Job::drop_rest) else {
             return;
@@ -65,14 +66,14 @@ impl Scheduler {
         self.decided(id, true);
     }
 
-    /// The user of this job went on with its next task, or dropped the rest.
+    /// Notes that the user of this job went on with its next task, or dropped the rest.
     fn decided(&mut self, id: JobId, dropped: bool) {
         if let Some(user) = self.jobs.user(id) {
             self.on_rest_decided(&user, Some(dropped));
         }
     }
 
-    /// A user asked for a task of a job that is over, or dropped the rest of it.
+    /// Notes that a user requested a task of a settled job, or dropped its rest.
     pub(crate) fn on_rest_decided(&mut self, user: &str, dropped: Option<bool>) {
         let speculator = self.jobs.speculators.entry(user.to_owned()).or_default();
         speculator.unasked = 0;
@@ -82,7 +83,7 @@ impl Scheduler {
         self.expect_of(user, usize::MAX);
     }
 
-    /// Whose jobs were settled in this step has others of them moved up.
+    /// Updates the order of the users' jobs after jobs of theirs were settled in this step.
     pub(crate) fn expect_anew(&mut self, fx: &[Effect]) {
         if self.jobs.speculating.is_empty() {
             return;
@@ -100,7 +101,8 @@ impl Scheduler {
             .for_each(|user| self.expect_of(user, MOST_BEFORE as usize + 1));
     }
 
-    /// How likely the user goes on, and in which order the first of its jobs are expected, changed.
+    /// Updates the user's probability to go on, and the order of the first `first` jobs, in these
+    /// jobs.
     fn expect_of(&mut self, user: &str, first: usize) {
         let table = &mut self.jobs.table;
         let speculators = &mut self.jobs.speculators;
@@ -132,7 +134,7 @@ impl Scheduler {
         }
     }
 
-    /// A job came whose requested tasks are told from disclosed ones.
+    /// Registers a new job that tells requested from disclosed tasks.
     pub(crate) fn meet(&mut self, id: JobId, job: &mut Job) {
         if job.speculation.is_none() {
             return;
@@ -156,7 +158,7 @@ impl Scheduler {
         }
     }
 
-    /// Tasks of a job may be needed again.
+    /// Registers a job again after tasks of it were reopened.
     pub(crate) fn meet_again(&mut self, id: JobId) {
         let speculates = self.jobs.table.get(&id).is_some_and(Job::speculates);
         let Some(user) = self.jobs.user(id).filter(|_| speculates) else {
@@ -168,7 +170,7 @@ impl Scheduler {
         self.expect_of(&user, MOST_BEFORE as usize + 1);
     }
 
-    /// There is no room for what more of a user's disclosed tasks would leave, or there is again.
+    /// Notes that the user's share of stored output is full, or has room again.
     pub(crate) fn on_share_full(&mut self, user: String, full: bool) {
         let speculator = self.jobs.speculators.entry(user).or_default();
         speculator.full = full;
@@ -180,7 +182,7 @@ impl Scheduler {
         }
     }
 
-    /// The job is forgotten; what was learned of its user is not.
+    /// Removes a job that is forgotten; the user's record stays.
     pub(crate) fn part_from(&mut self, id: JobId) {
         self.jobs.speculating.remove(&id);
         let Some(user) = self.jobs.user(id) else {
@@ -193,7 +195,7 @@ impl Scheduler {
     }
 }
 
-/// Whether something of the job may still be needed and is not executed.
+/// Whether unexecuted tasks of the job may still be needed.
 fn open(table: &BTreeMap<JobId, Job>, id: JobId) -> bool {
     table
         .get(&id)
@@ -201,7 +203,7 @@ fn open(table: &BTreeMap<JobId, Job>, id: JobId) -> bool {
 }
 
 impl Jobs {
-    /// Whose job it is.
+    /// Returns the name of the job's user.
     fn user(&self, id: JobId) -> Option<String> {
         Some(self.table.get(&id)?.stack.terms.estimator.user.clone())
     }

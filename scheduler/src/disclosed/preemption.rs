@@ -1,6 +1,6 @@
-//! Who makes room when somebody waits: an attempt of a task that goes after the one that is next,
-//! the one with the least to lose (Petrou et al. 2004, section 3.3: requested tasks before
-//! disclosed ones, whatever runs). What is not here: which task is next (`crate::disclosed::order`).
+//! Preemption: an attempt of a task that goes after the next one makes room for it, the one with
+//! the least to lose (Petrou et al. 2004, section 3.3: requested tasks before disclosed ones,
+//! whatever runs). The next task is chosen in `crate::disclosed::order`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,16 +21,15 @@ use crate::state::queue::after;
 use crate::state::scheduler::Scheduler;
 use crate::state::speculation::Turn;
 
-/// So many that would have to make room first may be on hosts that are of no use, before all are
-/// looked at.
+/// The number of attempts, in preemption order, that may be on unsuitable hosts before all are
+/// searched.
 const TRIES: u32 = 8;
-/// So many waiting jobs in a row may find no room before the others are not asked.
+/// The number of waiting jobs in a row that may find no room before the others are skipped.
 const PATIENCE: u32 = 64;
-/// Where no more hosts are free than before, who could make room for a job of ranks is looked at
-/// again after this time.
+/// The interval between searches for room for a gang while no more hosts are free than before.
 const LOOK: Span = Span::from_secs(1);
 
-/// What tasks that want room have in common.
+/// The properties that decide whether a waiting task finds room.
 #[derive(Clone, Copy, PartialEq)]
 struct Kind {
     disclosed: bool,
@@ -43,13 +42,13 @@ struct Kind {
 /// A task that wants room.
 struct Claim {
     job: JobId,
-    /// Its index, where that is known: tasks of jobs that tell nothing apart are all alike.
+    /// Its turn. In jobs without speculation all tasks are alike.
     turn: Turn,
-    /// Whether it may take the place of a task of its own kind that goes after it.
+    /// Whether it may take the slot of a task of its own kind that goes after it.
     overtakes: bool,
 }
 
-/// An attempt that can make room, with what there is to choose among such.
+/// An attempt that may be preempted, with the values that rank it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate {
     host: HostId,
@@ -57,13 +56,13 @@ pub(crate) struct Candidate {
     turn: Turn,
     /// The work that is left.
     left: Span,
-    /// The time of its host that would be lost.
+    /// The time on its host that would be lost.
     loss: Span,
 }
 
 impl Candidate {
-    /// Who is chosen first has the greatest: nobody waits for it, it loses the least, and it goes
-    /// last of those.
+    /// Returns the preemption order; the greatest goes first: a disclosed task, the one that loses
+    /// the least, and the last in order of those.
     fn order(&self) -> (bool, Reverse<Span>, u64, u64, u32, Reverse<AttemptId>) {
         let Turn {
             disclosed,
@@ -84,15 +83,14 @@ impl Candidate {
 }
 
 impl Scheduler {
-    /// Lets tasks that go first take the places of running ones that go after them.
+    /// Preempts running tasks for waiting ones that go before them.
     pub(crate) fn make_room(&mut self, fx: &mut Vec<Effect>) {
         if self.jobs.speculating.is_empty() || self.jobs.lines.waiting.is_empty() {
             return;
         }
 
         self.rank_standing();
-        // Tasks of a kind come in the order of their ranks: where the first one finds no room, the
-        // others find none.
+        // Tasks of a kind come in rank order: if the first one finds no room, the others find none.
         let mut hopeless: Vec<Kind> = Vec::new();
         let mut last = None;
         let mut in_vain = 0;
@@ -104,7 +102,7 @@ impl Scheduler {
             last = Some(rank);
             in_vain += 1;
             if self.jobs.gangs.contains(&rank.job) && !std::mem::replace(&mut ranks_asked, true) {
-                // Only the first job of ranks: those behind it would take what it waits for.
+                // Only for the first gang: those behind it would take the hosts that it waits for.
                 if self.make_room_for_ranks(rank.job, fx) {
                     return self.place_waiting(fx);
                 }
@@ -132,7 +130,7 @@ impl Scheduler {
                 continue;
             };
             if !self.give_room(&chosen, &claim, fx) {
-                // It was not taken after all: whoever is next may have it.
+                // The task did not start after all: the next one may have the slot.
                 return self.place_waiting(fx);
             }
 
@@ -144,8 +142,8 @@ impl Scheduler {
         }
     }
 
-    /// How many slots are free as soon as their hosts have heard of it: nobody else has to go for
-    /// whoever gets those.
+    /// Returns the number of slots that become free once their hosts have heard of a stop: jobs
+    /// that will get them need no preemption.
     fn slots_coming(&self) -> u64 {
         if !self.settings.stops_when_reported {
             return 0;
@@ -161,8 +159,8 @@ impl Scheduler {
             .count() as u64
     }
 
-    /// What a waiting job's next task may take the place of, and where; none where it takes
-    /// nobody's place.
+    /// Returns the kind of a waiting job's next task, which tells whom it may preempt; `None` where
+    /// it preempts no one.
     fn kind(&self, rank: Rank) -> Option<Kind> {
         let job = self
             .jobs
@@ -190,7 +188,7 @@ impl Scheduler {
         (!kind.disclosed || overtakes).then_some(kind)
     }
 
-    /// What the job's next task is, as one that wants room.
+    /// Returns the job's next task as a claim.
     fn claim(&mut self, id: JobId, overtakes: bool) -> Option<Claim> {
         let job = self.jobs.table.get_mut(&id)?;
         if job.speculation.is_some() {
@@ -214,7 +212,7 @@ impl Scheduler {
         })
     }
 
-    /// Who is to make room for it, if anybody.
+    /// Returns the attempt to preempt for it, if any.
     fn candidate(&self, claim: &Claim) -> Option<Candidate> {
         let claimant = self.jobs.table.get(&claim.job)?;
         let standing = &self.hosts.index.standing;
@@ -228,8 +226,8 @@ impl Scheduler {
         disclosed.or_else(|| self.longer(claim, claimant))
     }
 
-    /// The first of these whose slot the claimant would take; where several in a row are of no use,
-    /// whoever of all is best.
+    /// Returns the first of these attempts whose slot the claimant would take; after `TRIES`
+    /// unsuitable ones the best of all attempts.
     fn first_that_does(
         &self,
         firsts: impl Iterator<Item = AttemptId>,
@@ -273,7 +271,7 @@ impl Scheduler {
         fit.map(|(.., found)| found).max_by_key(Candidate::order)
     }
 
-    /// An attempt that could make room, with its job and its host.
+    /// Returns an attempt that may be preempted, with its job and its host.
     fn found(&self, attempt: AttemptId) -> Option<(&Job, &Host, Candidate)> {
         let job = self.jobs.table.get(&attempt.task.job)?;
         let host = self
@@ -284,7 +282,8 @@ impl Scheduler {
         Some((job, host, self.standing(job, host, attempt, load)?))
     }
 
-    /// Who has more to do than the claimant, is needed as well, and keeps its state.
+    /// Returns an attempt with more work left than the claimant's task, requested too, that keeps
+    /// its state.
     fn longer(&self, claim: &Claim, claimant: &Job) -> Option<Candidate> {
         if !claim.overtakes || claim.turn.disclosed {
             return None;
@@ -328,8 +327,8 @@ impl Scheduler {
         best
     }
 
-    /// Whether a slot of this host would serve the claim: the job would use it, and the task that
-    /// is next is not kept from a host on which it failed.
+    /// Whether a slot of this host would serve the claim: the job would use it, and the next task
+    /// is not kept from the host after a failure there.
     fn serves(&self, claim: &Claim, claimant: &Job, host: &Host) -> bool {
         let kept_away = match claimant.speculation {
             Some(_) => claimant.shuns(claim.turn.index, host.id, &self.hosts),
@@ -358,7 +357,7 @@ impl Scheduler {
         attempt: AttemptId,
         load: &Load,
     ) -> Option<Candidate> {
-        // What has ended leaves its slot anyway, and its result is on its way.
+        // An ended attempt leaves its slot anyway, and its result is on its way.
         let speculation = job
             .speculation
             .as_deref()
@@ -388,7 +387,7 @@ impl Scheduler {
         })
     }
 
-    /// One attempt goes, and the claimant's task comes; false if it does not.
+    /// Preempts the chosen attempt and starts the claimant's task; returns whether it started.
     fn give_room(&mut self, chosen: &Candidate, claim: &Claim, fx: &mut Vec<Effect>) -> bool {
         let started = |jobs: &Jobs| jobs.table.get(&claim.job).map(|job| job.attempts);
         let before = started(&self.jobs);
@@ -397,8 +396,8 @@ impl Scheduler {
         started(&self.jobs) != before
     }
 
-    /// Who on this host makes room for what was promised, of what nobody has requested: who has the
-    /// least to lose.
+    /// Returns the attempt of an unrequested task on this host that is preempted for a task with a
+    /// promise: the one with the least to lose.
     pub(crate) fn makes_room_on(&self, host: HostId) -> Option<Candidate> {
         if self.hosts.index.standing.is_bare() {
             return None;
@@ -416,7 +415,7 @@ impl Scheduler {
             .max_by_key(Candidate::order)
     }
 
-    /// One attempt goes: it stands still if its host can hold it, or else ends.
+    /// Preempts one attempt: freezes it if its host can hold it, or else ends it.
     pub(crate) fn give_way(&mut self, chosen: &Candidate, by: TaskId, fx: &mut Vec<Effect>) {
         let Candidate {
             host,
@@ -445,9 +444,9 @@ impl Scheduler {
         self.preempt(host, attempt, by, kept, fx);
     }
 
-    /// Lets a job of several ranks that waits have the hosts on which nothing runs that somebody
-    /// waits for, if it starts with those; whether some made room. Of what is free it needs no less
-    /// than before: who makes room loses something.
+    /// Preempts attempts of unrequested tasks for a waiting gang, if it starts on their hosts and
+    /// the free ones. Returns whether it did. It is not tried with fewer free hosts than before:
+    /// each preemption loses something.
     fn make_room_for_ranks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         let Some(job) = self.jobs.table.get(&id) else {
             return false;
@@ -462,7 +461,7 @@ impl Scheduler {
         };
         let free: BTreeSet<HostId> = self.free_for(id).into_iter().chain(kept).collect();
 
-        // Where a slot is about to be free nobody else has to go.
+        // Slots that are about to be free need no preemption.
         let coming = self.slots_coming() as usize;
         let there = free.len() + coming;
         let now = self.now;
@@ -509,8 +508,8 @@ impl Scheduler {
             .get_mut(&id)
             .and_then(|job| job.gang.as_mut())
         {
-            // It decides anew with what it has now, and nobody passes it who would have to go
-            // again.
+            // It decides anew with its present hosts, and no backfill takes them that would be
+            // preempted again.
             gang.looked = None;
             gang.passes_until = Some(self.now);
         }
@@ -523,8 +522,8 @@ impl Scheduler {
         true
     }
 
-    /// Hosts beside these of which the job could have a slot if one attempt made room that nobody
-    /// waits for, each with the one that has the least to lose.
+    /// Returns the hosts beside these on which the job could get a slot by one preemption of an
+    /// unrequested task, each with the attempt that has the least to lose.
     fn others_for(&self, job: &Job, free: &BTreeSet<HostId>) -> BTreeMap<HostId, Candidate> {
         let mut others: BTreeMap<HostId, Candidate> = BTreeMap::new();
         let standing = self
@@ -541,7 +540,7 @@ impl Scheduler {
                 .get(&host.id)
                 .is_none_or(|other| other.order() < found.order());
 
-            // Where more is held than there are slots for, nothing is won by one that goes.
+            // Where a host holds more attempts than slots, one preemption frees no slot.
             let one_short =
                 host.in_slots() + host.reserved as usize <= host.usable_slots() as usize;
             if better && one_short && self.starts_together(host.id) && self.would_take(job, host) {
@@ -552,7 +551,7 @@ impl Scheduler {
         others
     }
 
-    /// A job is looked at again at this time at the latest.
+    /// Schedules a review of the job at this time at the latest.
     fn look_again(&mut self, id: JobId, at: Time) {
         if let Some(job) = self.jobs.table.get_mut(&id) {
             job.plan.review = Some(job.plan.review.map_or(at, |review| review.min(at)));
@@ -561,8 +560,8 @@ impl Scheduler {
     }
 }
 
-/// Whether what runs goes after what wants room. Among tasks of one kind only what keeps its state
-/// makes room.
+/// Whether the running task goes after the claim's. Among tasks of one kind, only one that keeps
+/// its state can be preempted.
 fn goes_after(running: &Candidate, claim: &Claim, job: &Job, claimant: &Job) -> bool {
     if running.turn.disclosed != claim.turn.disclosed {
         return running.turn.disclosed;

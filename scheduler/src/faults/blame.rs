@@ -1,7 +1,7 @@
-//! Whose fault is a failure: the task's, or the host's? A retry goes to another host while one
-//! could take it; a host on which a job's tasks fail while they succeed elsewhere gets no more of
-//! that job, and after several jobs nothing but one task at a time, until one succeeds. What is not
-//! here: what is charged to a task (`crate::handlers::attempts`).
+//! Blame for failures: the task or the host. A retry goes to another host while one could take it.
+//! A host on which a job's tasks fail while they succeed elsewhere gets no more of that job, and
+//! after several jobs it is benched: it gets one task at a time, until one succeeds. Charges to
+//! tasks are made in `crate::handlers::attempts`.
 
 use crate::state::blame::{Bar, Bench, LOOKED_AT};
 
@@ -13,16 +13,15 @@ use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
-/// A host that is blamed by so many jobs, with no success in between, is benched.
+/// The number of jobs whose blame, with no success in between, benches a host.
 const STRIKES: usize = 3;
-/// How long a benched host gets nothing at first; doubled with each task that fails there, up to
-/// [`LONGEST`].
+/// The first pause of a benched host; doubled with each task that fails there, up to [`LONGEST`].
 const PAUSE: Span = Span::from_secs(60);
-/// The same of a host without room on its disk.
+/// The first pause of a host without room on its disk; `LONGEST` bounds both.
 const NO_ROOM_PAUSE: Span = Span::from_secs(15);
 const LONGEST: Span = Span::from_secs(15 * 60);
 
-/// Whether this says something of the host. What ran into a limit that its user set says nothing.
+/// Whether this outcome may be the host's fault. A limit set by the user is not.
 fn blamable(outcome: &Outcome) -> bool {
     use Outcome::{BadOutput, Exited, MissingOutput, NotStarted, Signalled};
     matches!(
@@ -32,7 +31,7 @@ fn blamable(outcome: &Outcome) -> bool {
 }
 
 impl Scheduler {
-    /// Whether hosts are held responsible for what fails there, and for this job.
+    /// Whether hosts are held responsible for failures of this job.
     pub(crate) fn blames(&self, id: JobId) -> bool {
         self.settings.benching
             && self
@@ -42,7 +41,7 @@ impl Scheduler {
                 .is_some_and(|job| job.gang.is_none())
     }
 
-    /// What the end of an attempt says of its host.
+    /// Judges an attempt's host by its outcome.
     pub(crate) fn judge_host(
         &mut self,
         id: HostId,
@@ -85,7 +84,7 @@ impl Scheduler {
         }
     }
 
-    /// What a host holds of a job beyond its slots goes elsewhere.
+    /// Takes back the attempts of a job that a host holds beyond its slots.
     fn take_back_all(&mut self, id: HostId, of: JobId, fx: &mut Vec<Effect>) {
         let backlog = self
             .hosts
@@ -98,7 +97,7 @@ impl Scheduler {
         }
     }
 
-    /// A job blames a host; after several jobs it is benched.
+    /// Notes that a job blames a host; after [`STRIKES`] jobs it is benched.
     fn strike(&mut self, id: HostId, by: JobId) {
         let Some(host) = self.hosts.get(id) else {
             return;
@@ -138,7 +137,7 @@ impl Scheduler {
         self.reindex(id);
     }
 
-    /// What a benched host was tried with failed, too: it waits for longer.
+    /// Benches a host for longer after its probing task failed.
     fn probe_failed(&mut self, id: HostId) {
         let bench = self.hosts.table.get(&id).and_then(Host::bench);
         if let Some(bench) = bench.filter(|bench| bench.probing) {
@@ -148,7 +147,7 @@ impl Scheduler {
         }
     }
 
-    /// A host has proved itself.
+    /// Clears a host of all blame after a success.
     fn clear_host(&mut self, id: HostId) {
         let Some(host) = self.hosts.table.at_mut(&id) else {
             return;
@@ -163,7 +162,7 @@ impl Scheduler {
         }
     }
 
-    /// An admin says that a host is in order: it is held responsible for nothing that was before.
+    /// Clears a host of all blame, also within jobs, as an admin orders.
     pub(crate) fn pardon(&mut self, id: HostId) {
         self.clear_host(id);
         for job in self.jobs.table.values_mut() {
@@ -171,7 +170,7 @@ impl Scheduler {
         }
     }
 
-    /// Lets the benched hosts whose pause is over have one task each.
+    /// Lets each benched host whose pause is over have one task.
     pub(crate) fn probe_benched(&mut self) {
         while let Some((at, id)) = self.hosts.index.benches.first().copied()
             && at <= self.now
@@ -189,7 +188,7 @@ impl Scheduler {
         }
     }
 
-    /// Why a host is passed over for a job since tasks failed there.
+    /// Returns the reason why a host is passed over for a job after failures there, if it is.
     pub(crate) fn why_blamed(&self, host: &Host, job: &Job) -> Option<String> {
         match job.bar(host.id) {
             Some(Bar::Blamed(row, elsewhere)) => {

@@ -1,8 +1,9 @@
-//! What is done about hosts and attempts that go wrong without being lost.
+//! The handling of hosts and attempts that go wrong without being lost.
 //!
-//! - [`blame`]: is a failure the task's or the host's? Retries go elsewhere; a host on which only
-//!   failures happen is benched.
-//! - [`stragglers`]: an attempt that is silent, or runs much longer than any of its kind, gets a copy.
+//! - [`blame`]: a failure is the task's or the host's. Retries go elsewhere; a host with nothing
+//!   but failures is benched.
+//! - [`stragglers`]: an attempt that is silent, or runs much longer than any of its kind, gets a
+//!   copy.
 //! - [`quorum`]: results of hosts that are not trusted count once enough of them agree.
 //!
 //! Lost hosts and their attempts are handled in `handlers::hosts`.

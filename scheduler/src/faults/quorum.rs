@@ -1,6 +1,6 @@
-//! Jobs whose results must agree before they count: what their tasks still want, where that goes,
-//! and what follows from a comparison. What is not here: which results agree (whoever drives the
-//! scheduler compares them), and how far a host is believed (that is [`crate::policy::trust`]).
+//! Jobs with a quorum, whose results must agree before they count: the attempts that their tasks
+//! still need, the hosts of these, and the consequences of a comparison. The caller compares the
+//! results; the trust in hosts is decided in [`crate::policy::trust`].
 
 use crate::state::question::Question;
 use common::{AttemptId, HostId, IdSet, JobId, TaskId};
@@ -21,7 +21,8 @@ impl Record {
 }
 
 impl Job {
-    /// How many more attempts of a task are to live than do, those that are held up not counted.
+    /// Returns the number of further attempts of a task that are needed, held up ones not counted
+    /// as live.
     fn results_missing(record: &Record) -> usize {
         let Some(Question { ballot, wanted }) = record.question.as_deref() else {
             return 0;
@@ -37,8 +38,8 @@ impl Job {
         )
     }
 
-    /// Wants another attempt of a task with live ones, if it needs more results than those can
-    /// give.
+    /// Adds a wish for another attempt of a task with live ones, if it needs more results than
+    /// those can give.
     pub(crate) fn want_results(&mut self, index: u32, max_copies: u32) {
         let Some(record) = self.records.get(&index) else {
             return;
@@ -73,8 +74,8 @@ impl Job {
         }
     }
 
-    /// Tasks for each further attempt that they should want beside those that live and the next one
-    /// of those that wait.
+    /// Returns the expected further attempts, each by its task, beside the live ones and the next
+    /// attempt of each waiting task.
     pub(crate) fn opinions_due(&self) -> Vec<u32> {
         if !self.rules.quorum.compares() {
             return Vec::new();
@@ -95,14 +96,14 @@ impl Job {
             .collect()
     }
 
-    /// Tasks of which a result is being compared.
+    /// Returns the tasks of which a result is being compared.
     pub(crate) fn compared_now(&self) -> IdSet {
         let compared = self.records.iter().filter(|(_, record)| record.compares());
         compared.map(|(index, _)| index).collect()
     }
 
-    /// Waiting tasks that some results are there of, and tasks that want results beside those that
-    /// are on their way.
+    /// Returns the waiting tasks that have results, and the tasks that want results beside those of
+    /// their live attempts.
     pub(crate) fn wants_opinions(&self) -> IdSet {
         let has_results = |index: &u32| {
             self.records.get(index).is_some_and(|record| {
@@ -120,8 +121,8 @@ impl Job {
 }
 
 impl Starter<'_> {
-    /// The first attempt of a task settles how many results it wants: as many as the job says, or
-    /// one where the host is believed alone and this is no audit.
+    /// Sets the number of results that a task wants, with its first attempt: the job's
+    /// `quorum.size`, or one where the host is believed alone and this is no audit.
     pub(crate) fn ask(&self, job: &mut Job, index: u32, host: HostId) {
         let quorum = job.rules.quorum;
         let valid = self.hosts.table.get(&host).map_or(0, |host| host.valid);
@@ -145,9 +146,9 @@ impl Starter<'_> {
         question.wanted = if alone { 1 } else { quorum.size };
     }
 
-    /// Places a job whose results are compared: first what its begun tasks want, then those that
-    /// wait for another result, then fresh ones, each at once with all the attempts that it wants.
-    /// Its hosts are proposed by its policy.
+    /// Places the tasks of a job whose results are compared: first the attempts that begun tasks
+    /// want, then tasks that wait for another result, then fresh ones, each at once with all the
+    /// attempts that it wants. The job's policy proposes the hosts.
     pub(crate) fn place_for_quorum(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         self.prepare(job);
         for (index, class, _) in job.wishes.all() {
@@ -183,7 +184,7 @@ impl Starter<'_> {
         }
     }
 
-    /// The ready host that the job's policy proposes for a task.
+    /// Returns the ready host that the job's policy proposes for a task.
     fn proposed(&self, job: &Job, index: u32) -> Option<HostId> {
         let scene = self.scene(job);
         job.policy
@@ -191,7 +192,7 @@ impl Starter<'_> {
             .propose(&scene, &job.plan, |host| scene.may_run(index, host))
     }
 
-    /// Starts as many attempts of a task as it wants and hosts of other owners are ready for.
+    /// Starts the attempts that a task wants, as far as hosts of other owners are ready.
     fn place_wanted(&mut self, job: &mut Job, index: u32, fx: &mut Vec<Effect>) {
         while let Some(wish) = job.wishes.of(index)
             && let Some(host) = self.proposed(job, index)
@@ -212,7 +213,7 @@ impl Scheduler {
         host.valid = valid;
     }
 
-    /// An attempt succeeded: the task is done, or has one more result to be compared.
+    /// Handles the success of an attempt: the task is done, or has one more result to be compared.
     pub(crate) fn succeed(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return;
@@ -307,8 +308,8 @@ impl Scheduler {
         }
     }
 
-    /// What the results of a task come to: enough of them agree, more are wanted, or there is no
-    /// hope. `after` is the one that came last.
+    /// Settles a task's ballot if possible: enough results agree, more are wanted, or there is no
+    /// hope. `after` is the latest result.
     fn settle_question(&mut self, after: AttemptId, fx: &mut Vec<Effect>) {
         let task = after.task;
         let Some(job) = self.jobs.table.get_mut(&task.job) else {
@@ -341,8 +342,8 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Enough results agree with that of `counts`. Those who differ are believed alone no more, and
-    /// what was believed of them in this job is looked at again.
+    /// Finishes a task whose results agree with that of `counts`. Hosts that differ are not
+    /// believed alone any more, and results of theirs that were, in this job, are compared again.
     fn conclude(&mut self, counts: AttemptId, agreeing: &[u32], fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&counts.task.job) else {
             return;
@@ -395,7 +396,8 @@ impl Scheduler {
         self.finish(counts, fx);
     }
 
-    /// What was believed of a host alone in this job waits for others to agree with it.
+    /// Reopens the tasks whose results a host was believed alone for, in this job: others must
+    /// agree first.
     fn doubt(&mut self, id: JobId, host: HostId, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
@@ -429,7 +431,7 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Puts results from before a restart where they were; they are compared anew.
+    /// Restores results from before a restart; they are compared anew.
     pub(crate) fn restore_results(
         &mut self,
         id: JobId,

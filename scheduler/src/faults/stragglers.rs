@@ -1,7 +1,7 @@
-//! Which attempts hold a job up though hosts are idle: those whose hosts are not heard of, and
-//! those that run for much longer than anything seen of their kind. Each gets a copy, whatever the
-//! length of its job's tasks, and whatever the job has spent on copies: the slots would idle
-//! otherwise. What is not here: copies that are weighed by what they gain (`ahead`).
+//! Stragglers: attempts that hold a job up though hosts are idle, on silent hosts, or running for
+//! much longer than any of their kind. Each gets a copy, whatever the length of its job's tasks,
+//! and whatever the job has spent on copies: the slots would idle otherwise. Copies weighed by
+//! their gain live in `handlers::lookahead`.
 
 use common::attempt::Phase;
 use common::{Span, Time};
@@ -14,29 +14,31 @@ use crate::state::host::{Host, Hosts, Load};
 use crate::state::job::{Job, Record};
 use crate::state::settings::Settings;
 
-/// An attempt is overdue once it has run for so many times the longest run seen of its kind.
+/// The run time at which an attempt is overdue, as a multiple of the longest run seen of its kind.
 const OVERDUE: f64 = 3.0;
-/// No attempt is overdue sooner than this.
+/// The least run time, in seconds, at which an attempt is overdue.
 const LEAST_S: f64 = 5.0;
-/// An attempt that is not begun is overdue after this time, where its host has a slot for it.
+/// The time, in seconds, after which an attempt that is not begun is overdue, if its host has a
+/// slot for it.
 const NOT_BEGUN_S: f64 = 10.0;
-/// Where no idle host would do for what is overdue, they are looked at again after so long.
+/// The interval, in seconds, between attempts to copy an overdue attempt that no idle host would
+/// take.
 const AGAIN_S: f64 = 1.0;
 
-/// The only attempt of a task that goes on.
+/// An attempt that is the only one of its task that goes on.
 pub(crate) struct Going {
     pub(crate) index: u32,
     number: u32,
     /// Whether its command was started.
     begun: bool,
-    /// For how long it has run, or has not been begun.
+    /// The time that it has run, or has waited to begin.
     pub(crate) ran_s: f64,
-    /// From what such time on it is overdue.
+    /// The time at which it is overdue.
     pub(crate) due_s: f64,
 }
 
 impl Going {
-    /// Why it should be copied, if it is overdue.
+    /// Returns the reason to copy it, if it is overdue.
     pub(crate) fn overdue(&self, job: &Job) -> Option<CopyReason> {
         let ran = Span::from_secs_f64(self.ran_s);
         if self.ran_s < self.due_s {
@@ -51,7 +53,7 @@ impl Going {
 }
 
 impl Starter<'_> {
-    /// Copies what holds the job up to hosts that would idle.
+    /// Copies attempts that hold the job up to idle hosts.
     pub(crate) fn copy_stuck(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         if !job.policy.replication.rescues() || job.rules.quorum.compares() {
             return;
@@ -71,13 +73,13 @@ impl Starter<'_> {
         }
     }
 
-    /// Copies attempts that run for much longer than any of their kind did.
+    /// Copies attempts that run for much longer than any of their kind.
     fn copy_overdue(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         if job.plan.overdue.is_some_and(|at| self.now < at) {
             return;
         }
 
-        // Whatever starts from now on is overdue no sooner than this.
+        // An attempt that starts now is overdue no sooner than this.
         let fastest = self.hosts.fastest().map_or(1.0, common::Speed::factor);
         let longest = job.longest_s();
         let ran_s = longest.map_or(f64::INFINITY, |longest_s| due_s(longest_s, fastest));
@@ -110,7 +112,7 @@ impl Starter<'_> {
         job.plan.overdue = Some(self.now + Span::from_secs_f64(next_s) + Span(1));
     }
 
-    /// Starts a copy on the host that the job's policy proposes for it; whether there is one.
+    /// Starts a copy on the host that the job's policy proposes; returns whether it did.
     fn copy_to_idle(
         &mut self,
         job: &mut Job,
@@ -127,14 +129,14 @@ impl Starter<'_> {
     }
 }
 
-/// From what run time on, in seconds, an attempt on a host of this speed is overdue, where the
-/// longest of its kind is so much work.
+/// Returns the run time, in seconds, at which an attempt on a host of this speed is overdue, if the
+/// longest run of its kind was `longest_s` of work.
 fn due_s(longest_s: f64, speed: f64) -> f64 {
     (OVERDUE * longest_s / speed).max(LEAST_S)
 }
 
-/// The attempts that go on alone, each with its age; of those that run none where nothing is known
-/// of how long they should take.
+/// Returns the attempts that are the only ones of their tasks to go on, each with its age; running
+/// ones only where the longest run time of their kind is known.
 pub(crate) fn going(
     job: &Job,
     hosts: &Hosts,
@@ -168,7 +170,7 @@ pub(crate) fn going(
     })
 }
 
-/// Whether whatever is queued on the host could run: it takes work, and nothing runs there.
+/// Whether an attempt queued on the host could run: the host takes work, and nothing runs there.
 fn has_slot_for(host: &Host) -> bool {
     host.takes_work()
         && host
@@ -177,8 +179,8 @@ fn has_slot_for(host: &Host) -> bool {
             .all(|(_, load)| load.phase == Phase::Queued)
 }
 
-/// The attempt of a task that goes on, if that is only one, with its number; where two do, another
-/// one would hardly end any sooner.
+/// Returns the attempt of a task that goes on, if there is only one, with its host, load and
+/// number. Where two go on, a third would hardly end any sooner.
 fn alone<'a>(
     record: &Record,
     hosts: &'a Hosts,
@@ -199,7 +201,7 @@ fn alone<'a>(
     Some((host, load, copy.attempt.number))
 }
 
-/// For how long an attempt has run, suspensions not counted.
+/// Returns the seconds that an attempt has run, without suspensions.
 fn ran_s(host: &Host, load: &Load, now: Time) -> f64 {
     if host.holds_still(load.phase) {
         load.ran.secs()

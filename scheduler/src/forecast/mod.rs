@@ -1,9 +1,9 @@
-//! When will a waiting job start, and when will so many hosts be free together?
+//! Forecasts: the start of a waiting job, and the wait for a number of free hosts.
 //!
-//! [`starts`] asks the models of `prediction` with the hosts and the queue as they are now. Asking
-//! changes nothing. Answers are a median and an interval that should hold nine times in ten; where too
+//! [`starts`] asks the models of `prediction` with the present hosts and queue. It changes nothing.
+//! Answers are a median and an interval that should hold with a probability of 80 %; where too
 //! little is known there is none.
 //!
-//! When a job that has begun will end is said by `views::status`.
+//! The completion of a job is predicted by `views::status`.
 
 pub(crate) mod starts;

@@ -1,6 +1,6 @@
-//! When will a waiting job start, and when will so many hosts be free together? Both from how long
-//! what runs on the hosts has lasted so far, and how long owners stay. What is not here: the
-//! predictors (`malleable`), and when jobs are done (`views`).
+//! The start of a waiting job, and the wait for a number of free hosts, both from the ages of
+//! running attempts and of owners' stays. The predictors live in `prediction::malleable`, the
+//! completion of jobs in `views::status`.
 
 use std::cell::{LazyCell, OnceCell};
 use std::collections::BTreeMap;
@@ -16,49 +16,49 @@ use crate::state::host::{Host, Liveness, Load, Presence};
 use crate::state::queue::Ahead;
 use crate::state::scheduler::Scheduler;
 
-/// Intervals hold this part of what comes.
+/// The probability with which intervals hold the outcome.
 pub(crate) const HELD: f64 = 0.8;
-/// Nobody is told a time that is later than this, in seconds from now: ten years.
+/// The latest time that is ever predicted, in seconds from now: ten years.
 pub(crate) const FAR_S: f64 = 3.2e8;
 
-/// When a job's first task should start.
+/// The predicted start of a job's first task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Starting {
     /// The median.
     pub start: Time,
-    /// With a probability of 80 % it is not before this ...
+    /// The lower end of the interval that holds the start with a probability of 80 %.
     pub low: Time,
-    /// ... and not after this.
+    /// The upper end of that interval.
     pub high: Time,
 }
 
-/// When so many hosts should be free together, in seconds from now.
+/// The predicted wait for a number of free hosts, in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HostsWait {
-    /// Hosts that are free now.
+    /// The number of hosts that are free now.
     pub free: u32,
-    /// Hosts that could be: those, busy ones, and those whose owners are there.
+    /// The number of hosts that could be free: these, busy ones, and those whose owners are
+    /// present.
     pub hosts: u32,
-    /// By both predictors.
+    /// The wait by both predictors.
     pub wait: Wait,
-    /// The median of the law of the wait itself, and between which times 80 % lie; none where that
-    /// may never be.
+    /// The median of the law of the wait itself; `None` where that many may never be free.
     pub median_s: Option<f64>,
-    /// See `median_s`.
+    /// The lower end of the interval that holds the wait with a probability of 80 %.
     pub low_s: Option<f64>,
-    /// See `median_s`.
+    /// The upper end of that interval.
     pub high_s: Option<f64>,
 }
 
-/// The stay of an owner. Its table ends somewhere; who stays longer than that leaves evenly from
-/// then on.
+/// The law of an owner's stay. Beyond the end of its table the owner leaves at a rate that falls
+/// with age.
 pub(crate) struct Stay<'a>(&'a Tabulated);
 
 impl Lifetime for Stay<'_> {
     fn ended(&self, age_s: f64, more_s: f64) -> f64 {
         let alive = self.0.alive(age_s).max(1e-9);
         let own = 1.0 - self.0.alive(age_s + more_s) / alive;
-        // Beyond the table nothing is told apart any more.
+        // Beyond the table the survival is constant.
         own.max(more_s / (age_s + more_s + 3_600.0)).clamp(0.0, 1.0)
     }
 
@@ -67,11 +67,10 @@ impl Lifetime for Stay<'_> {
     }
 }
 
-/// Whether a host that can be used now cannot be used later: its owner came, and has not left
-/// again.
+/// The law of a usable host's absence: its owner came, and has not left again.
 struct Away<'a> {
     curve: &'a Curve,
-    /// The part of the time in which hosts can be used, in the long run.
+    /// The part of the time in which hosts are usable, in the long run.
     usable: f64,
 }
 
@@ -85,34 +84,35 @@ impl Lifetime for Away<'_> {
     }
 }
 
-/// So many slots at most are looked at one by one.
+/// The most slots that are modelled one by one.
 const UNITS: usize = 64;
-/// How far apart places of a longer line are between which the way is straight: each has so many
-/// times the tasks ahead of it.
+/// The ratio of the numbers of tasks ahead at neighbouring ranks of a longer queue, between which
+/// the wait is interpolated linearly.
 const APART: f64 = 1.25;
-/// The parts of the law of a start that are told.
+/// The quantiles of the start that are returned.
 const PARTS: [f64; 3] = [(1.0 - HELD) / 2.0, 0.5, (1.0 + HELD) / 2.0];
 
-/// The slots that waiting jobs stand in line for.
+/// The slots that waiting jobs queue for.
 struct Line<'a> {
-    /// The taken ones, or some that stand for `each` of them.
+    /// The taken slots, or a sample in which each stands for `each` of them.
     machine: Machine<'a>,
-    /// When one of them is free, two, and so on, in seconds from now, where somebody has asked.
+    /// The times at which one of them is free, two, and so on, in seconds from now; filled when
+    /// first asked for.
     taken_s: OnceCell<Vec<[Option<f64>; 3]>>,
     each: u64,
     free: u64,
     slots: u64,
 }
 
-/// A piece of the line, beyond the slots: how much work is ahead of its ends, and in how many
-/// seconds that is done.
+/// A part of the queue beyond the slots: the work ahead of each of its ends, and the seconds in
+/// which that is done.
 #[derive(Default)]
 struct Way {
     from: (f64, f64),
     to: (f64, f64),
 }
 
-/// What is known of how long things last on these hosts.
+/// The laws of lifetimes on these hosts.
 pub(crate) struct Laws<'a> {
     programs: BTreeMap<&'a str, Learned>,
     pub(crate) unknown: Learned,
@@ -157,7 +157,7 @@ impl<'a> Laws<'a> {
     }
 }
 
-/// For how long an attempt has run, in seconds.
+/// Returns the seconds that an attempt has run.
 pub(crate) fn age_s(load: &Load, now: Time) -> f64 {
     let since = load
         .noted
@@ -166,20 +166,20 @@ pub(crate) fn age_s(load: &Load, now: Time) -> f64 {
     load.ran.secs() + since
 }
 
-/// Whether it could have slots once what holds it is over.
+/// Whether it could have slots once its owner or attempts leave them.
 pub(crate) fn counts(host: &Host) -> bool {
     host.presence == Presence::Connected && host.liveness == Liveness::Alive && !host.draining
 }
 
 impl Scheduler {
-    /// When the first task of a waiting job should start; none where it has started, or no host
-    /// will have a slot for it.
+    /// Predicts the start of the first task of a waiting job; `None` where it has started, or no
+    /// host will have a slot for it.
     pub fn predict_start(&self, id: JobId, now: Time) -> Option<Starting> {
         self.predict_starts(&[id], now).remove(&id)
     }
 
-    /// The same for those of several jobs that wait. Far back in the line it is told from those
-    /// ahead how long it takes.
+    /// Predicts the same for those of several jobs that wait. Far back in the queue it is
+    /// interpolated.
     pub fn predict_starts(&self, ids: &[JobId], now: Time) -> BTreeMap<JobId, Starting> {
         let waits = |id: &&JobId| {
             self.jobs
@@ -214,7 +214,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// The same for promised jobs: as the calendar has them.
+    /// Predicts the same for jobs with a promise, from the calendar.
     fn waits_promised(&self, ids: Vec<JobId>, now: Time) -> Vec<(JobId, [f64; 3])> {
         if ids.is_empty() {
             return Vec::new();
@@ -225,8 +225,8 @@ impl Scheduler {
         first.into_iter().map(|(id, at)| (id, spread(at))).collect()
     }
 
-    /// In how many seconds each of these jobs of one host each should start, between the ends of
-    /// its interval.
+    /// Predicts the starts of these jobs of one host per task, in seconds, between the ends of
+    /// their intervals.
     fn waits_alone(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
         let ranks = ids
             .iter()
@@ -305,9 +305,9 @@ impl Scheduler {
             .collect()
     }
 
-    /// By when, in seconds from now, so many of the tasks ahead could be done, which are so much
-    /// work at least, as is likely and at most; as was found before on this way, where it goes that
-    /// far.
+    /// Predicts when this many of the tasks ahead are done, in seconds from now; `work_s` is the
+    /// work of all of them at least, probably and at most. Interpolates on `way` where it reaches
+    /// that far.
     fn worked_off_s(
         &self,
         ahead: &Ahead,
@@ -341,7 +341,7 @@ impl Scheduler {
         ])
     }
 
-    /// When so many hosts should be free together, each with a slot at least.
+    /// Predicts the wait for this many free hosts, each with a slot at least.
     pub fn predict_hosts(&self, wanted: u32, now: Time) -> HostsWait {
         let curves = self.foresight.curves();
         let away = Away {
@@ -363,7 +363,8 @@ impl Scheduler {
         })
     }
 
-    /// A running attempt of this job on this host: its age in seconds, and how long it lasts there.
+    /// Returns the age, in seconds, of a running attempt of this job on this host, and the law of
+    /// its lifetime there.
     pub(crate) fn unit<'a>(
         &self,
         laws: &'a Laws<'_>,
@@ -373,7 +374,7 @@ impl Scheduler {
         now: Time,
     ) -> (f64, Paced<'a>) {
         let law: &dyn Lifetime = laws.program(self, job);
-        // Laws are of work, in seconds on a host of speed 1.
+        // Laws are of work, in seconds on a host of speed 1; `rate` converts them.
         (
             age_s(load, now),
             Paced {
@@ -383,7 +384,7 @@ impl Scheduler {
         )
     }
 
-    /// Slots that will take such tasks once the owners leave who are there now.
+    /// Returns the slots that will take such tasks once the owners leave who are present now.
     pub(crate) fn servers_to_come(&self, work_s: f64, now: Time) -> Vec<Server> {
         let curves = self.foresight.curves();
         let stay = Stay(&curves.resumption);
@@ -392,7 +393,7 @@ impl Scheduler {
 
         for host in self.kept_by_owners() {
             let age_s = now.since(host.owner_since).secs();
-            // Who has been there for about as long stays for as long.
+            // Owners that have been present for about as long share one median, which saves time.
             let free_s = *stays_s
                 .entry((16.0 * age_s.ln_1p()) as u32)
                 .or_insert_with(|| {
@@ -424,7 +425,7 @@ impl Scheduler {
         servers
     }
 
-    /// Hosts that could have slots once their owners leave.
+    /// Returns the hosts that could have slots once their owners leave.
     fn kept_by_owners(&self) -> impl Iterator<Item = &Host> {
         self.hosts
             .table
@@ -432,7 +433,7 @@ impl Scheduler {
             .filter(|host| counts(host) && host.foreseen() && !host.owner.lets_run())
     }
 
-    /// Owners that are there: since how many seconds, and how many slots they keep.
+    /// Returns the owners that are present: the seconds since they came, and the slots they keep.
     pub(crate) fn stays(&self, now: Time) -> Vec<(f64, usize)> {
         self.kept_by_owners()
             .map(|host| (now.since(host.owner_since).secs(), host.slots as usize))
@@ -441,12 +442,12 @@ impl Scheduler {
 }
 
 impl<'a> Line<'a> {
-    /// So many free slots, and these that are taken.
+    /// Creates the queue's slots: `free` free ones, and the taken ones.
     fn of(free: usize, mut units: Vec<Unit<'a>>) -> Self {
         units.sort_by(|a, b| a.age_s.total_cmp(&b.age_s));
         let slots = (free + units.len()) as u64;
 
-        // Of many slots some stand for all: the median is the same, the interval somewhat wider.
+        // A sample stands for many slots: the median is the same, the interval somewhat wider.
         let each = units.len().div_ceil(UNITS).max(1);
         let some = units.into_iter().skip(each / 2).step_by(each).collect();
         let machine = Machine::new(0, some);
@@ -460,8 +461,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// In how many seconds the first task of who has so many ahead has a slot; the outer none where
-    /// more are ahead than there are slots, and those must be done first.
+    /// Predicts the seconds until the first task with `ahead` tasks ahead has a slot. The outer
+    /// `None` means that more tasks are ahead than there are slots, and must be done first.
     fn wait_s(&self, ahead: u64) -> Option<Option<[f64; 3]>> {
         if ahead < self.free {
             return Some(Some([0.0; 3]));

@@ -1,11 +1,12 @@
-//! Jobs whose ranks run at once, on several hosts from start to end (Downey 1997 on their width).
+//! Gangs: jobs whose ranks run at once, on several hosts from start to end (Downey 1997 on their
+//! width).
 //!
-//! - [`placement`]: all hosts in one step, or none: so no two jobs can wait for each other. A rank that
-//!   lost its host gets another before anything else does.
-//! - [`width_choice`]: for how many hosts a job holds out, by its policy's answer on width.
+//! - [`placement`]: a gang gets all its hosts in one step, or none: so no two gangs can wait for
+//!   each other. A rank that lost its host gets another before any other start.
+//! - [`width_choice`]: the number of hosts that a gang waits for, by its policy's `Width`.
 //!
-//! What is known of such a job is `state::gang`; how fast it is on how many hosts, and how long it
-//! would wait for them, is computed by `prediction::malleable`.
+//! The state of a gang lives in `state::gang`. Its speedup, and its predicted wait for hosts, are
+//! computed by `prediction::malleable`.
 
 pub(crate) mod placement;
 pub(crate) mod width_choice;

@@ -1,7 +1,7 @@
-//! Jobs that run as several ranks at once get all their hosts in one step, or none: so that no two
-//! of them can wait for each other. They hold them until the last rank is done. A rank that lost
-//! its host gets another before anything else does; a job that lacks hosts which are not there
-//! gives all of them up. What is not here: how many hosts a job waits for (`holdout`).
+//! Gangs get all their hosts in one step, or none, so that no two of them can wait for each other.
+//! They hold them until the last rank is done. A rank that lost its host gets another before any
+//! other start; a gang that lacks hosts which do not exist gives all of them up. The number of
+//! hosts to wait for lives in `width_choice`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -25,11 +25,11 @@ use crate::state::job::Job;
 use crate::state::job::waiting;
 use crate::state::scheduler::Scheduler;
 
-/// More than a time in seconds is rounded by.
+/// An upper bound of the error of rounding a time to seconds.
 const ROUNDING: Span = Span::from_millis(1);
 
 impl Scheduler {
-    /// Looks after the jobs of several ranks before anything is given out: the earliest first.
+    /// Updates the gangs before any other start, the first in the queue first.
     pub(crate) fn tend_gangs(&mut self, fx: &mut Vec<Effect>) {
         self.tend_fillers();
         if self.jobs.gangs.is_empty() {
@@ -60,15 +60,15 @@ impl Scheduler {
         }
     }
 
-    /// Hosts that were kept free for jobs which hold out are looked at anew.
+    /// Releases the slots reserved for waiting gangs, which are decided on anew.
     pub(crate) fn release_kept(&mut self) {
         for host in std::mem::take(&mut self.jobs.kept) {
             self.hosts.reserve(host, false, self.now);
         }
     }
 
-    /// Brings the hosts that a job holds up to date: where a rank is done the host stays held,
-    /// where the host is gone it is not, and once everything is done none is.
+    /// Updates the hosts that a gang holds: a host on which a rank is done stays held, a host that
+    /// is gone does not, and once the job is settled none does.
     fn settle_seats(&mut self, id: JobId) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             self.jobs.gangs.remove(&id);
@@ -114,8 +114,7 @@ impl Scheduler {
         }
     }
 
-    /// What a job of several ranks teaches that is done: how long it took on so many hosts, if
-    /// nothing disturbed it.
+    /// Learns from a finished gang: its run time at its width, if nothing disturbed it.
     fn learn_together(&mut self, id: JobId, width: u32, hosts: impl Iterator<Item = HostId>) {
         let Some(job) = self
             .jobs
@@ -130,7 +129,7 @@ impl Scheduler {
             return;
         };
 
-        // All go at the pace of the slowest.
+        // All ranks go at the pace of the slowest.
         let speeds = hosts.filter_map(|id| Some(self.hosts.table.get(&id)?.speed.factor()));
         let speed = speeds.min_by(f64::total_cmp).unwrap_or(1.0);
         let work_s = self.now.since(begun).secs() * speed;
@@ -140,8 +139,8 @@ impl Scheduler {
         self.foresight.lives.observe(&of.program, Run::done(work_s));
     }
 
-    /// Gives each rank that waits a host, if the job holds hosts; false where there is none for
-    /// one.
+    /// Gives each waiting rank a host, if the gang holds hosts; returns `false` where one finds
+    /// none.
     fn fill_seats(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         while let Some(index) = self.seatless(id) {
             let Some(host) = self.seat_for(id) else {
@@ -162,15 +161,15 @@ impl Scheduler {
         true
     }
 
-    /// A rank that waits for a host, of a job that holds others.
+    /// Returns a rank that waits for a host, of a gang that holds others.
     fn seatless(&self, id: JobId) -> Option<u32> {
         let job = self.jobs.table.get(&id)?;
         job.gang.as_ref().filter(|gang| gang.formed.is_some())?;
         job.requeued.first().or(job.fresh.first())
     }
 
-    /// Where a rank of this job can start: on a host that it holds and that is idle, or else on the
-    /// fastest other one.
+    /// Returns the host on which a rank of this gang can start: an idle one that it holds, or else
+    /// the fastest other one.
     fn seat_for(&self, id: JobId) -> Option<HostId> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
@@ -189,7 +188,7 @@ impl Scheduler {
         idle.into_iter().find(usable).or_else(others)
     }
 
-    /// The hosts that the job could have at once, the fastest first.
+    /// Returns the hosts that the job could have at once, the fastest first.
     pub(crate) fn free_for(&self, id: JobId) -> Vec<HostId> {
         let Some(job) = self.jobs.table.get(&id) else {
             return Vec::new();
@@ -203,7 +202,7 @@ impl Scheduler {
             .filter(|(_, id)| !ready.contains(id) && scene.does(*id));
         hosts.extend(filled);
 
-        // Stable: of equals those first on which nothing has to make room.
+        // A stable sort: among equals those first on which no attempt must be preempted.
         hosts.sort_by_key(|(speed, _)| Reverse(*speed));
         hosts
             .into_iter()
@@ -251,7 +250,7 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// A rank has no host: should that last, the job is looked at.
+    /// Notes that a rank has no host, and schedules a review for the case that this lasts.
     fn lack(&mut self, id: JobId) {
         let now = self.now;
         let lease = self.settings.lease;
@@ -265,9 +264,8 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Has the latest of the jobs that have lacked a host for long start again from the beginning,
-    /// where there are not so many hosts as they hold and lack: else they would hold theirs for
-    /// ever.
+    /// Disbands the latest of the gangs that have lacked a host for a lease, where fewer hosts
+    /// exist than they hold and lack: else they would hold theirs for ever.
     fn disband_one(&mut self, lacking: &[JobId], fx: &mut Vec<Effect>) {
         let Some(first) = lacking.first() else { return };
         let unsettled = |id: &JobId| {
@@ -308,7 +306,7 @@ impl Scheduler {
         }
     }
 
-    /// The job gives up all its hosts, and starts again once it gets as many together.
+    /// Gives up all hosts of the gang; it starts again once it gets as many at once.
     fn disband(&mut self, id: JobId, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
@@ -333,8 +331,8 @@ impl Scheduler {
         self.settle_seats(id);
     }
 
-    /// Once all ranks of a job that are not done are ready, or running already, those that wait for
-    /// that may start.
+    /// Starts the commands of all ready ranks, once all ranks that are not done are ready or
+    /// running.
     fn begin_together(&mut self, id: JobId, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
@@ -353,7 +351,7 @@ impl Scheduler {
             .filter_map(|copy| Some((copy.host, copy.attempt, phase(copy.host, copy.attempt)?)))
             .collect();
 
-        // Where none of those that had begun is left, all that is left begins together.
+        // If no begun rank is left, the remaining ones begin together.
         let begins = |(_, attempt, phase): &(HostId, AttemptId, Phase)| match phase {
             Phase::Queued | Phase::Staging => false,
             Phase::Ready => gang.told.contains(attempt),
@@ -363,7 +361,7 @@ impl Scheduler {
             gang.begun = None;
         }
 
-        // What has ended may have failed to become ready: that is known once it is delivered.
+        // An ended rank may have failed before it was ready: its delivery will tell.
         let ready = |(.., phase): &(HostId, AttemptId, Phase)| {
             !matches!(phase, Phase::Queued | Phase::Staging | Phase::Ended)
         };
@@ -389,7 +387,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives a job of several ranks that is next its hosts, or keeps those that are free for it.
+    /// Gives the next gang in the queue its hosts, or reserves the free ones for it.
     pub(crate) fn place_gang(&mut self, id: JobId, fx: &mut Vec<Effect>) {
         let waits = |job: &Job| job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
         if !self.jobs.table.get(&id).is_some_and(waits) {
@@ -413,7 +411,7 @@ impl Scheduler {
         }
     }
 
-    /// All waiting ranks start, each on a host of its own.
+    /// Starts all waiting ranks, each on a host of its own.
     fn form(&mut self, id: JobId, free: &[HostId], hosts: usize, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
@@ -454,9 +452,9 @@ impl Scheduler {
         }
     }
 
-    /// Keeps what is free for a job that holds out.
+    /// Reserves the free hosts for a gang that waits for more.
     fn hold(&mut self, id: JobId, holdout: Holdout, free: &[HostId], fx: &mut Vec<Effect>) {
-        // Seconds are rounded: it is looked at again when that time has surely come.
+        // Seconds are rounded: the review comes when that time has surely passed.
         let now_s = self.now.secs();
         let until = at(holdout.until_s).max(self.now) + ROUNDING;
         let Some(job) = self.jobs.table.get_mut(&id) else {
@@ -486,8 +484,8 @@ impl Scheduler {
         }
     }
 
-    /// Lets a job that is expected to be done in time have the hosts that are kept for those before
-    /// it; says which.
+    /// Lets a job that is expected to end in time have the hosts reserved for gangs before it
+    /// (backfill); returns these hosts.
     pub(crate) fn let_pass(&mut self, id: JobId) -> Vec<HostId> {
         if self.jobs.kept.is_empty() {
             return Vec::new();
@@ -531,7 +529,7 @@ impl Scheduler {
         open
     }
 
-    /// Keeps what was not taken.
+    /// Reserves the hosts again that were not taken.
     pub(crate) fn close_again(&mut self, open: Vec<HostId>) {
         for id in open {
             if self
@@ -548,7 +546,7 @@ impl Scheduler {
     }
 }
 
-/// Whether a job goes on holding a host on which none of its ranks is.
+/// Whether a gang goes on holding a host that runs none of its ranks.
 fn stays(host: &Host, kept: bool) -> bool {
     let there = host.liveness != Liveness::Lost && host.presence != Presence::Left;
     there && (kept || host.owner.lets_run())

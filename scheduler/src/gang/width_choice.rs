@@ -1,6 +1,6 @@
-//! For how many hosts does a job of several ranks hold out, what would it be on others, and when is
-//! it done? The policy's answer on width, asked with the hosts as they are. What is not here: who
-//! then gets them (`together`).
+//! The width of gangs: the number of hosts that one waits for, the prospects with others, and its
+//! predicted completion. The policy's `Width` is asked with the present hosts. The hosts themselves
+//! are assigned in `placement`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,67 +20,66 @@ use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
-/// So many widths at most are compared, spread evenly on a logarithmic scale.
+/// The most widths that are compared, spread evenly on a logarithmic scale.
 const WIDTHS: u32 = 48;
-/// Up to so many hosts the law of the number of free ones is reckoned with itself.
+/// The most hosts for which the law of the number of free ones is computed exactly.
 const EXACT: u32 = 256;
-/// Who holds out decides anew at most so often.
+/// The least interval between decisions of a gang that waits.
 const SOONEST: Span = Span::from_secs(1);
-/// Nobody's width is thought to be worth more than this where nothing is known of it.
+/// The largest width tried for a job of which nothing is known.
 const WIDEST: u32 = 64;
 
-/// What a job of several ranks would be on how many hosts.
+/// The prospects of a gang at each number of hosts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WidthOffer {
-    /// How fast it is, on hosts as fast as those that are there, where that is known; and from how
-    /// many runs.
+    /// The speedup law on hosts of the present mean speed, where known.
     pub scaling: Option<Malleable>,
-    /// See `scaling`.
+    /// The number of runs that `scaling` is fitted to.
     pub runs: usize,
-    /// The fewest and the most hosts that it may have.
+    /// The fewest hosts that it may have.
     pub least: u32,
-    /// See `least`.
+    /// The most hosts that it may have.
     pub most: u32,
-    /// Hosts that are free for it, and all that are there.
+    /// The number of hosts that are free for it.
     pub free: u32,
-    /// See `free`.
+    /// The number of all hosts.
     pub hosts: u32,
-    /// Jobs that wait behind it, whose waiting counts under some policies.
+    /// The number of jobs that wait behind it, whose waits count under some policies.
     pub behind: u32,
-    /// Every way to run it that was compared; none where nothing is known of how fast it is.
+    /// Every width and wait that was compared; empty where the speedup is unknown.
     pub ways: Vec<Way>,
-    /// On how many hosts it starts, or for how many it holds out.
+    /// The number of hosts on which it starts, or for which it waits.
     pub choice: Option<Choice>,
 }
 
-/// How a job of several ranks stands.
+/// The state of a gang.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Together {
-    /// How many ranks it has, once that is settled.
+    /// The number of its ranks, once settled.
     pub width: Option<u32>,
-    /// Since when it holds its hosts, and since when its ranks run.
+    /// The time at which it got its hosts.
     pub formed: Option<Time>,
-    /// See `formed`.
+    /// The time at which its ranks began to run.
     pub begun: Option<Time>,
-    /// When it should be done, where it holds its hosts and something is known of how fast it is.
+    /// The predicted completion time, once it holds its hosts and its speedup is known.
     pub finish: Option<Time>,
-    /// While it holds none: what it would be on how many.
+    /// The prospects at each number of hosts, while it holds none.
     pub offer: Option<WidthOffer>,
 }
 
-/// Hosts as a job that wants several sees them.
+/// The hosts as seen by a gang.
 struct View<'a> {
     policy: &'a Policy,
     gang: &'a Gang,
-    /// Hosts that it could have at once.
+    /// The number of hosts that it could have at once.
     free: u32,
-    /// Jobs that wait behind it.
+    /// The number of jobs that wait behind it.
     behind: u32,
-    /// Waiting ranks, of a job that had begun before.
+    /// The number of its waiting ranks, if it had begun before.
     again: Option<u32>,
 }
 
-/// When each number of hosts should be free together, reckoned at most once.
+/// The predicted waits for each number of free hosts, each computed at most once.
 struct Waits<'a> {
     machine: &'a Machine<'a>,
     likely_s: RefCell<BTreeMap<u32, Option<f64>>>,
@@ -88,8 +87,8 @@ struct Waits<'a> {
 }
 
 impl Scheduler {
-    /// What is known of how fast a job is on how many hosts: from what its user says, and from
-    /// earlier runs.
+    /// Returns the speedup law of a gang, from its user's statements and from earlier runs, and the
+    /// number of these runs.
     pub(crate) fn scaling(&self, ranks: &Ranks, of: &Estimator) -> (Option<Malleable>, usize) {
         let runs = self.foresight.experience.widths.of(of);
         let guess = Guess {
@@ -105,7 +104,7 @@ impl Scheduler {
             .count() as u32;
         let widest = ranks.most.unwrap_or(hosts.min(WIDEST)).max(ranks.least);
         let said = |fitted: Malleable| {
-            // What its user says counts for this job; runs say the rest.
+            // The user's statements hold for this job; runs give the rest.
             let sigma = ranks.sigma.unwrap_or(fitted.speedup.sigma());
             let curve = ranks
                 .parallelism
@@ -118,7 +117,7 @@ impl Scheduler {
         (fit(&runs, &guess, widest).map(said), runs.len())
     }
 
-    /// What a bag of several ranks would be on how many hosts, were it submitted now.
+    /// Returns the prospects of a bag of ranks at each number of hosts, if it were submitted now.
     pub fn width_offered(&self, bag: &Bag, now: Time) -> Option<WidthOffer> {
         let ranks = bag.ranks?;
         let policy = policy(&bag.rules.policy)?;
@@ -143,7 +142,7 @@ impl Scheduler {
         Some(self.with_machine(needs, &[], now, |machine| self.weigh(&view, machine, now)))
     }
 
-    /// Whether a host can start an attempt together with those of other hosts.
+    /// Whether the host can start an attempt together with those of other hosts.
     pub(crate) fn starts_together(&self, id: HostId) -> bool {
         self.hosts
             .table
@@ -151,7 +150,7 @@ impl Scheduler {
             .is_some_and(|host| host.offers.together)
     }
 
-    /// How a job of several ranks stands; none of any other.
+    /// Returns the state of a gang; `None` for any other job.
     pub fn together(&self, id: JobId, now: Time) -> Option<Together> {
         let job = self.jobs.table.get(&id)?;
         let gang = job.gang.as_ref()?;
@@ -160,7 +159,7 @@ impl Scheduler {
         let begun = gang.begun;
         let waits = formed.is_none() && !job.settled();
         let offer = waits.then(|| {
-            // What is kept free is kept for those that are first; this one may be one of them.
+            // Hosts may be reserved for this gang, so they count as free for it.
             let kept: Vec<HostId> = if gang.holdout.is_some() {
                 self.jobs.kept.clone()
             } else {
@@ -191,7 +190,7 @@ impl Scheduler {
         })
     }
 
-    /// When a job of several ranks should be done, where something is known of how fast it is.
+    /// Returns the predicted completion time of a gang, where its speedup is known.
     pub(crate) fn finish_together(&self, id: JobId, now: Time) -> Option<Time> {
         let Together { finish, offer, .. } = self.together(id, now)?;
         let chosen = || {
@@ -207,8 +206,8 @@ impl Scheduler {
         finish.or_else(chosen)
     }
 
-    /// In how many seconds each of these jobs of several ranks should start, between the ends of
-    /// its interval: at once, or when as many hosts should be free as it holds out for.
+    /// Predicts the start of each of these gangs, in seconds from now, between the ends of its
+    /// interval: at once, or when the number of hosts that it waits for should be free.
     pub(crate) fn waits_together(&self, ids: &[JobId], now: Time) -> Vec<(JobId, [f64; 3])> {
         let mut alike = BTreeMap::<_, Vec<JobId>>::new();
         for job in ids.iter().filter_map(|id| self.jobs.table.get(id)) {
@@ -275,7 +274,7 @@ impl Scheduler {
         }
     }
 
-    /// How many hosts the job could have at once, these among them.
+    /// Returns the number of hosts that the job could have at once, with `also` among them.
     fn free_with(&self, id: JobId, also: &[HostId]) -> usize {
         let mut free = self.free_for(id);
         free.extend(also);
@@ -303,8 +302,8 @@ impl Scheduler {
         }
     }
 
-    /// The job's number of hosts, and whether it starts now. Where nothing has changed it is not
-    /// asked anew.
+    /// Returns the gang's number of hosts, and whether it starts now. The last choice stands while
+    /// nothing has changed.
     pub(crate) fn choose_width(&mut self, id: JobId, free: u32) -> Option<Choice> {
         let now = self.now;
         let job = self.jobs.table.get(&id)?;
@@ -327,7 +326,7 @@ impl Scheduler {
         choice
     }
 
-    /// The same if so many hosts were free for it, these among them that are not.
+    /// The same choice if `free` hosts were free for it; `also` are those among them that are not.
     pub(crate) fn width_with(&self, id: JobId, free: u32, also: &[HostId]) -> Option<Choice> {
         let job = self.jobs.table.get(&id)?;
         let view = self.view(job, job.gang.as_ref()?, free);
@@ -336,7 +335,7 @@ impl Scheduler {
         })
     }
 
-    /// Says when as many hosts should be free as a job holds out for.
+    /// Predicts when the number of hosts that a gang waits for should be free.
     pub(crate) fn foretell(&self, id: JobId, holdout: &Holdout) -> Option<Effect> {
         let job = self.jobs.table.get(&id)?;
         let span = |seconds: Option<f64>| {
@@ -360,7 +359,7 @@ impl Scheduler {
         })
     }
 
-    /// A job on hosts as fast as those that are there.
+    /// Scales a speedup law to the mean speed of the present hosts.
     fn paced(&self, scaling: Malleable) -> Malleable {
         let speed = self
             .hosts
@@ -417,7 +416,7 @@ impl Scheduler {
         };
         let (scaling, width) = match view.gang.scaling {
             Some(scaling) => (self.paced(scaling), view.policy.width),
-            // Of what nothing is known no time can be compared.
+            // Without a known speedup no times can be compared.
             None => (unknown, Width::Average),
         };
         let question = self.question(view, &scaling, (least, most), now);
@@ -448,8 +447,8 @@ impl Scheduler {
         }
     }
 
-    /// The hosts as they are for a job that needs this: free ones, these among them, and what keeps
-    /// the others.
+    /// Builds the [`Machine`] of the hosts for a job with these needs, with `also` among the free
+    /// ones, and asks it.
     pub(crate) fn with_machine<T>(
         &self,
         needs: Needs,
@@ -477,7 +476,7 @@ impl Scheduler {
             } else if let Some(gang) = seats.get(&host.id) {
                 *gangs.entry(*gang).or_default() += 1;
             } else {
-                // The one that has run for the longest is taken for the next to end.
+                // The attempt that has run longest is taken for the next to end.
                 let oldest = host
                     .books
                     .iter()
@@ -534,7 +533,7 @@ impl Scheduler {
         ask(&Machine::new(free, units))
     }
 
-    /// Which job holds each host that one holds.
+    /// Returns the gang that holds each held host.
     fn seats(&self) -> BTreeMap<HostId, JobId> {
         let gangs = self
             .jobs
@@ -547,7 +546,7 @@ impl Scheduler {
     }
 }
 
-/// Between which numbers of hosts the job can choose.
+/// Returns the least and the largest number of hosts that the job can choose.
 fn bounds(view: &View<'_>, hosts: u32) -> (u32, u32) {
     if let Some(again) = view.again {
         return if again <= hosts {
@@ -575,8 +574,8 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// When each number of hosts between these two should be free. Of very many numbers only some
-    /// are looked at.
+    /// Returns the predicted waits for each number of hosts from `from` to `to`. Of more than
+    /// [`WIDTHS`] numbers only some are computed.
     fn likely_s(&self, from: u32, to: u32) -> Vec<Option<f64>> {
         if to < from {
             return Vec::new();
@@ -601,8 +600,8 @@ impl<'a> Waits<'a> {
         waits
     }
 
-    /// The median of the law of the number of free hosts, or where that takes too long Downey's
-    /// predictors, which know nothing of the last few hosts.
+    /// Returns the median of the law of the number of free hosts. Beyond [`EXACT`] hosts it uses
+    /// Downey's predictors, which know nothing of the last few hosts.
     fn one_s(&self, hosts: u32) -> Option<f64> {
         *self.likely_s.borrow_mut().entry(hosts).or_insert_with(|| {
             match self.machine.hosts() <= EXACT {
@@ -615,7 +614,7 @@ impl<'a> Waits<'a> {
         })
     }
 
-    /// The ends of the interval for so many hosts.
+    /// Returns the ends of the prediction interval for this many hosts.
     fn edges_s(&self, hosts: u32) -> [f64; 2] {
         let edge = |part: f64| self.machine.quantile_s(hosts, part).filter(|s| *s < FAR_S);
         let reckon = || {

@@ -1,4 +1,4 @@
-//! How attempts end and what follows for their tasks. What is not here: how attempts start.
+//! The ends of attempts, and their consequences for the tasks. Starts live in `dispatch`.
 
 use common::attempt::Outcome;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId};
@@ -11,12 +11,12 @@ use crate::state::host::Load;
 use crate::state::job::{Job, Record};
 use crate::state::scheduler::Scheduler;
 
-/// What the end of an attempt is charged to.
+/// The account to which the end of an attempt is charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Charge {
     /// The task's retries.
     Failure,
-    /// The losses that the job bears.
+    /// The losses that the job allows for a task.
     Loss,
     /// Its host, which could not start it.
     Host,
@@ -25,7 +25,7 @@ enum Charge {
 }
 
 impl Scheduler {
-    /// A worker delivered a completion. Says which host has room now.
+    /// Handles a completion that a worker delivered. Returns the host, which has a free slot now.
     pub(crate) fn on_attempt_ended(
         &mut self,
         host: HostId,
@@ -50,7 +50,7 @@ impl Scheduler {
 
         let job = self.jobs.table.get(&attempt.task.job);
         let charge = match outcome {
-            // It did as the policy wanted.
+            // The attempt was killed at the limit that the policy set.
             Outcome::TimedOut(limit) if job.is_some_and(|job| job.limited(*limit)) => {
                 Charge::Nothing
             }
@@ -84,7 +84,7 @@ impl Scheduler {
         Some(host)
     }
 
-    /// What the end of an attempt teaches of run times and estimates.
+    /// Learns run times and estimates from the end of an attempt.
     fn learn(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return;
@@ -130,8 +130,8 @@ impl Scheduler {
         job.learn(attempt, run, || small.rate(slots, self.now));
     }
 
-    /// The same of a rank: it teaches limits of as many ranks of its program; how long all of them
-    /// took is looked at when they are done.
+    /// The same for a rank of a gang: it teaches the limits of gangs of its program with as many
+    /// ranks. The run time of the whole gang is observed when all ranks are done.
     fn learn_of_rank(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return;
@@ -143,7 +143,7 @@ impl Scheduler {
             return;
         };
 
-        // They all take about as long: one of them speaks for the others.
+        // All ranks run for about as long: only the first is observed.
         if attempt.task.index == 0 {
             let of = of_ranks(&job.stack.terms.estimator, ranks);
             self.foresight
@@ -157,7 +157,7 @@ impl Scheduler {
         job.learn(attempt, run, || small.rate(slots, self.now));
     }
 
-    /// A completion of an attempt that is not live (any more).
+    /// Handles a completion of an attempt that is not live (any more).
     fn on_late_end(
         &mut self,
         host: HostId,
@@ -179,8 +179,8 @@ impl Scheduler {
         }
     }
 
-    /// What becomes of a completion whose attempt is not live. A result still counts while its task
-    /// is not settled, even if its host had been given up; a failure had its consequences when the
+    /// Decides the use of a completion whose attempt is not live. A result still counts while its
+    /// task is not settled, even if its host had been given up. A failure was charged when the
     /// attempt went off the books.
     fn judge(&mut self, host: HostId, attempt: AttemptId, success: bool) -> Verdict {
         let TaskId { job, index } = attempt.task;
@@ -211,7 +211,7 @@ impl Scheduler {
         }
     }
 
-    /// The task is done by this attempt: every other copy is one too many.
+    /// Finishes the task by this attempt, and stops all other copies.
     pub(crate) fn finish(&mut self, attempt: AttemptId, fx: &mut Vec<Effect>) {
         let TaskId { job: id, index } = attempt.task;
         let Some(job) = self.jobs.table.get_mut(&id) else {
@@ -248,7 +248,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes an attempt off the books that did not end by itself.
+    /// Takes a live attempt off the books that did not end by itself.
     pub(crate) fn lose(
         &mut self,
         host: HostId,
@@ -284,8 +284,8 @@ impl Scheduler {
         self.carry_on(attempt, charge, why, fx);
     }
 
-    /// What a checkpoint of an attempt that is lost holds is not lost with it; and its task takes
-    /// longer than it had run when its host last spoke of it.
+    /// Notes the state of an attempt before it is lost: the part of its task in its checkpoint is
+    /// kept, and the task takes longer than the attempt's run time at the last report.
     fn note_done(&mut self, host: HostId, attempt: AttemptId, load: &Load) {
         let (Some(host), Some(job)) = (
             self.hosts.table.get(&host),
@@ -303,7 +303,7 @@ impl Scheduler {
         job.outlived(attempt.task.index, load.ran.secs() * host.speed.factor());
     }
 
-    /// Takes an attempt back that has waited at its host for too long; it may have begun meanwhile.
+    /// Takes back an attempt that has waited at its host for too long; it may have begun since.
     pub(crate) fn take_back(&mut self, host: HostId, attempt: AttemptId, fx: &mut Vec<Effect>) {
         fx.push(Effect::Stop {
             host,
@@ -313,7 +313,7 @@ impl Scheduler {
         self.lose(host, attempt, EndReason::Returned, fx);
     }
 
-    /// An attempt makes room for a task, which is no fault of its own.
+    /// Preempts an attempt for the task `by`, and charges nothing.
     pub(crate) fn preempt(
         &mut self,
         host: HostId,
@@ -329,7 +329,7 @@ impl Scheduler {
         }
     }
 
-    /// An attempt is ended through no fault of its own, and its task waits again.
+    /// Ends an attempt through no fault of its own; its task waits again.
     pub(crate) fn take_away(
         &mut self,
         host: HostId,
@@ -343,12 +343,13 @@ impl Scheduler {
         self.carry_on(attempt, Charge::Nothing, why, fx);
     }
 
-    /// The attempt is off the books, and that counts as a failure of its task.
+    /// Charges the end of an attempt, which is off the books, as a failure of its task.
     pub(crate) fn fail(&mut self, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
         self.carry_on(attempt, Charge::Failure, why, fx);
     }
 
-    /// The task lives on without this attempt, or has had enough.
+    /// Ends the attempt on its task's record and decides whether the task goes on, waits again or
+    /// fails.
     fn carry_on(
         &mut self,
         attempt: AttemptId,
@@ -424,7 +425,7 @@ impl Scheduler {
         }
     }
 
-    /// The task has failed; perhaps one too many of its job.
+    /// Fails the task, and cancels the rest of its job if more than `max_fails` have failed.
     pub(crate) fn give_up(&mut self, task: TaskId, settled: Settled, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&task.job) else {
             return;
@@ -495,7 +496,7 @@ impl Scheduler {
 }
 
 impl Record {
-    /// Whether an attempt of this number is live or remembered (on whichever host).
+    /// Whether an attempt of this number is live or remembered, on whatever host.
     fn knows(&self, number: u32) -> bool {
         self.live.iter().any(|copy| copy.attempt.number == number)
             || self.ended.iter().any(|copy| copy.attempt.number == number)
@@ -507,13 +508,13 @@ fn settled(state: common::view::TaskState) -> bool {
     matches!(state, Finished | Failed | Cancelled)
 }
 
-/// Whether the attempt may have to do with the loss of its host: its command was started, and does
-/// not stand still for another's sake.
+/// Whether the attempt may have caused the loss of its host: its command was started, and it is not
+/// frozen.
 fn executing(load: &Load) -> bool {
     load.phase.executing() && !load.frozen
 }
 
-/// Off the books already: the host is told, and so is everybody else.
+/// Emits the stop and the end of an attempt that is off the books already.
 fn stop(host: HostId, attempt: AttemptId, why: EndReason, fx: &mut Vec<Effect>) {
     fx.push(Effect::Stop {
         host,

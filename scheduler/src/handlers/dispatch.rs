@@ -1,5 +1,5 @@
-//! How attempts start: waiting tasks first, then copies for slots left over, then short tasks ahead
-//! of their slots.
+//! The starts of attempts: waiting tasks first, then copies on slots left over, then short tasks
+//! ahead of their slots (prefetch).
 
 use common::{HostId, Incarnation, JobId, Span, TaskId, Time};
 
@@ -14,15 +14,15 @@ use crate::state::scheduler::Scheduler;
 use crate::state::settings::Settings;
 use crate::state::shares::Asked;
 
-/// A backlog is taken back after this many looks without a delivery. One is not enough: the caller
-/// itself may have stood still for so long, with deliveries in its queue behind the tick.
+/// The number of checks without a delivery after which a backlog is taken back. One is not enough:
+/// the caller itself may have been paused, with deliveries in its queue behind the tick.
 const QUIET_LOOKS: u32 = 2;
-/// Where everything that is free is kept for jobs of several ranks, so many jobs behind them may
-/// pass if they are short.
+/// The number of jobs behind gangs that may be tried for backfill while all free slots are
+/// reserved.
 const PASSING: u32 = 32;
 
 impl Scheduler {
-    /// Gives out what can be given out. `delivered` is the host that has just finished something.
+    /// Starts whatever can start now. `delivered` is the host that has just delivered a completion.
     pub(crate) fn dispatch(&mut self, delivered: Option<HostId>, fx: &mut Vec<Effect>) {
         self.expect_anew(fx);
         self.tend_gangs(fx);
@@ -39,8 +39,8 @@ impl Scheduler {
         }
     }
 
-    /// Starts promised tasks where and when the calendar has them. Says whether slots were left to
-    /// users who had fewer, where `sharing` lets them.
+    /// Starts tasks with a promise where and when the calendar has them. Returns whether slots were
+    /// left to users with a smaller claim, as `sharing` allows.
     fn place_promised(&mut self, sharing: bool, fx: &mut Vec<Effect>) -> bool {
         self.clear_for_promised(fx);
         let nowhere = self.hosts.index.ready.is_empty() && self.hosts.index.standing.is_bare();
@@ -60,7 +60,8 @@ impl Scheduler {
         yielded > 0
     }
 
-    /// Starts a promised task on the host that the calendar has for it, which may have to make room.
+    /// Starts a task with a promise on the host that the calendar has for it, with a preemption if
+    /// needed.
     fn start_promised(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
         let full = |hosts: &Hosts| {
             let host = hosts.table.get(&host);
@@ -93,8 +94,8 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Waiting tasks, and those whose primary attempt was lost, to free slots, job by job; a job
-    /// whose policy wants none of the ready hosts lets the next one try.
+    /// Assigns waiting tasks, and those whose primary attempt was lost, to free slots, job by job.
+    /// A job whose policy declines all ready hosts lets the next job try.
     pub(crate) fn place_waiting(&mut self, fx: &mut Vec<Effect>) {
         let mut asked = Asked::default();
         let mut passing = 0;
@@ -121,8 +122,8 @@ impl Scheduler {
         }
     }
 
-    /// As many tasks of a job as its policy wants to start now; only the next one, if it has a rank
-    /// of its own. Whether the job should be asked again.
+    /// Starts as many tasks of a job as its policy wants now; only the next one if tasks have ranks
+    /// of their own. Returns whether the job is to be asked again.
     pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         if self.jobs.gangs.contains(&id) {
             self.place_gang(id, fx);
@@ -161,7 +162,7 @@ impl Scheduler {
         again
     }
 
-    /// Copies to slots that no waiting task took.
+    /// Starts copies on slots that no waiting task took.
     fn place_copies(&mut self, fx: &mut Vec<Effect>) {
         let mut asked = Asked::default();
         while !self.hosts.index.ready.is_empty()
@@ -185,9 +186,9 @@ impl Scheduler {
         }
     }
 
-    /// More short tasks of the job that is next to a host that has just finished something, once
-    /// every slot is taken: as many as fit the window by what was measured, and never more than the
-    /// host's share of what waits.
+    /// Prefetches further short tasks of the next job for a host that has just delivered, once
+    /// every slot is taken: as many as fit `prefetch_window` by measured run times, and at most the
+    /// host's share of the waiting ones.
     fn prefetch(&mut self, id: HostId, fx: &mut Vec<Effect>) {
         let Some(rank) = self
             .jobs
@@ -211,7 +212,7 @@ impl Scheduler {
         }
 
         let needs = job.rules.needs;
-        // A host at which a rank waits for others is not to be busy when these are ready.
+        // A host where a rank waits for others must not be busy when these are ready.
         let wanted =
             |host: &Host| host.reserved > 0 || self.jobs.fillers.values().any(|on| *on == host.id);
 
@@ -271,15 +272,15 @@ impl Scheduler {
         }
     }
 
-    /// Takes backlogs back that do not move: tasks turned out to be longer than those before them,
-    /// and whoever waits behind them may run elsewhere.
+    /// Takes back backlogs that do not move: a task turned out longer than those before it, and the
+    /// tasks behind it may run elsewhere.
     pub(crate) fn recall(&mut self, fx: &mut Vec<Effect>) {
         let next = self.now + self.settings.backlog_look();
         while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
             && at <= self.now
             && let Some(host) = self.hosts.table.at_mut(&id)
         {
-            // A rank goes back only with all others.
+            // A rank is given back only with all others.
             let mut backlog = host.backlog();
             backlog.retain(|attempt| !self.jobs.gangs.contains(&attempt.task.job));
 
@@ -302,16 +303,16 @@ impl Scheduler {
     }
 }
 
-/// What starting an attempt needs beside its job.
+/// The references and bounds that starting an attempt needs beside its job.
 pub(crate) struct Starter<'a> {
     pub(crate) hosts: &'a mut Hosts,
     pub(crate) settings: &'a Settings,
     pub(crate) foresight: &'a Foresight,
     pub(crate) now: Time,
     pub(crate) incarnation: Incarnation,
-    /// The longest that what it starts may run, whatever the policy says.
+    /// The longest run time of attempts that it starts, whatever the policy says.
     pub(crate) most: Option<Span>,
-    /// How many tasks of the job may start before it is another user's turn.
+    /// The number of the job's tasks that may start before another user's turn.
     pub(crate) quota: u64,
 }
 
@@ -338,11 +339,11 @@ impl<'a> Starter<'a> {
         job.scene(self.now, self.settings, self.hosts)
     }
 
-    /// What waits goes to the hosts that the job's policy proposes, until it wants none or it is
-    /// another user's turn; whether it is to be asked again after that.
+    /// Starts waiting tasks on the hosts that the job's policy proposes, until it declines or it is
+    /// another user's turn. Returns whether the job is to be asked again after that.
     fn place(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
-        // What was promised starts as the calendar has it; who must not have which task of those
-        // that are compared it does not know.
+        // Tasks with a promise start by the calendar. It does not know which hosts may have a task
+        // whose results are compared, so those start here.
         if job.promise.is_none() || job.rules.quorum.compares() {
             self.place_all(job, fx);
         }
@@ -424,8 +425,8 @@ impl<'a> Starter<'a> {
         }
     }
 
-    /// The task of the job that is next goes to the host that its policy proposes; whether there is
-    /// one.
+    /// Starts the job's next task on the host that its policy proposes. Returns whether one
+    /// started.
     fn place_next(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         self.prepare(job);
         let turn = job.turn();
@@ -461,8 +462,8 @@ impl<'a> Starter<'a> {
         self.start(job, turn.index, host, why, fx).is_some()
     }
 
-    /// Brings the job's plan up to date; where its end is predicted for the first time, what runs
-    /// already has a timeout from then on.
+    /// Updates the job's plan. When its completion is predicted for the first time, its running
+    /// attempts get timeouts.
     pub(crate) fn prepare(&self, job: &mut Job) {
         if !job.policy.placement.prepares() {
             return;
@@ -476,7 +477,8 @@ impl<'a> Starter<'a> {
         }
     }
 
-    /// The copies that the job wants, the most urgent first, to the hosts that its policy proposes.
+    /// Starts the copies that the job wants, the most urgent first, on the hosts that its policy
+    /// proposes.
     fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
         self.copy_stuck(job, fx);
@@ -506,7 +508,7 @@ impl<'a> Starter<'a> {
             let scene = self.scene(job);
             let host = placement.propose(&scene, &job.plan, |host| scene.may_run(index, host));
 
-            // The hosts that are left may all run this task already, and yet do for the next.
+            // The hosts that are left may all run this task, and still be good for the next one.
             let Some(host) = host else { continue };
             job.wishes.remove(index);
 
@@ -529,7 +531,7 @@ impl<'a> Starter<'a> {
         self.begin(job, index, id, true, why, fx)
     }
 
-    /// The part of a task that its newest checkpoint holds.
+    /// Returns the part of a task in its newest checkpoint.
     pub(crate) fn saved(&self, job: &Job, index: u32) -> f64 {
         if !job.rules.checkpoint {
             return 0.0;
@@ -549,7 +551,7 @@ impl<'a> Starter<'a> {
         live.fold(record.saved, f64::max)
     }
 
-    /// Puts one more attempt of a task on all books and says so; gives its number.
+    /// Puts a new attempt of a task on all books and emits its `Start`; returns its number.
     pub(crate) fn begin(
         &mut self,
         job: &mut Job,
@@ -589,7 +591,7 @@ impl<'a> Starter<'a> {
             .extend(timeout.map(|at| (at, index, attempt.number)));
 
         let limit = job.limit(index, host).into_iter().chain(self.most).min();
-        // Of tasks that are known to be short nothing would be heard before they are over.
+        // Short tasks would end before their first report.
         let short = job.plan.kind.is_none() && job.task_work_s().is_some();
         let report_every = job.policy.reports().filter(|_| !short);
 

@@ -1,4 +1,4 @@
-//! What happens when hosts come, report, fall silent and go.
+//! The handlers of hosts: joined, heard of, silent and gone.
 
 use common::attempt::{Held, Phase};
 use common::host::{OwnerState, Status};
@@ -10,10 +10,10 @@ use crate::state::host::{Host, Liveness, Load, Presence};
 use crate::state::job::{EndedCopy, Jobs, LiveCopy};
 use crate::state::scheduler::Scheduler;
 
-/// An attempt that its host does not list in this many heartbeats in a row never arrived there, or
-/// was lost there. One is not enough: the assignment may have crossed the heartbeat on its way. Two
-/// are, since a worker sends the second one a heartbeat's time later, and assignments travel in
-/// order on one stream.
+/// The number of heartbeats in a row without an attempt after which it is lost: it never arrived at
+/// its host, or was lost there. One is not enough: the assignment may have crossed the heartbeat on
+/// its way. Two are, since a worker sends the second one a heartbeat's time later, and assignments
+/// travel in order on one stream.
 const MISSING_BEATS: u32 = 2;
 
 impl Scheduler {
@@ -58,7 +58,7 @@ impl Scheduler {
         self.watch(id);
         self.reconcile(id, held, true, fx);
 
-        // What it was told last may not have reached it.
+        // The last `Begin` may not have reached it.
         held.iter()
             .filter(|held| held.phase == Phase::Ready)
             .for_each(|held| self.jobs.not_heard(held.attempt));
@@ -77,7 +77,7 @@ impl Scheduler {
         }
     }
 
-    /// What earlier days say of it.
+    /// Takes over the host's records of earlier days.
     pub(crate) fn on_host_known(
         &mut self,
         id: HostId,
@@ -109,10 +109,10 @@ impl Scheduler {
         host.owner_since = ago(status.owner_for);
     }
 
-    /// Compares what the host lists with its books. What is listed and not on them is taken back if
-    /// it once was there and its task can still use it; else the host may drop it. What is on them
-    /// and not listed is lost: at once when the host joins, after [`MISSING_BEATS`] heartbeats
-    /// otherwise.
+    /// Compares the host's list with its books. A listed attempt that is not on them is put back if
+    /// it once was there and its task can still use it; else the host may drop it. An attempt on
+    /// the books that is not listed is lost: at once when the host joins, after [`MISSING_BEATS`]
+    /// heartbeats otherwise.
     fn reconcile(&mut self, id: HostId, held: &[Held], joining: bool, fx: &mut Vec<Effect>) {
         let Some(host) = self.hosts.get(id) else {
             return;
@@ -163,8 +163,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes a listed attempt back on the books, or waits for its delivery; false where it is of no
-    /// use.
+    /// Puts a listed attempt back on the books, or waits for its delivery. Returns `false` where it
+    /// is of no use.
     fn keep(&mut self, id: HostId, held: &Held, fx: &mut Vec<Effect>) -> bool {
         let attempt = held.attempt;
         let max_copies = self.settings.max_copies;
@@ -198,15 +198,15 @@ impl Scheduler {
             max_copies as usize
         };
 
-        // Where all ranks wait to start together none goes on alone.
+        // While a gang waits to start together, no rank goes on alone.
         let scattered = job.gang.as_ref().is_some_and(|gang| gang.formed.is_none());
         if ended.returned || scattered || record.live.len() >= most {
-            // It is not to go on; but a result that is there already counts once it is delivered.
+            // It must not go on; but a result that is there already counts once it is delivered.
             return held.phase == Phase::Ended;
         }
 
         record.ended.retain(|ended| ended.attempt != attempt);
-        // Found again, so it was not lost after all.
+        // It was found again, so it is no loss.
         record.losses = record.losses.saturating_sub(u32::from(ended.charged));
 
         let duplicate = !record.live.is_empty();
@@ -255,7 +255,7 @@ impl Scheduler {
         self.note_begun(id, held);
     }
 
-    /// How much would be lost with what a host lists is known better now.
+    /// Updates the begins of the listed attempts in `standing`, by their reported run times.
     fn note_begun(&mut self, id: HostId, held: &[Held]) {
         let Some(host) = self
             .hosts
@@ -329,7 +329,7 @@ impl Scheduler {
         }
     }
 
-    /// Nobody could be heard meanwhile.
+    /// Moves the starts of silences by the pause: no host could be heard during it.
     pub(crate) fn on_master_paused(&mut self, span: Span) {
         for host in self.hosts.table.values_mut() {
             host.silent_since = (host.silent_since + span).min(self.now);
@@ -337,7 +337,7 @@ impl Scheduler {
         }
     }
 
-    /// Looks at the hosts whose silence may have become too long.
+    /// Checks the hosts whose silence may have become too long.
     pub(crate) fn on_tick(&mut self, fx: &mut Vec<Effect>) {
         while let Some((at, id)) = self.hosts.index.checks.first().copied()
             && at <= self.now
@@ -357,7 +357,7 @@ impl Scheduler {
         }
     }
 
-    /// Everything that the host held is gone.
+    /// Marks the host as lost and loses every attempt that it held.
     fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
         let Some(host) = self.hosts.table.at_mut(&id) else {
             return;
@@ -380,8 +380,8 @@ impl Scheduler {
         }
     }
 
-    /// The host gave a sign of life, and perhaps said something of its owner: its lease begins
-    /// anew. False where nothing can be heard from it: it never joined, or has left.
+    /// Notes a sign of life of the host, perhaps with its owner's state: its lease begins anew.
+    /// Returns `false` for a host that never joined or has left.
     pub(crate) fn hear(&mut self, id: HostId, owner: Option<(OwnerState, Span)>) -> bool {
         let Some(host) = self.hosts.get(id) else {
             return false;
@@ -393,14 +393,14 @@ impl Scheduler {
         host.heard = Some(self.now);
         host.silent_since = self.now;
 
-        // A word that was on its way when the connection was lost.
+        // A message that was on its way when the connection was lost.
         host.parted = host.parted.map(|_| self.now);
         let (owner, owner_for) = owner.unwrap_or((host.owner, Span::ZERO));
         let revived = host.liveness != Liveness::Alive;
 
         if revived || owner != host.owner {
-            // Why the owner wants the host may change, and how many slots are left to tasks: what
-            // is learned is of hosts that run nothing, and of those that run something.
+            // The owner's reason or the number of slots may change without a turn. The laws are
+            // learned from changes between a host that runs tasks and one that does not.
             if owner.lets_run() != host.owner.lets_run() {
                 let since = Time(self.now.0.saturating_sub(owner_for.0));
                 self.foresight.on_cpu(host, self.now);
@@ -422,7 +422,7 @@ impl Scheduler {
         true
     }
 
-    /// Looks at the host's silence when it could next have become too long.
+    /// Schedules the next check of the host's silence.
     pub(crate) fn watch(&mut self, id: HostId) {
         if let Some(host) = self.hosts.table.at_mut(&id)
             && host.presence != Presence::Left
@@ -433,7 +433,7 @@ impl Scheduler {
         }
     }
 
-    /// The host can do more, or less, than before: so can its attempts.
+    /// Reindexes the host after its liveness or owner changed, and marks its attempts.
     fn on_host_turned(&mut self, id: HostId) {
         self.reindex(id);
         let Some(host) = self.hosts.get(id) else {
@@ -456,7 +456,7 @@ impl Scheduler {
     }
 }
 
-/// Notes what a host says of an attempt on its books.
+/// Updates an attempt on the books by its host's report.
 fn moved(jobs: &mut Jobs, host: &mut Host, held: &Held, max_copies: u32, fx: &mut Vec<Effect>) {
     let Some(load) = host.books.at_mut(&held.attempt) else {
         return;
@@ -504,7 +504,7 @@ fn suspended(phase: Phase) -> bool {
 }
 
 impl Jobs {
-    /// Notes on a live attempt's task what its phase and its host's state mean for it.
+    /// Notes on a live attempt's task whether it is suspended or held up.
     pub(crate) fn mark(
         &mut self,
         attempt: AttemptId,

@@ -1,4 +1,4 @@
-//! What happens when jobs come, are cancelled, retried and forgotten.
+//! The handlers of jobs: submitted, restored, cancelled, retried, reopened and forgotten.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +16,8 @@ use crate::state::promise::{Promise, stacking};
 use crate::state::scheduler::Scheduler;
 use crate::state::terms::Stack;
 
-/// Attempt numbers beyond this come from no scheduler; a store that claims them is cut short, so
-/// that counting on cannot overflow.
+/// The highest attempt number taken from a store. No scheduler gets there; the bound prevents an
+/// overflow as counting goes on.
 const MAX_NUMBER: u32 = u32::MAX / 2;
 
 impl Scheduler {
@@ -54,7 +54,8 @@ impl Scheduler {
         self.kill(&victims, id, fx);
     }
 
-    /// A job none of whose tasks was tried, with what is promised to it: its end, and the deadline.
+    /// Creates a job of untried tasks, with its promise: the predicted completion time and the
+    /// deadline.
     fn draw_up(
         &mut self,
         id: JobId,
@@ -110,8 +111,8 @@ impl Scheduler {
         self.jobs.table.insert(id, job);
     }
 
-    /// An acknowledged job is never refused, even if this program does not know its policy any
-    /// more.
+    /// Restores a job. An acknowledged job is never refused: if its policy is unknown to this
+    /// program, `default_policy` replaces it.
     pub(crate) fn on_job_restored(
         &mut self,
         id: JobId,
@@ -247,9 +248,8 @@ impl Scheduler {
         job.refresh(tried.task, self.settings.max_copies);
     }
 
-    /// A job of several ranks that had begun before a restart: its ranks are where they were, or
-    /// lost together. Where some are done their hosts stay held for it, unless they do not come
-    /// back.
+    /// Restores a gang that had begun before a restart: its ranks are where they were, or lost
+    /// together. Hosts on which ranks are done stay held for it while other ranks live.
     fn restore_gang(&mut self, job: &mut Job, done_on: &[HostId]) {
         let ranks = job.counts().total as u32;
         let begun = job.attempts > 0;
@@ -283,7 +283,7 @@ impl Scheduler {
         tasks: Option<&IdSet>,
         fx: &mut Vec<Effect>,
     ) {
-        // No rank is of use without the others.
+        // A rank is of no use without the others: the whole gang is cancelled.
         let tasks = tasks.filter(|_| !self.jobs.gangs.contains(&id));
         if tasks.is_none() {
             self.on_rest_cancelled(id);
@@ -334,7 +334,7 @@ impl Scheduler {
         });
     }
 
-    /// Finished tasks are to be done again: their results are gone.
+    /// Reopens finished tasks whose results are gone.
     pub(crate) fn on_results_gone(
         &mut self,
         id: JobId,
@@ -369,7 +369,7 @@ impl Scheduler {
         });
     }
 
-    /// Looks at the jobs whose time has come.
+    /// Handles the alarms of jobs that are due.
     pub(crate) fn on_alarms(&mut self) {
         while let Some((at, id)) = self.jobs.lines.alarms.first().copied()
             && at <= self.now
@@ -380,7 +380,7 @@ impl Scheduler {
         }
     }
 
-    /// Only settled jobs are forgotten: nothing of others may be lost.
+    /// Forgets a job, if it is settled; others are kept.
     pub(crate) fn on_job_forgotten(&mut self, id: JobId) {
         if self.jobs.table.get(&id).is_some_and(Job::settled) {
             self.part_from(id);

@@ -1,6 +1,6 @@
-//! How deskgrid's own policy starts attempts: it gathers what is known of hosts and attempts, lets
-//! the pure parts ([`crate::policy::placement::lookahead`], [`crate::policy::replication::gain`])
-//! decide, and applies that.
+//! The starts of deskgrid's own policy: gathers the estimates of hosts and attempts, lets the pure
+//! parts ([`crate::policy::placement::lookahead`], [`crate::policy::replication::gain`]) decide,
+//! and applies their decision.
 
 use common::{HostId, Span};
 
@@ -17,62 +17,64 @@ use crate::state::foresight::Foresight;
 use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::{Job, LiveCopy};
 
-/// Tasks shorter than this on a mean host are over before anything is heard of them: nothing is
-/// foreseen for them.
+/// The shortest mean run time of tasks, in seconds on a mean host, for which lookahead is used:
+/// shorter tasks end before a report of them arrives.
 const LEAST_TASK_S: f64 = 10.0;
-/// Copies are searched for at most so often.
+/// The interval between reviews of a job, in seconds; or a mean task's time over `TICKS_PER_TASK`,
+/// if that is longer. Copies are searched for at most every mean task's time over
+/// `SEARCHES_PER_TASK`.
 const TICK_S: f64 = 15.0;
 const TICKS_PER_TASK: f64 = 20.0;
 const SEARCHES_PER_TASK: f64 = 25.0;
-/// The most copies of one task, and copies per task that one job may start, as a multiple of what
-/// it may on average.
+/// The most live attempts of one task; and the most copies per task that one job may start, as a
+/// multiple of its `budget`.
 const MOST_LIVE: usize = 6;
 const MOST_COPIES: f64 = 4.0;
-/// While more ready hosts than this are declined, new ones are looked at only so often.
+/// While more ready hosts than this are declined, new ones are considered only every `CROWD_TICK_S`
+/// seconds.
 const CROWD: u64 = 1_000;
 const CROWD_TICK_S: f64 = 1.0;
-/// So many hosts are looked at in one search, so that it does not hold up everything else.
+/// The most hosts considered in one search, so that it does not delay other work.
 const MOST_AT_ONCE: usize = 64;
-/// A job of few tasks may start this many all the same.
+/// The number of copies that even a job of few tasks may start.
 const FEWEST_COPIES: f64 = 2.0;
-/// Near its end, when at most this part of the tasks is left, a job's copies are cheaper.
+/// The part of a job's tasks left at which its endgame begins: copies are cheaper then.
 const ENDGAME: f64 = 0.4;
 const ENDGAME_PRICE: f64 = 0.25;
-/// Lookahead counts on so many more tasks, since some will fail, and takes hosts that are done so
-/// much later than the planned end, so that it can choose among them.
+/// Lookahead plans for this many more tasks, since some will fail. `SLACK` multiplies the planned
+/// completion time at which hosts still count as good, so that it can choose among them.
 const RESERVE: f64 = 1.05;
 const SLACK: f64 = 1.05;
-/// The same where tasks keep their state: a bad host costs them little, so they are less choosy.
+/// `SLACK` where tasks keep their state: a bad host costs them little.
 const SLACK_WITH_STATE: f64 = 1.1;
-/// Hosts that are busy for so much longer, as a part of a task's time on a mean host, are chosen
-/// among as if they were ready.
+/// Hosts that get free within this part of a task's mean run time are ranked as if they were ready.
 const SOON: f64 = 0.1;
 
-/// What a loss costs beside a start where tasks keep their state, in seconds: what was done since
+/// The cost of a loss beside the start, in seconds, for tasks that keep their state: the work since
 /// the last report.
 const LOST_WITH_STATE_S: f64 = 30.0;
 
-/// A free slot, and how long a task takes there, in seconds.
+/// A free slot, and the run time of a task there, in seconds.
 #[derive(Clone, Copy)]
 struct Slot {
     host: HostId,
     task_s: f64,
 }
 
-/// A ready host, as a job sees it. Times in seconds.
+/// A ready host, as seen by a job. Times are in seconds.
 struct Ready {
     host: HostId,
-    /// When it is free.
+    /// The time until it is free.
     free_s: f64,
     task_s: f64,
-    /// Smaller is better.
+    /// The expected time per completed task; smaller is better.
     key: f64,
     law: Law,
 }
 
 impl<'a> Starter<'a> {
-    /// Gives waiting tasks to the ready hosts that will be done soonest. False where too little is
-    /// known of the tasks, or where they are too short for that.
+    /// Assigns waiting tasks to the ready hosts that will be done soonest. Returns `false` where
+    /// too little is known of the tasks, or where they are too short for lookahead.
     pub(crate) fn place_ahead(&mut self, job: &mut Job, fx: &mut Vec<Effect>) -> bool {
         let Some(work_s) = job.task_work_s() else {
             return false;
@@ -124,7 +126,7 @@ impl<'a> Starter<'a> {
             good.truncate(wanted as usize);
         }
 
-        // Who is free soon is waited for.
+        // Tasks wait for the hosts that are free soon: only free ones start now.
         for (host, _) in good.into_iter().filter(|(_, free_s)| *free_s == 0.0) {
             let Some((index, why)) = job.pop_for(host, self.hosts) else {
                 continue;
@@ -146,8 +148,7 @@ impl<'a> Starter<'a> {
         true
     }
 
-    /// Notes what kind of job this is, once it has hosts and its tasks are long enough to be
-    /// foreseen.
+    /// Sets the job's kind once it has hosts and its tasks are long enough for lookahead.
     pub(crate) fn classify(&self, job: &mut Job) {
         if job.plan.kind.is_some() {
             return;
@@ -166,13 +167,13 @@ impl<'a> Starter<'a> {
         }
     }
 
-    /// A task's time on a mean host, in seconds.
+    /// Returns a task's time on a mean host, in seconds.
     fn mean_task_s(&self, work_s: f64) -> Option<f64> {
         let speed = self.hosts.index.mean_speed()?;
         Some(self.settings.start_cost.secs() + work_s / (speed * self.foresight.common().cpu))
     }
 
-    /// The free slots on hosts that offer what the job needs.
+    /// Returns the free slots on hosts that offer what the job needs.
     fn ready_slots(&self, job: &Job, work_s: f64) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(self.hosts.index.ready.len() as usize);
         let scene = self.scene(job);
@@ -195,8 +196,8 @@ impl<'a> Starter<'a> {
         slots
     }
 
-    /// Hosts on which attempts of this job should end within `within_s`, with when, where a next
-    /// task would be done by `end_s`.
+    /// Returns the hosts on which attempts of this job should end within `within_s` and a next task
+    /// would be done by `end_s`, each with the time until it is free.
     fn soon(&self, job: &Job, work_s: f64, end_s: f64, within_s: f64) -> Vec<(HostId, f64)> {
         let id = job.rank.job;
         let scene = self.scene(job);
@@ -229,8 +230,8 @@ impl<'a> Starter<'a> {
         soon
     }
 
-    /// Hosts that are free now or so many seconds from now, the best one first; one that is named
-    /// twice is there twice.
+    /// Ranks hosts, each given with the seconds until it is free, the best first. Duplicates are
+    /// kept, one for each slot.
     fn ranked(
         &self,
         hosts: impl IntoIterator<Item = (HostId, f64)>,
@@ -247,7 +248,7 @@ impl<'a> Starter<'a> {
                 .task_s(host, work_s, 1.0, self.settings.start_cost);
             let law = Law::of(task_s, Foresight::place(host, self.now), curves);
 
-            // With its state kept, a task that is lost has little more to do than to start anew.
+            // With its state kept, a lost task needs little more than a new start.
             let restart_s = if job.rules.checkpoint {
                 start_s + LOST_WITH_STATE_S
             } else {
@@ -269,13 +270,13 @@ impl<'a> Starter<'a> {
         ready
     }
 
-    /// By when, in seconds from now, all hosts together could complete the job's waiting tasks.
-    /// Computed anew once a tick: while tasks are given out as planned, it stays where it is.
+    /// Returns the time, in seconds from now, by which all hosts together could complete the job's
+    /// waiting tasks. Cached for `TICK_S`: it stays where it is while tasks start as planned.
     fn queue_end_s(&self, job: &mut Job, work_s: f64, free: &[Slot]) -> f64 {
         let fleet_speed =
             self.hosts.index.usable_slots as f64 * self.hosts.index.mean_speed().unwrap_or(0.0);
 
-        // No schedule is sooner than if the work could be divided at will.
+        // The lower bound: no schedule ends before perfectly divisible work would.
         let least_s = job.waiting() as f64 * work_s / fleet_speed;
         if free.iter().all(|slot| slot.task_s <= least_s) {
             return least_s;
@@ -317,7 +318,7 @@ impl<'a> Starter<'a> {
             })
             .collect();
 
-        // Nobody waits for a host that cannot be told what to do.
+        // Hosts that cannot be reached now are not counted on.
         let there =
             |host: &Host| host.liveness == Liveness::Alive && host.presence == Presence::Connected;
 
@@ -327,7 +328,7 @@ impl<'a> Starter<'a> {
                 .foresight
                 .task_s(host, work_s, 1.0, self.settings.start_cost);
 
-            // When other jobs' tasks are done is not known here, so nobody waits for them.
+            // The ends of other jobs' attempts are unknown here: their slots are not counted on.
             for (_, load) in host
                 .books
                 .iter()
@@ -343,8 +344,8 @@ impl<'a> Starter<'a> {
         completion_s(&servers, waiting, least_s)
     }
 
-    /// Copies the tasks whose copies gain enough. False where too little is known of the tasks, or
-    /// where the job has had its copies: then only what is stuck is copied.
+    /// Starts the copies that gain enough. Returns `false` where too little is known of the tasks,
+    /// or where the job has used up its copies: then only stuck attempts are copied.
     pub(crate) fn copy_for_gain(
         &mut self,
         answer: Gain,
@@ -441,12 +442,12 @@ impl<'a> Starter<'a> {
         true
     }
 
-    /// How many attempts of one task may live at a time.
+    /// Returns the largest number of live attempts of one task.
     fn most_live(&self) -> usize {
         MOST_LIVE.min(self.settings.max_copies as usize)
     }
 
-    /// The job's tasks with live attempts, and when those will be done.
+    /// Returns the job's tasks with live attempts, with the laws of their completion times.
     fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
         let foresight: &'a Foresight = self.foresight;
         let work = job.takes(work_s);

@@ -1,43 +1,44 @@
-//! May this job enter, and if not, why?
+//! The policy's answer on admission: whether a job may enter, and the reason if not.
 
 use crate::protocol::effect::Refused;
 use crate::protocol::event::Bag;
 
-/// Who is let in.
+/// The rule by which jobs are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Every job that makes sense; no deadline is promised.
+    /// Every valid job; no deadline is promised.
     AcceptAll,
-    /// Also jobs with a deadline, if the calendar says that it can be kept (Wozniak et al., section
+    /// Also jobs with a deadline, if the calendar shows that it can be met (Wozniak et al., section
     /// 4).
     Calendar(Reckoning),
 }
 
-/// How the calendar is reckoned.
+/// The way in which the calendar is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reckoning {
-    /// Whether estimates are corrected by what is known of who estimates.
+    /// Whether estimates are corrected by the known quality of their `Source`.
     pub calibrated: bool,
-    /// Whether run times are lengthened by what owners and other load are expected to take.
+    /// Whether run times are lengthened by the expected suspensions and other load.
     pub inflated: bool,
-    /// In which order a bag's tasks are put on the calendar, and started.
+    /// The order in which a bag's tasks are put on the calendar, and started.
     pub stacking: Stacking,
-    /// Whether tasks with learned limits are matched with how long hosts should stay idle.
+    /// Whether tasks with learned limits are matched with the expected idle windows of hosts.
     pub windows: bool,
 }
 
-/// An order of tasks.
+/// The order of a bag's tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stacking {
     /// By index.
     Given,
-    /// Those with the longest estimates first; of equals by index.
+    /// Longest estimates first; among equals by index.
     LongestFirst,
 }
 
 impl Admission {
     /// # Errors
-    /// Says why the bag may not enter. Whether its deadline can be kept is asked elsewhere.
+    /// The reason why the bag may not enter. Its deadline is tested in
+    /// `crate::deadline::admission`.
     pub(crate) fn admit(self, policy: &str, bag: &Bag) -> Result<(), Refused> {
         let tasks = bag.tasks.len();
         let given = bag.terms.estimates.len() as u64;
@@ -56,7 +57,7 @@ impl Admission {
         }
     }
 
-    /// How it reckons, if it promises anything.
+    /// Returns the calendar's `Reckoning`, if it promises deadlines.
     pub(crate) fn reckoning(self) -> Option<Reckoning> {
         match self {
             Admission::AcceptAll => None,

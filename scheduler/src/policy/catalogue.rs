@@ -1,5 +1,5 @@
-//! The one table of named policies: `--policy`, `deskgrid policy list`, the docs and the tests are
-//! made from it.
+//! The table of named policies, from which `--policy`, `deskgrid policy list`, the docs and the
+//! tests are made.
 
 use common::Span;
 use common::job::{DEFAULT_POLICY, PROMISING_POLICY, SPECULATIVE_POLICY};
@@ -523,8 +523,7 @@ const FREE: Parameter = Parameter {
     ..PRICE
 };
 
-/// What the rows for jobs of many ranks have in common. All ranks go at the pace of the slowest
-/// host.
+/// The base of the rows for gangs. All ranks go at the pace of the slowest host.
 const MALLEABLE: Policy = Policy {
     placement: Placement::PriCr,
     width: Width::Soonest(Soonest::PLAIN),
@@ -594,7 +593,7 @@ const GIVEN: Parameter = Parameter {
     ..STACKING
 };
 
-/// What the rows with a calendar have in common.
+/// The base of the rows with a calendar.
 const CALENDAR: Policy = Policy {
     admission: Admission::Calendar(Reckoning {
         calibrated: false,
@@ -638,7 +637,7 @@ const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter
     }
 }
 
-/// A task that is needed after another one has half the weight.
+/// Halves the weight of a task for each task that is expected before it.
 const NEED: Disclosed = Disclosed::Need { later: 50 };
 
 const fn batchactive(
@@ -691,7 +690,7 @@ const REQUEUE: Parameter = Parameter {
     meaning: "which lost copies are started again at once while another one lives: `any`, the `primary`, or `never`",
 };
 
-/// What rows have in common unless they say otherwise.
+/// The base of all rows.
 const BASE: Policy = Policy {
     name: "",
     source: "",
@@ -705,7 +704,7 @@ const BASE: Policy = Policy {
     parameters: &[],
 };
 
-/// What the rows of the makespan prediction have in common.
+/// The base of the rows with the makespan prediction.
 const PRED: Policy = Policy {
     placement: Placement::ExclPred(ExclPred { revert: 0.0 }),
     ..BASE
@@ -745,18 +744,18 @@ const SDS: Parameter = Parameter {
     meaning: "standard deviations of the clock rates below their mean at which a host is too slow",
 };
 
-/// Every policy, the default one first.
+/// Returns every policy, the default one first.
 pub fn catalogue() -> &'static [Policy] {
     CATALOGUE
 }
 
-/// The policy of this name, with the parameters that it gives; none where that makes no sense (see
-/// [`super::parse`]).
+/// Returns the policy of this name, with the parameters given in it; `None` where [`super::parse`]
+/// fails.
 pub fn policy(name: &str) -> Option<Policy> {
     super::parse(name).ok()
 }
 
-/// The policy of jobs that ask for none.
+/// Returns the policy of jobs that ask for none.
 pub(crate) fn default_policy() -> Policy {
     CATALOGUE[0]
 }

@@ -1,4 +1,4 @@
-//! How long may this attempt run, and what happens then?
+//! The policy's answer on limits: how long an attempt may run, and what happens then.
 
 use common::job::Rules;
 use common::{Span, Speed};
@@ -7,40 +7,40 @@ use crate::prediction::lessons::Lessons;
 
 use super::policing::Policing;
 
-/// Where an attempt's time limit comes from.
+/// The source of an attempt's time limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limits {
-    /// The job's own timeout, if it has one; the attempt is killed then and counts as failed.
+    /// The job's own timeout, if any; an attempt that reaches it is killed and counts as failed.
     Fixed,
-    /// TOptimal (Gainaru et al. 2019): the sequence that costs the least for what the job's runs so
-    /// far teach. Who is killed at a limit is tried again with the next, and has not failed.
+    /// TOptimal (Gainaru et al. 2019): the sequence of least cost by the job's own runs so far. A
+    /// task killed at a limit is tried again with the next, and has not failed.
     TimeOptimal,
-    /// ATOptimal: the same where small work fills what an attempt leaves of its time.
+    /// ATOptimal: the same where small work fills the rest of a limit after an attempt.
     Adaptive {
-        /// Rate of small work, by processor, from 0 to below 1.
+        /// The rate of small work, per processor, from 0 to below 1.
         zeta: f64,
     },
-    /// As [`Limits::Fixed`]; and attempts of promised jobs that exceed their estimates may be
+    /// As [`Limits::Fixed`]; and attempts of jobs with a promise that exceed their estimates may be
     /// killed when another bag arrives.
     Policed(Policing),
-    /// The same; and attempts of promised jobs get limits from the sequence that costs the least
-    /// for what past runs of the same user and program teach, at the present rate of small work.
-    /// Who is killed at a limit has not failed.
+    /// As [`Limits::Policed`]; and attempts of jobs with a promise get limits from the sequence of
+    /// least cost by past runs of the same user and program, at the present rate of small work. A
+    /// task killed at a limit has not failed.
     Learned(Policing),
-    /// The sequence that costs the least for what past runs of the same user and program, and the
-    /// job's own, teach; only on hosts of which it is known when their owners come back.
+    /// The sequence of least cost by past runs of the same user and program, and the job's own;
+    /// only on hosts with a known law of their owners' return.
     Windowed {
-        /// Whether they are limits, and not only known for the choice of tasks.
+        /// Whether attempts are killed at the limits, or these only serve the choice of tasks.
         killing: bool,
     },
 }
 
-/// Learned limits are no shorter than this: what is shorter is not worth a second start.
+/// The shortest learned limit: a shorter one is not worth a second start.
 const SHORTEST: Span = Span::from_secs(1);
 
 impl Limits {
-    /// The limit on a host of this speed, of a task that was killed after so much work (in seconds
-    /// on a host of speed 1) before. The job's own timeout holds in any case.
+    /// Returns the limit on a host of this speed, of a task that was killed after `killed_s` (in
+    /// seconds on a host of speed 1) before. The job's own timeout holds in any case.
     pub(crate) fn limit(
         self,
         rules: &Rules,
@@ -48,8 +48,8 @@ impl Limits {
         killed_s: f64,
         speed: Speed,
     ) -> Option<Span> {
-        // What keeps its state goes on where it was: it has no run time that a limit could be
-        // learned from.
+        // A task that keeps its state goes on where it was: its attempts give no run times to learn
+        // a limit from.
         if !self.learns() || rules.checkpoint {
             return rules.timeout;
         }
@@ -60,7 +60,7 @@ impl Limits {
         rules.timeout.into_iter().chain(learned).min()
     }
 
-    /// Whether limits come from what was learned.
+    /// Whether limits are learned from runs.
     pub fn learns(self) -> bool {
         matches!(
             self,
@@ -71,7 +71,7 @@ impl Limits {
         )
     }
 
-    /// The rate of small work that it reckons with, where this is the present one.
+    /// Returns the rate of small work that it computes with; `present` is the present one.
     pub(crate) fn zeta(self, present: f64) -> f64 {
         match self {
             Limits::Adaptive { zeta } => zeta,
@@ -82,7 +82,7 @@ impl Limits {
         }
     }
 
-    /// How estimates are enforced.
+    /// Returns the rule by which estimates are enforced.
     pub(crate) fn policing(self) -> Policing {
         if let Limits::Policed(policing) | Limits::Learned(policing) = self {
             policing

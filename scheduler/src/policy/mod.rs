@@ -1,6 +1,6 @@
-//! A policy is a composition: one answer to each of six questions. The answers are small enums in
-//! files of their own, the named compositions rows of one [`catalogue()`]. Answers see plain values
-//! or a read-only view and propose; the scheduler checks and applies.
+//! A policy is a composition of answers to six questions. The answers are small enums in modules of
+//! their own, the named compositions rows of one [`catalogue()`]. Answers see plain values or a
+//! read-only view and propose; the scheduler checks and applies.
 
 use common::Span;
 
@@ -29,42 +29,42 @@ pub use width::Width;
 /// A row of the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Policy {
-    /// What people give to `--policy`.
+    /// The name, as given to `--policy`.
     pub name: &'static str,
-    /// Where it comes from.
+    /// The paper or idea it comes from.
     pub source: &'static str,
-    /// What it does, in one sentence.
+    /// A summary in one sentence.
     pub summary: &'static str,
-    /// May this job enter?
+    /// Decides whether a job may enter.
     pub admission: Admission,
-    /// Which waiting task is next?
+    /// Orders the waiting tasks.
     pub ordering: Ordering,
-    /// On which ready host?
+    /// Chooses the host among the ready ones.
     pub placement: Placement,
-    /// Which running task deserves another copy now?
+    /// Chooses the running tasks that get a copy.
     pub replication: Replication,
-    /// How long may an attempt run?
+    /// Limits the run time of attempts.
     pub limits: Limits,
-    /// How many hosts does the job hold out for?
+    /// Chooses the number of hosts that a gang waits for.
     pub width: Width,
     /// Its parameters with their default values.
     pub parameters: &'static [Parameter],
 }
 
-/// A number that a policy works with.
+/// A parameter of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// Its default, as people write it, with its unit.
     pub default: &'static str,
-    /// What it means.
+    /// The meaning, as shown to users.
     pub meaning: &'static str,
 }
 
 impl Policy {
-    /// How often a host should report while it holds an attempt of a job with this policy, where
-    /// that matters.
+    /// Returns the interval at which a host should report while it holds an attempt of a job with
+    /// this policy, if it needs one.
     pub fn reports(&self) -> Option<Span> {
         match self.replication {
             Replication::Gain(_) => Some(Span::from_secs(5)),
@@ -72,7 +72,7 @@ impl Policy {
         }
     }
 
-    /// Whether it tells what is needed from what may be: else whoever only discloses would go
+    /// Whether it tells requested from disclosed tasks: else users who only disclose would go
     /// before those who pay.
     pub fn tells_disclosed(&self) -> bool {
         self.ordering
@@ -80,7 +80,7 @@ impl Policy {
             .is_some_and(|answer| answer.disclosed != ordering::Disclosed::AsRequested)
     }
 
-    /// The six questions, each with this policy's answer.
+    /// Returns the six questions, each with this policy's answer.
     pub fn answers(&self) -> [(&'static str, &'static str); 6] {
         [
             ("admission", self.admission.describe()),

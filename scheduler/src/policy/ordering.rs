@@ -1,44 +1,43 @@
-//! Which waiting task is next? Each answer ranks jobs; within a job, tasks that had an attempt go
-//! first, then the lowest index. Where tasks may be only disclosed, a job has the rank of the one
-//! of its waiting tasks that is next (`crate::disclosed::order`).
+//! The policy's answer on ordering: the next waiting task. Each answer ranks jobs; within a job,
+//! tasks that had an attempt go first, then the lowest index. Where tasks may be only disclosed, a
+//! job has the rank of its next waiting task (`crate::disclosed::order`).
 
 use std::cmp::Reverse;
 
 use common::JobId;
 
-/// How waiting jobs are ranked.
+/// The order of waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ordering {
-    /// Of one user's jobs higher priority first, then earlier arrival; between users by share,
-    /// where they share (`crate::state::shares`).
+    /// Among one user's jobs higher priority first, then earlier arrival; between users by share,
+    /// where slots are divided (`crate::state::shares`).
     Fcfs,
-    /// Jobs that were promised a deadline before all others, by arrival (Wozniak et al., section 4:
-    /// FIFO); within them the tasks in the order of the calendar.
+    /// Jobs with a promise before all others, by arrival (Wozniak et al., section 4: FIFO); within
+    /// them the tasks in the order of the calendar.
     Promised,
-    /// What somebody waits for before what is only disclosed (Petrou et al. 2004, section 3.3).
+    /// Requested tasks before those that are only disclosed (Petrou et al. 2004, section 3.3).
     Batchactive(Batchactive),
 }
 
-/// How requested and disclosed tasks are ranked.
+/// The order of requested and disclosed tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Batchactive {
-    /// Those that somebody waits for.
+    /// The order of requested tasks.
     pub requested: Requested,
-    /// Those that nobody waits for yet.
+    /// The order of disclosed tasks.
     pub disclosed: Disclosed,
 }
 
-/// An order of requested tasks.
+/// The order of requested tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Requested {
     /// By the times of the requests, then by index.
     Fcfs,
-    /// The one with the least work left; it takes the place of one with more, where that one keeps
-    /// its state.
+    /// The least work left first; such a task preempts one with more, if that one keeps its state.
     Srpt,
 }
 
-/// An order of disclosed tasks.
+/// The order of disclosed tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Disclosed {
     /// None is started before it is requested (the interactive model).
@@ -47,57 +46,58 @@ pub enum Disclosed {
     AsRequested,
     /// By the times of the disclosures, then by index.
     Fcfs,
-    /// By how likely each is needed, and how soon: how many of its job come before it, and how
-    /// often its user goes on.
+    /// By the probability of being needed, and how soon: by the number of the job's tasks before
+    /// it, and the user's record of going on.
     Need {
-        /// What each further task before it counts, beside the chance that its user goes on, in per
-        /// cent.
+        /// The weight of each further task before it, beside the probability that the user goes on,
+        /// in per cent.
         later: u8,
     },
 }
 
-/// A job's place in the line; smaller goes first. Ends in the job's number, so that no two are
-/// equal.
+/// A job's place in the queue; the smallest goes first. It ends in the job's number, so that no two
+/// are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// Whether nothing was promised to it.
+    /// Whether the job has no promise.
     unpromised: bool,
-    /// Whether nobody waits for the task that is next.
+    /// Whether the next task is only disclosed.
     disclosed: bool,
-    /// Whose job it is, where users share (`crate::state::shares`); 0 elsewhere, and of promised jobs.
+    /// The number of the job's user, where slots are divided among users (`crate::state::shares`);
+    /// 0 elsewhere, and for jobs with a promise.
     user: u32,
     priority: Reverse<i32>,
-    /// What goes before the time: the work left of the task that is next, or how likely it is not
-    /// needed; 0 for most.
+    /// The key that goes before the time: the work left of the next task, or its needlessness; 0
+    /// for most.
     key: u64,
     arrival: u64,
-    /// Whose place it is.
+    /// The job that has this place.
     pub(crate) job: JobId,
 }
 
 impl Rank {
-    /// Whether a deadline was promised to the job.
+    /// Whether the job has a promise.
     pub(crate) fn promised(self) -> bool {
         !self.unpromised
     }
 
-    /// Whether nobody waits for the task that is next.
+    /// Whether the next task is only disclosed.
     pub(crate) fn disclosed(self) -> bool {
         self.disclosed
     }
 
-    /// Whose job it is, where users share.
+    /// Returns the number of the job's user, where slots are divided among users.
     pub(crate) fn user(self) -> u32 {
         self.user
     }
 
-    /// What users share is divided within: whether nothing was promised, whether it is only
-    /// disclosed, and whose it is.
+    /// Returns the class within which jobs of a user are ranked: `unpromised`, `disclosed` and
+    /// `user`.
     pub(crate) fn class(self) -> (bool, bool, u32) {
         (self.unpromised, self.disclosed, self.user)
     }
 
-    /// The least rank that a job of this class can have.
+    /// Returns the least rank of this class.
     pub(crate) fn first_of((unpromised, disclosed, user): (bool, bool, u32)) -> Rank {
         let priority = Reverse(i32::MAX);
         Rank {
@@ -111,7 +111,7 @@ impl Rank {
         }
     }
 
-    /// The greatest rank that a job of this class can have.
+    /// Returns the greatest rank of this class.
     pub(crate) fn last_of((unpromised, disclosed, user): (bool, bool, u32)) -> Rank {
         let priority = Reverse(i32::MIN);
         let key = u64::MAX;
@@ -127,7 +127,7 @@ impl Rank {
         }
     }
 
-    /// The rank of a job whose next task is this one.
+    /// Returns the rank of a job with this next task.
     pub(crate) fn next(self, disclosed: bool, key: u64, arrival: u64) -> Rank {
         Rank {
             disclosed,
@@ -139,7 +139,7 @@ impl Rank {
 }
 
 impl Ordering {
-    /// The rank of a job; `user` is its user's number, where users share.
+    /// Returns the rank of a job; `user` is its user's number, where slots are divided among users.
     pub(crate) fn rank(
         self,
         user: u32,
@@ -162,7 +162,7 @@ impl Ordering {
         }
     }
 
-    /// How requested and disclosed tasks are ranked, where they are told apart.
+    /// Returns the order of requested and disclosed tasks, where they are told apart.
     pub(crate) fn batchactive(self) -> Option<Batchactive> {
         if let Ordering::Batchactive(answer) = self {
             Some(answer)

@@ -1,5 +1,5 @@
-//! How people name a policy: `NAME`, or `NAME:parameter=value:parameter=value`, upper or lower
-//! case. The parameters that a row has are those of its table row.
+//! The text form of a policy: `NAME`, or `NAME:parameter=value:parameter=value`, in upper or lower
+//! case. The parameters of a policy are those of its row in the `catalogue`.
 
 use common::Span;
 
@@ -11,7 +11,7 @@ use super::replication::{Replicated, Replication, Requeue};
 use super::width::{Correction, Width};
 use super::{Limits, Ordering, Policy, catalogue};
 
-/// Why a policy cannot be had as it was asked for.
+/// The reason why a text names no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadPolicy {
     /// The catalogue has no row of this name.
@@ -22,33 +22,33 @@ pub enum BadPolicy {
     NoSuchParameter {
         /// The row.
         policy: &'static str,
-        /// What was asked for.
+        /// The parameter asked for.
         parameter: String,
-        /// What it has.
+        /// The parameters that the row has.
         has: String,
     },
-    /// A parameter is there twice.
+    /// A parameter is given twice.
     #[error("`{parameter}` is said twice")]
     Twice {
-        /// Which one.
+        /// The parameter.
         parameter: &'static str,
     },
-    /// The value cannot be read, or makes no sense.
+    /// The value cannot be read, or is out of range.
     #[error("`{value}` is not a value for `{parameter}`: {wanted}")]
     BadValue {
         /// The parameter.
         parameter: &'static str,
-        /// What was given.
+        /// The value given.
         value: String,
-        /// What can be given.
+        /// The values that can be given.
         wanted: &'static str,
     },
 }
 
-/// The policy that this names.
+/// Returns the policy that this text names.
 ///
 /// # Errors
-/// If there is none of this name, or if it has no such parameters or values.
+/// If there is no policy of this name, or it has no such parameters or values.
 pub fn parse(text: &str) -> Result<Policy, BadPolicy> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
@@ -196,7 +196,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// Takes over what another row has to say of hosts.
+    /// Takes placement, replication and limits from another row.
     fn go_with(&mut self, value: &str) -> Result<(), Wanted> {
         let row = catalogue()
             .iter()
@@ -214,7 +214,7 @@ impl Policy {
         Ok(())
     }
 
-    /// The parameters of the rows that promise.
+    /// Sets a parameter of the rows with a calendar.
     fn set_promise(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
         match (name, &mut self.admission, &mut self.limits) {
             ("limits", _, limits) => {
@@ -254,7 +254,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// The parameters of the rows for jobs of many ranks.
+    /// Sets a parameter of the rows for gangs.
     fn set_width(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
         if name == "limits" {
             let choices = [

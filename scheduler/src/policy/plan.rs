@@ -1,4 +1,4 @@
-//! What a policy remembers of a job between steps. Which parts are used is the policy's business.
+//! The memory of a job's policy between steps. Each policy uses the fields that it needs.
 
 use common::{Span, Time};
 
@@ -7,38 +7,39 @@ use crate::prediction::experience::{JobKind, Stage};
 /// A job's plan.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
-    /// When the job was let in.
+    /// The time at which the job was admitted.
     pub(crate) entered: Time,
     /// Whether the wait for more hosts is over.
     pub(crate) waited: bool,
-    /// The end that was predicted last.
+    /// The last predicted completion.
     pub(crate) forecast: Option<Forecast>,
-    /// When placement is to be looked at again though nothing happened.
+    /// The time at which placement is to be tried again even if nothing happens.
     pub(crate) review: Option<Time>,
-    /// From when on copies are to be looked for again.
+    /// The time from which on copies are to be searched for again.
     pub(crate) search: Time,
-    /// When running attempts are to be looked at again for those that are overdue.
+    /// The time at which running attempts are to be checked again for overdue ones.
     pub(crate) overdue: Option<Time>,
-    /// By when all hosts together could complete the waiting tasks, and up to when that is taken
-    /// for granted.
+    /// The time by which all hosts together could complete the waiting tasks, and the time until
+    /// which that is taken to hold.
     pub(crate) queue_end: Option<(Time, Time)>,
-    /// Up to when, and up to which ready host, lookahead wants none of the ready hosts.
+    /// The time, and the number of ready hosts' `arrivals`, until which lookahead declines the
+    /// ready hosts.
     pub(crate) declined: Option<(Time, u64)>,
-    /// Ends that were predicted on the way, each with its stage and its time.
+    /// Predicted completions on the way, each with its stage and the time of the prediction.
     pub(crate) predicted: Vec<(Stage, Time, Time)>,
-    /// What kind of job it is, once hosts were there for it.
+    /// The kind of the job, once it had hosts.
     pub(crate) kind: Option<JobKind>,
 }
 
-/// A predicted end (Kondo et al. 2004, section 5.2).
+/// A predicted completion (Kondo et al. 2004, section 5.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Forecast {
-    /// When the job should be through.
+    /// The predicted completion of the job.
     pub(crate) finish: Time,
-    /// From when on slow hosts are taken too.
+    /// The time from which on slow hosts are taken too.
     pub(crate) reverts: Time,
     /// A task's time on a mean host, the start included.
     pub(crate) task: Span,
-    /// How many finished tasks call for another prediction.
+    /// The number of finished tasks at which the prediction is made anew.
     pub(crate) next: u64,
 }

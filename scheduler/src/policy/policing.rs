@@ -1,5 +1,6 @@
-//! Who is killed to make room for a new bag? (Wozniak, Jiang and Striegel, section 4, equations 2
-//! to 4.) Only attempts that have run for longer than was estimated, and only when a bag arrives.
+//! Policing: attempts that are killed to make room for a new bag (Wozniak, Jiang and Striegel,
+//! section 4, equations 2 to 4). Only attempts beyond their estimates are, and only when a bag
+//! arrives.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,43 +10,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::policy::parse::{one_of, rule};
 
-/// Which attempts beyond their estimate are killed. As text it is the rule, and where it does not
-/// say `:always` it is only when needed: `hard`, `grace0.25:always`.
+/// The rule for killing attempts beyond their estimates. Its text form is the rule, followed by
+/// `:always` unless it applies only when needed: `hard`, `grace0.25:always`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Policing {
-    /// How far beyond.
+    /// The excess from which on an attempt may be killed.
     pub rule: Rule,
-    /// On which occasions.
+    /// The occasions on which attempts may be killed.
     pub when: When,
 }
 
-/// How far beyond its estimate an attempt may be.
+/// The permitted excess of an attempt over its estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rule {
-    /// As far as it wants.
+    /// Any excess is permitted.
     Off,
-    /// Not at all.
+    /// No excess is permitted.
     Hard,
-    /// By this part of the estimate (the paper's K).
+    /// An excess of this part of the estimate is permitted (the paper's K).
     Grace(f64),
-    /// The farther, the likelier it is killed: with the probability 1 - estimate / elapsed.
+    /// The attempt is killed with the probability 1 - estimate / elapsed.
     Probabilistic,
 }
 
-/// When a bag that arrives lets attempts be killed.
+/// The occasions on which an arriving bag may have attempts killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// Always, all of those that may be.
     Always,
-    /// Only if it would be refused otherwise, and is not then; and no more than that takes, the
-    /// farthest beyond first.
+    /// Only if the bag would be refused otherwise, and is not then; as few attempts as that takes,
+    /// the farthest beyond first.
     Needed,
 }
 
 impl Rule {
-    /// The probability with which an attempt is killed that was to take `estimate_s` and has run
-    /// for `elapsed_s`.
+    /// Returns the probability with which an attempt is killed that was estimated to take
+    /// `estimate_s` and has run for `elapsed_s`.
     pub fn chance(self, estimate_s: f64, elapsed_s: f64) -> f64 {
         let sure = |yes: bool| if yes { 1.0 } else { 0.0 };
         match self {
@@ -106,14 +107,14 @@ impl fmt::Display for Policing {
 }
 
 impl Policing {
-    /// Nobody is killed.
+    /// Kills no attempt.
     pub const OFF: Policing = Policing {
         rule: Rule::Off,
         when: When::Needed,
     };
 
-    /// Whether the attempt is killed now, if the occasion allows it. The dice are the attempt and
-    /// the time.
+    /// Whether the attempt is killed now, if the occasion permits it. The random draw depends only
+    /// on the attempt and the time.
     pub(crate) fn condemns(
         self,
         attempt: AttemptId,
@@ -152,8 +153,8 @@ impl Policing {
     }
 }
 
-/// A number between 0 and 1 that looks random and depends on nothing but these two (the finaliser
-/// of SplitMix64).
+/// Returns a pseudorandom number between 0 and 1 that depends on these two only (the finaliser of
+/// SplitMix64).
 fn uniform(attempt: AttemptId, now: Time) -> f64 {
     let mut mixed = 0_u64;
     let parts = [

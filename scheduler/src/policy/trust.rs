@@ -1,48 +1,49 @@
-//! How far are results believed? A ballot counts which results of a task agree, and a host earns
-//! with results that agreed that most of its results are believed alone; some are audited all the
-//! same. After BOINC's adaptive replication (D. P. Anderson, "BOINC: A Platform for Volunteer
-//! Computing", 2019). What is not here: comparing, and what follows.
+//! The belief in results. A ballot counts the results of a task that agree. A host with enough
+//! agreeing results has most of its results believed alone; some are audited all the same. After
+//! BOINC's adaptive replication (D. P. Anderson, "BOINC: A Platform for Volunteer Computing",
+//! 2019). Results are compared, and the consequences drawn, in `crate::faults::quorum`.
 //!
 //! Readings: only results that were compared with others' count; a host with n of them in a row, n
-//! at least [`TRUSTED_FROM`], is audited with a chance of 1/n. Agreeing need not be transitive: the
-//! quorum is of results that agree with one of them.
+//! at least [`TRUSTED_FROM`], is audited with a chance of 1/n. Agreement need not be transitive:
+//! the quorum is of results that agree with one of them.
 
 use common::{AttemptId, HostId};
 
-/// So many results in a row must have agreed with others' before a host is believed alone.
+/// The number of results in a row that must have agreed with others' before a host is believed
+/// alone.
 pub const TRUSTED_FROM: u32 = 10;
-/// Once so many times as many results as must agree are there and do not, the task has failed.
+/// The number of results at which a task without a quorum fails, as a multiple of the quorum.
 pub const MOST_RESULTS: u32 = 3;
 
-/// A result of a task that is not decided yet.
+/// A result of an undecided task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vote {
     /// The attempt.
     pub attempt: AttemptId,
     /// Its host.
     pub host: HostId,
-    /// Whose host it is: hosts of one party have one vote together.
+    /// The owner of the host: hosts of one party have one vote together.
     pub party: HostId,
-    /// Whether it was compared with all results that were there before it.
+    /// Whether it was compared with all results that came before it.
     pub compared: bool,
-    /// Numbers of the attempts with whose results it agrees.
+    /// The numbers of the attempts with whose results it agrees.
     agrees: Vec<u32>,
 }
 
-/// The results of a task of which none counts yet.
+/// The results of an undecided task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ballot {
     votes: Vec<Vote>,
 }
 
 impl Ballot {
-    /// Results in the order in which they came.
+    /// Returns the results in the order in which they came.
     pub fn votes(&self) -> &[Vote] {
         &self.votes
     }
 
-    /// Adds a result; it is compared at once where it is the first. One that is there already is
-    /// not added again.
+    /// Adds a result, unless it is there already; the first one counts as compared. Returns whether
+    /// it is new.
     pub fn add(&mut self, attempt: AttemptId, host: HostId, party: HostId) -> bool {
         let new = self
             .votes
@@ -62,7 +63,8 @@ impl Ballot {
         new
     }
 
-    /// Notes with which others a result agrees; nothing changes if it was noted before.
+    /// Notes the other results with which a result agrees; changes nothing if it was compared
+    /// before.
     pub fn compared(&mut self, number: u32, agrees: &[u32]) {
         let there: Vec<u32> = self.votes.iter().map(|vote| vote.attempt.number).collect();
         let agrees = |other: u32| other != number && agrees.contains(&other);
@@ -90,12 +92,12 @@ impl Ballot {
         }
     }
 
-    /// How many results wait for their comparison.
+    /// Returns the number of results that wait for their comparison.
     pub fn pending(&self) -> usize {
         self.votes.iter().filter(|vote| !vote.compared).count()
     }
 
-    /// The parties that agree with a result, its own among them.
+    /// Returns the number of parties that agree with a result, its own among them.
     fn backing(&self, vote: &Vote) -> usize {
         let others = vote
             .agrees
@@ -107,7 +109,7 @@ impl Ballot {
         parties.len()
     }
 
-    /// How many parties agree with the result that most agree with.
+    /// Returns the largest number of parties that agree with one result.
     pub fn lead(&self) -> usize {
         self.votes
             .iter()
@@ -117,9 +119,9 @@ impl Ballot {
             .unwrap_or(0)
     }
 
-    /// The result that counts, with the numbers of those that agree with it (its own among them),
-    /// once so many parties agree; of several such results the one with the most parties, then the
-    /// earliest attempt.
+    /// Returns the result that counts, with the numbers of those that agree with it (its own among
+    /// them), once `size` parties agree; among several such results the one with the most parties,
+    /// then the earliest attempt.
     pub fn winner(&self, size: u32) -> Option<(AttemptId, Vec<u32>)> {
         let compared = self.votes.iter().filter(|vote| vote.compared);
         let best = compared
@@ -133,19 +135,20 @@ impl Ballot {
         (self.backing(best) >= size as usize).then(agreeing)
     }
 
-    /// How many more results are needed, at the least, until so many parties agree.
+    /// Returns the least number of further results needed until `size` parties agree.
     pub fn missing(&self, size: u32) -> usize {
         (size as usize).saturating_sub(self.lead() + self.pending())
     }
 }
 
-/// Whether a result of a host of so many agreeing results in a row is to be compared with others'.
-/// The draw depends on nothing that the host knows: `seed` is the master's secret.
+/// Whether a result is to be compared with others', from a host with `valid` agreeing results in a
+/// row. The draw cannot be predicted by the host: `seed` is the master's secret.
 pub fn audited(seed: u64, attempt: AttemptId, valid: u32) -> bool {
     valid < TRUSTED_FROM || draw(seed, attempt).is_multiple_of(u64::from(valid))
 }
 
-/// A number that looks like chance, the same for the same attempt (splitmix64 over its parts).
+/// Returns a pseudorandom number that depends on `seed` and the attempt (splitmix64 over its
+/// parts).
 fn draw(seed: u64, attempt: AttemptId) -> u64 {
     let parts = [
         attempt.task.job.0,
@@ -179,7 +182,7 @@ mod tests {
         }
     }
 
-    /// A ballot of results that each say `class`, from hosts of these parties.
+    /// Creates a ballot of results of these classes, from hosts of these parties.
     fn ballot(results: &[(u32, u32)]) -> Ballot {
         let mut ballot = Ballot::default();
         for (number, (party, class)) in (1..).zip(results) {
@@ -195,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a count that knows the classes.
+        /// Compares `Ballot` with a count by class.
         #[test]
         fn a_result_counts_exactly_if_enough_parties_gave_it(
             results in prop::collection::vec((0u32..4, 0u32..3), 0..9), size in 1u32..5,

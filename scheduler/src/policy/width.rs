@@ -1,59 +1,61 @@
-//! How many hosts should a job hold out for? Only the job at the head of its queue decides, and
-//! nobody passes it. What is not here: when so many hosts will be free (`malleable`).
+//! The policy's answer on width: the number of hosts that a gang waits for. Only the job at the
+//! head of its queue decides, and no job passes it. The waits are predicted by
+//! `prediction::malleable`.
 
 use crate::prediction::malleable::{Bias, Malleable, corrected_s};
 
-/// Whether a job waits until it can have more hosts.
+/// The rule by which a job waits for more hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Width {
-    /// It takes what there is.
+    /// It takes the present hosts.
     Rigid,
-    /// As many free hosts as there are at once, up to its average parallelism (Downey's AVG).
+    /// All hosts that are free at once, up to its average parallelism (Downey's AVG).
     Average,
-    /// As many as end it the soonest, by predictions of when they will be free (PRED, BIAS).
+    /// The number of hosts with the earliest predicted completion, the wait included (PRED, BIAS).
     Soonest(Soonest),
-    /// Its average parallelism, but not for long (HEUR).
+    /// Its average parallelism, but only for a limited time (HEUR).
     Patient {
-        /// For which part of the time that more hosts would save.
+        /// The part of the time saved by more hosts for which it waits.
         k: f64,
     },
 }
 
-/// In how many seconds each number of hosts between two should be free, where that will ever be.
+/// The predicted waits, in seconds, for each number of free hosts between two; `None` where they
+/// never are.
 pub type Waits<'a> = dyn Fn(u32, u32) -> Vec<Option<f64>> + 'a;
 
-/// How the soonest end is looked for.
+/// The options of the search for the earliest completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Soonest {
-    /// What becomes of predictions first.
+    /// The correction of predictions.
     pub correction: Correction,
-    /// Whether a job that held out starts on just as many hosts as it held out for, even if more
-    /// are free by then.
+    /// Whether a job that waited starts on just the number of hosts that it waited for, even if
+    /// more are free by then.
     pub lock: bool,
-    /// Whoever would save less than this part of the run time does not hold out.
+    /// The least part of the run time that a wait must save.
     pub risk: f64,
-    /// What a second of waiting costs for each job behind, in seconds of one's own.
+    /// The cost of a second of waiting for each job behind, in seconds of one's own.
     pub price: f64,
 }
 
-/// How predictions are corrected for their bias.
+/// The correction of predictions for their bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Correction {
-    /// Not at all.
+    /// No correction.
     None,
     /// By the line of the paper's section 5.4: ln Q' = 1.7 + 0.6 ln Q.
     Paper,
-    /// By what earlier predictions were worth.
+    /// The line learned from earlier predictions.
     Learned,
 }
 
 /// Intercept and slope of the paper's correction.
 const PAPER: (f64, f64) = (1.7, 0.6);
-/// Who holds out decides anew after at least so many seconds.
+/// The least number of seconds between decisions of a job that waits.
 const SOONEST_S: f64 = 1.0;
 
 impl Soonest {
-    /// Predictions as they are, and nothing else.
+    /// Uncorrected predictions, and no other option.
     pub const PLAIN: Soonest = Soonest {
         correction: Correction::None,
         lock: false,
@@ -62,80 +64,80 @@ impl Soonest {
     };
 }
 
-/// What is to be decided.
+/// The question of how many hosts a job waits for.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// Which job.
+    /// The job.
     pub job: &'a Malleable,
-    /// The fewest and the most hosts that it may have.
+    /// The fewest hosts that it may have.
     pub least: u32,
-    /// See `least`.
+    /// The most hosts that it may have.
     pub most: u32,
-    /// Hosts that it could have at once.
+    /// The number of hosts that it could have at once.
     pub free: u32,
-    /// Jobs that wait behind it.
+    /// The number of jobs that wait behind it.
     pub behind: u32,
-    /// Now, in seconds.
+    /// The present time, in seconds.
     pub now_s: f64,
-    /// What it holds out for so far.
+    /// Its present wait, if any.
     pub held: Option<Holdout>,
-    /// What earlier predictions were worth.
+    /// The bias of earlier predictions.
     pub bias: &'a Bias,
 }
 
-/// A job that holds out.
+/// A job's wait for more hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Holdout {
-    /// For how many hosts.
+    /// The number of hosts that it waits for.
     pub hosts: u32,
-    /// Since when, in seconds.
+    /// The begin of the wait, in seconds.
     pub since_s: f64,
-    /// In how many seconds it expects them, as corrected; and as it was predicted.
+    /// The corrected prediction of the wait, in seconds.
     pub expected_s: f64,
-    /// See `expected_s`.
+    /// The uncorrected prediction.
     pub predicted_s: f64,
-    /// When it decides anew, at the latest.
+    /// The time of its next decision, at the latest.
     pub until_s: f64,
 }
 
 impl Holdout {
-    /// In how many seconds it still expects them, at this time in seconds.
+    /// Returns the rest of the expected wait at this time, in seconds.
     pub fn left_s(&self, now_s: f64) -> f64 {
         (self.since_s + self.expected_s - now_s).max(0.0)
     }
 }
 
-/// What was decided.
+/// The answer to a [`Question`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Choice {
-    /// To start at once on so many hosts.
+    /// Starts at once on this many hosts.
     Start(u32),
-    /// To hold out.
+    /// Waits for more hosts.
     Hold(Holdout),
 }
 
-/// A way to run, with when it should be done.
+/// A number of hosts, with the predicted wait and run time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Way {
-    /// On how many hosts.
+    /// The number of hosts.
     pub hosts: u32,
-    /// When they should be free, in seconds from now, as corrected; and as it was predicted.
+    /// The corrected prediction of the wait for them, in seconds.
     pub wait_s: f64,
-    /// See `wait_s`.
+    /// The uncorrected prediction.
     pub predicted_s: f64,
-    /// How long it then runs, in seconds.
+    /// The run time on them, in seconds.
     pub run_s: f64,
 }
 
 impl Way {
-    /// In how many seconds it should be done.
+    /// Returns the predicted time to completion, in seconds.
     pub fn total_s(&self) -> f64 {
         self.wait_s + self.run_s
     }
 }
 
 impl Question<'_> {
-    /// How many hosts it can have at once, if that is enough.
+    /// Returns the number of hosts that it can have at once, if that is enough.
     fn now(&self) -> Option<u32> {
         let hosts = self.free.min(self.most);
         (hosts >= self.least.max(1)).then_some(hosts)
@@ -153,8 +155,8 @@ impl Question<'_> {
 }
 
 impl Width {
-    /// Decides. `waits` tells for each number of hosts between two in how many seconds they should
-    /// be free, where that will ever be. None where the job can neither start nor ever have enough
+    /// Decides the question. `waits` predicts, for each number of hosts between two, the seconds
+    /// until they are free, if ever. `None` where the job can neither start nor ever have enough
     /// hosts.
     pub fn choose(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Option<Choice> {
         let now = asked.now();
@@ -199,7 +201,7 @@ fn patient(k: f64, asked: &Question<'_>, hosts: u32) -> Choice {
     let patience_s = k * (asked.job.run_s(hosts) - asked.job.run_s(asked.most));
     match asked.held {
         Some(held) if asked.now_s >= held.until_s => Choice::Start(hosts),
-        // Who had too few hosts so far begins to be patient now.
+        // A job that had too few hosts so far begins to be patient now.
         Some(held) if held.hosts == asked.most => Choice::Hold(held),
         _ => Choice::Hold(Holdout {
             hosts: asked.most,
@@ -250,8 +252,8 @@ impl Soonest {
         })
     }
 
-    /// Every way to run that there is, by the number of hosts: first what could start at once, if
-    /// anything.
+    /// Returns every way to run, by the number of hosts: first the one that could start at once, if
+    /// any.
     pub fn ways(&self, asked: &Question<'_>, waits: &Waits<'_>) -> Vec<Way> {
         let line = match self.correction {
             Correction::None => None,
@@ -276,8 +278,8 @@ impl Soonest {
             .collect()
     }
 
-    /// The way that should end the soonest, or cost the least; of equals the one with the fewest
-    /// hosts.
+    /// Returns the way of the earliest completion, or of the least cost; among equals the one with
+    /// the fewest hosts.
     pub fn best<'a>(&self, asked: &Question<'_>, ways: &'a [Way]) -> Option<&'a Way> {
         let dear = 1.0 + self.price * f64::from(asked.behind);
         let cost_s = |way: &Way| dear * way.wait_s + way.run_s;

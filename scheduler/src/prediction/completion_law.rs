@@ -1,36 +1,37 @@
-//! When will an attempt be done? Probability laws of live and of possible attempts, from what its
-//! host last said and from how long hosts and owners stay. What is not here: what follows from
-//! them.
+//! The distribution of an attempt's completion time: laws of live and of possible attempts, from
+//! the last report of the host and from the survival of hosts and owners' absences. Decisions on
+//! them live in `policy::replication::gain` and `handlers::lookahead`.
 
 use crate::prediction::experience::{Curves, Temper};
 
-/// The law of one attempt's end. Times are in seconds from now.
+/// The law of one attempt's completion. Times are in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Law {
-    /// When it is done if nothing comes between; of a suspended one, after it goes on.
+    /// The completion time if nothing interferes; for a suspended attempt, counted from its
+    /// resumption.
     pub(crate) end_s: f64,
-    /// The probability that its host stays up for so long.
+    /// The probability that its host stays up until `end_s`.
     pub(crate) alive: f64,
-    /// The probability that it is not suspended before.
+    /// The probability that it is not suspended before `end_s`.
     pub(crate) undisturbed: f64,
-    /// For how long it has been suspended, if it is.
+    /// The time for which it has been suspended, if it is.
     pub(crate) suspended_s: Option<f64>,
 }
 
-/// Where an attempt runs, or would run.
+/// The state of the host on which an attempt runs, or would run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Place {
-    /// For how long its host has been up.
+    /// The time since its host came up.
     pub(crate) up_s: f64,
-    /// For how long its owner has been as now.
+    /// The time since its owner came or went.
     pub(crate) owner_s: f64,
     pub(crate) suspended: bool,
-    /// How its host differs from others.
+    /// The host's factors on the common rates.
     pub(crate) temper: Temper,
 }
 
 impl Law {
-    /// The law of an attempt that needs `left_s` more where it is, suspensions not counted.
+    /// Returns the law of an attempt that needs `left_s` more on its host, suspensions not counted.
     pub(crate) fn of(left_s: f64, place: Place, curves: &Curves) -> Self {
         let alive = curves
             .failure
@@ -56,11 +57,12 @@ impl Law {
         }
     }
 
-    /// Multiplies each of `values` with the probability that it is not done at that one of these
-    /// times, in seconds from now.
+    /// Multiplies each of `values` by the probability that the attempt is not done at that time of
+    /// `at_s`, in seconds from now.
     pub(crate) fn multiply_undone(&self, at_s: &[f64], values: &mut [f64], curves: &Curves) {
-        // What is suspended when its end has come is still suspended then with this probability,
-        // times that of a suspension's lasting from `already_s` on.
+        // `suspended` is the probability that an attempt is suspended at `end_s`; it is still
+        // suspended later with this probability times that of a suspension that lasts from
+        // `already_s` on.
         let (already_s, suspended) = match self.suspended_s {
             None => (0.0, 1.0 - self.undisturbed),
             Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),

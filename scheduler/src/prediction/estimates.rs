@@ -1,11 +1,11 @@
-//! How good people's estimates of run times are, and what follows for the next ones. An estimate is
-//! the user's word for what a task takes, in seconds on a host of speed 1; its ratio is what the
-//! task took by what had been estimated. What is not here: what promises are made of it.
+//! The quality of users' estimates of run times, and the correction of the next ones. An estimate
+//! is the user's word for the work of a task, in seconds on a host of speed 1; its ratio is the
+//! real work over the estimate. Promises are made of it in `crate::deadline`.
 //!
-//! Wozniak, Jiang and Striegel take estimates as they are and kill what exceeds them. Here each
-//! source of estimates (a user with a program) is measured, and its estimates are corrected by what
-//! its ratios usually are: whoever estimates too high is let in as if the estimate were right, and
-//! whoever estimates too low gains nothing by it.
+//! Wozniak, Jiang and Striegel take estimates as they are and kill attempts that exceed them. Here
+//! each source of estimates (a user with a program) is measured, and its estimates are corrected by
+//! its usual ratios: a user who estimates too high is admitted as if the estimate were right, and
+//! one who estimates too low gains nothing by it.
 
 use std::collections::VecDeque;
 
@@ -14,27 +14,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::collections::heard::Heard;
 
-/// So many finished tasks of a source are remembered, and so many sources.
+/// The number of finished tasks remembered of a source, and the number of sources.
 const REMEMBERED: usize = 512;
 const SOURCES: usize = 1_000;
-/// An estimate counts as right as long as fewer tasks than about this many have said otherwise.
+/// The weight of the prior ratio 1, in tasks: an estimate counts as right until about this many say
+/// otherwise.
 const PRIOR: f64 = 10.0;
-/// With so many finished tasks a source is known.
+/// The number of finished tasks from which a source is known.
 const KNOWN: usize = 20;
-/// Estimates are multiplied with the ratio that this part of a source's tasks did not exceed: a
-/// little more than the median breaks far fewer promises and lets hardly less in.
+/// The quantile of a source's ratios that multiplies estimates: a little more than the median
+/// breaks far fewer promises and admits hardly fewer bags.
 const CORRECTION: f64 = 0.57;
-/// Where nothing is estimated, this part of a source's tasks took no longer than what is assumed.
+/// The quantile of a source's works that is assumed for a task without an estimate.
 const LEARNED_QUANTILE: f64 = 0.8;
-/// What is longer than anything that was ever seen of a source is taken for a part longer than that
-/// at most: for this one by the number of tasks that were seen, since a longer one becomes less
-/// likely with each of them.
+/// The bound on a correction beyond the longest task of a source: the longest times `1 +
+/// BEYOND_LONGEST / tasks`, since a longer one becomes less likely with each task seen.
 const BEYOND_LONGEST: f64 = 64.0;
-/// What exceeds every ratio that was seen is expected to go on for as long as it has exceeded what
-/// was expected, and for this part of its time so far at least.
+/// A task beyond every ratio seen is expected to go on for as long as it has exceeded its
+/// expectation, and for at least this part of its run time so far.
 const OVERDUE: f64 = 0.1;
 
-/// Who estimates, and of what.
+/// The source of an estimate: a user with a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Estimator {
     /// The user.
@@ -43,35 +43,34 @@ pub struct Estimator {
     pub program: String,
 }
 
-/// Every source of estimates that is remembered.
+/// All remembered sources of estimates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
     sources: Heard<Estimator, Source>,
 }
 
-/// What is known of one source.
+/// The finished tasks of one source.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
-    /// Ratios and works (in seconds on a host of speed 1) of the latest tasks, oldest first; no
-    /// ratio where nothing had been estimated.
+    /// Ratios and works (in seconds on a host of speed 1) of the latest tasks, oldest first; the
+    /// ratio is `None` without an estimate.
     latest: VecDeque<(Option<f32>, f32)>,
-    /// The same, sorted.
+    /// The ratios in `latest`, sorted; `works_s` holds the works.
     ratios: Vec<f32>,
     works_s: Vec<f32>,
-    /// The longest task ever.
+    /// The longest task ever seen.
     longest_s: f32,
     tasks: u64,
 }
 
-/// How good a source's estimates were.
+/// The quality of a source's estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quality {
-    /// Tasks that were measured.
+    /// The number of tasks that were measured.
     pub tasks: u64,
-    /// The latest of them for which something had been estimated; the rest is about these.
+    /// The number of the latest tasks with an estimate; the other fields are about these.
     pub compared: u64,
-    /// What tasks took by what was estimated: the median, and the ends of the middle 80 %; none
-    /// where nothing was estimated.
+    /// The median of the ratios, and the ends of the middle 80 %; `None` without estimates.
     pub ratio: Option<(f64, f64, f64)>,
     /// The smallest Q for which 90 % of the tasks satisfy |est - c| / est <= Q (the paper's
     /// equation 1).
@@ -79,19 +78,19 @@ pub struct Quality {
 }
 
 impl Estimates {
-    /// What is known of a source.
+    /// Returns a source, if it is remembered.
     pub fn source(&self, of: &Estimator) -> Option<&Source> {
         self.sources.get(of)
     }
 
-    /// How good each source's estimates were.
+    /// Returns the quality of each source's estimates.
     pub fn quality(&self) -> impl Iterator<Item = (&Estimator, Quality)> {
         self.sources
             .iter()
             .map(|(of, source)| (of, source.quality()))
     }
 
-    /// A task took `work`, and `estimate` had been said.
+    /// Notes that a task with this estimate took `work`.
     pub(crate) fn observe(&mut self, of: &Estimator, estimate: Option<Span>, work: Span) {
         self.sources
             .hear(of, SOURCES, |source| source.observe(estimate, work));
@@ -126,7 +125,7 @@ impl Source {
         self.works_s.len() >= KNOWN
     }
 
-    /// What a task takes of which this is estimated, or nothing.
+    /// Returns the expected work of a task with this estimate, or with none.
     pub fn corrected(&self, estimate: Option<Span>) -> Option<Span> {
         let Some(estimate) = estimate else {
             return quantile(&self.works_s, LEARNED_QUANTILE)
@@ -147,7 +146,8 @@ impl Source {
         }))
     }
 
-    /// What a task takes that has already run for so long; not less than [`Self::corrected`] says.
+    /// Returns the expected work of a task that has already run for `elapsed`; at least
+    /// [`Self::corrected`].
     pub(crate) fn given(&self, estimate: Option<Span>, elapsed: Span) -> Option<Span> {
         let corrected = self.corrected(estimate)?;
         if elapsed < corrected {
@@ -163,7 +163,7 @@ impl Source {
         }))
     }
 
-    /// How good its estimates were.
+    /// Returns the quality of its estimates.
     pub fn quality(&self) -> Quality {
         let at = |part| quantile(&self.ratios, part);
         let mut errors: Vec<f32> = self
@@ -185,7 +185,7 @@ impl Source {
     }
 }
 
-/// What a task took by what was estimated; what is shorter than a millisecond counts as that.
+/// Returns the work of a task over its estimate; either counts as at least a millisecond.
 fn ratio(work: Span, estimate: Span) -> f64 {
     work.secs().max(1e-3) / estimate.secs().max(1e-3)
 }
@@ -204,7 +204,7 @@ fn remove(sorted: &mut Vec<f32>, value: f32) {
     }
 }
 
-/// The value below which this part of them lies.
+/// Returns the quantile of this part, interpolated; `None` without values.
 fn quantile(sorted: &[f32], part: f64) -> Option<f64> {
     let place = part * sorted.len().checked_sub(1)? as f64;
     let low = place as usize;

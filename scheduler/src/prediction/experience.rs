@@ -1,5 +1,5 @@
-//! What was learned from hosts' past: how long they stay, how often their owners come, how much of
-//! their processors tasks get, and what copies were worth. What is not here: decisions.
+//! The experience with hosts, jobs and users: the survival of hosts, the absences of owners, the
+//! processor share of tasks, the worth of copies.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::prediction::runs::Runs;
 use crate::prediction::survival::{Curve, LifeTable, Tabulated};
 use crate::prediction::widths::{Waits, Widths};
 
-/// How one host was available over the time that it has been known.
+/// The availability of one host over the time that it has been known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrackRecord {
     /// Mean work that a slot could have done in one availability interval (between two failures),
@@ -21,21 +21,20 @@ pub struct TrackRecord {
     pub rate: f64,
 }
 
-/// What a host and its owner have done lately, such as since the morning.
+/// The recent behaviour of a host and its owner, such as since the morning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Habit {
-    /// How often the owner came.
+    /// The number of times that the owner came.
     pub turns: f64,
-    /// For how long tasks could run, in seconds.
+    /// The time for which tasks could run, in seconds.
     pub away_s: f64,
-    /// How often the host went down.
+    /// The number of times that the host went down.
     pub failures: f64,
-    /// For how long it was up, in seconds.
+    /// The time for which it was up, in seconds.
     pub up_s: f64,
 }
 
-/// How much more often than others a host is disturbed and goes down, as factors of the rates that
-/// hosts have in common.
+/// A host's own rates of suspension and failure, as factors on the common rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Temper {
     pub(crate) suspension: f64,
@@ -43,13 +42,13 @@ pub(crate) struct Temper {
 }
 
 impl Temper {
-    /// A host like all others.
+    /// The temper of an average host.
     pub(crate) const COMMON: Self = Self {
         suspension: 1.0,
         failure: 1.0,
     };
 
-    /// What a host's habit says, as far as so few events can.
+    /// Derives the factors from a host's habit, shrunk towards 1 where events are few.
     pub(crate) fn of(habit: &Habit, common: &Common) -> Self {
         let factor = |events: f64, seen_s: f64, rate: f64, weight: f64| {
             (events + weight) / (seen_s * rate + weight)
@@ -61,42 +60,42 @@ impl Temper {
     }
 }
 
-/// What hosts have in common.
+/// The experience with all hosts, jobs and users.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Experience {
-    /// How long hosts stay up, by time since they came up.
+    /// Times until hosts go down, by time since they came up.
     pub failure: LifeTable,
-    /// How long owners stay away, by time since they left (or since the host came up).
+    /// Times until owners return, by time since they left (or since the host came up).
     pub suspension: LifeTable,
-    /// How long owners stay, by time since they came.
+    /// Times until owners leave, by time since they came.
     pub resumption: LifeTable,
-    /// Seconds in which tasks could run, and the processor time that they could have had in them.
+    /// Seconds in which tasks could run, and the processor time available to them in that time.
     pub cpu: (f64, f64),
-    /// What copies must gain, by kind of job.
+    /// The gains that copies must have, by [`JobKind`].
     pub prices: Prices,
-    /// How well predictions held.
+    /// The errors of predictions.
     pub errors: Errors,
-    /// How good people's estimates were.
+    /// The quality of users' estimates.
     pub estimates: Estimates,
-    /// How long tasks took, by user and program.
+    /// The run times of tasks, by user and program.
     pub runs: Runs,
-    /// How long jobs of several ranks took on how many hosts, by user and program.
+    /// The run times of gangs at each width, by user and program.
     pub widths: Widths,
-    /// How good predictions of waits for hosts were.
+    /// The errors of predicted waits for hosts.
     pub waits: Waits,
-    /// How often each user dropped the rest of what was disclosed, and how often there was a rest
-    /// to be dropped or gone on with.
+    /// The number of times that each user dropped the rest of a disclosed job, and of those that
+    /// there was a rest to drop or to go on with.
     pub drops: BTreeMap<String, (u32, u32)>,
-    /// The average number of slots that each user had lately, where users share.
+    /// The recent average number of slots of each user, where slots are divided among users.
     pub shares: BTreeMap<String, f64>,
 }
 
-/// The weight of what is assumed before anything was seen, in events per age class.
+/// The weight of the prior, in events per age class.
 const PRIOR_WEIGHT: f64 = 2.0;
 
 impl Default for Experience {
-    /// What is assumed of an office before anything was seen: hosts stay for some hours, owners
-    /// come every hour for some minutes.
+    /// The prior, for an office: hosts stay up for some hours, owners come every hour for some
+    /// minutes.
     fn default() -> Self {
         Self {
             failure: LifeTable::prior(1.0 / 10_000.0, PRIOR_WEIGHT),
@@ -116,13 +115,13 @@ impl Default for Experience {
 }
 
 impl Experience {
-    /// Tasks could run for so long, and have this part of the processor.
+    /// Notes that tasks could run for `span_s` seconds with this part of the processor.
     pub(crate) fn observe_cpu(&mut self, span_s: f64, cpu: f64) {
         self.cpu.0 += span_s;
         self.cpu.1 += span_s * cpu;
     }
 
-    /// What follows from it for all hosts.
+    /// Summarizes it for all hosts.
     pub(crate) fn common(&self) -> Common {
         let rate = |table: &LifeTable| table.events() / table.exposure_s();
         Common {
@@ -136,14 +135,14 @@ impl Experience {
     }
 }
 
-/// What hosts have in common, as of one moment. Much cheaper than [`Curves`], which many policies
-/// never ask for.
+/// The common properties of hosts, as of one moment. Much cheaper than [`Curves`], which many
+/// policies never use.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Common {
     failure: LifeTable,
     suspension: LifeTable,
     resumption: LifeTable,
-    /// Events per second, whatever the age.
+    /// The rate in events per second at any age; `failure_rate` likewise.
     suspension_rate: f64,
     failure_rate: f64,
     /// The part of a processor that tasks get while they can run, on average.
@@ -151,7 +150,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// How long things last.
+    /// Fits the survival curves.
     pub(crate) fn curves(&self) -> Curves {
         let suspension = self.suspension.curve();
         let resumption = self.resumption.curve().tabulated();
@@ -166,30 +165,30 @@ impl Common {
     }
 }
 
-/// How long things last, by [`Common`], in the form in which it is asked for.
+/// Survival curves fitted to [`Common`], in the form in which they are used.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curves {
     pub(crate) failure: Curve,
     pub(crate) suspension: Curve,
     pub(crate) resumption: Tabulated,
     pub(crate) mean_suspension_s: f64,
-    /// By how much suspensions lengthen what runs, as a factor.
+    /// The factor by which suspensions lengthen run times.
     pub(crate) stretch: f64,
 }
 
-/// How far a job has come, as predictions tell: at its beginning, in its middle, near its end.
+/// The stage of a job for predictions: its beginning, middle or end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stage {
     /// Fewer than half of its tasks are done.
     Early,
-    /// Fewer than nine tenths are.
+    /// Fewer than nine tenths of its tasks are done.
     Middle,
-    /// The rest.
+    /// At least nine tenths of its tasks are done.
     Late,
 }
 
 impl Stage {
-    /// The stage of a job of which this part of the tasks is done.
+    /// Returns the stage of a job of which this part of the tasks is done.
     pub fn of(part: f64) -> Self {
         match part {
             _ if part < 0.5 => Stage::Early,
@@ -206,13 +205,13 @@ pub struct Errors {
     by_kind: BTreeMap<(String, Stage), Vec<f32>>,
 }
 
-/// How many predictions of a kind are remembered.
+/// The number of remembered predictions of a kind.
 const REMEMBERED: usize = 400;
 
 impl Errors {
-    /// The errors of this kind.
+    /// Returns the errors of this policy and stage.
     pub fn of(&self, policy: &str, stage: Stage) -> &[f32] {
-        // A lookup that borrows would need a key type of its own; there are few kinds.
+        // A lookup by reference would need a key type of its own; there are few kinds.
         let found = self
             .by_kind
             .iter()
@@ -220,7 +219,7 @@ impl Errors {
         found.map_or(&[], |(_, errors)| errors)
     }
 
-    /// So much time was predicted to be left, and so much was.
+    /// Notes a prediction of `predicted_s` seconds left that turned out to be `was_s`.
     pub(crate) fn note(&mut self, policy: &str, stage: Stage, predicted_s: f64, was_s: f64) {
         let errors = self.by_kind.entry((policy.to_owned(), stage)).or_default();
         if errors.len() == REMEMBERED {

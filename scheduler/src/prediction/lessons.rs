@@ -1,47 +1,48 @@
-//! What runs teach about the limits of the next ones. What is not here: the dynamic programmes
-//! (`reservation`), whose runs they are, and what becomes of a task that was killed at its limit.
+//! The limits of the next attempts, learned from runs. The dynamic programmes live in
+//! `reservation`; the runs of each user and program in `runs`.
 
 use crate::prediction::reservation::{Grid, Learned, Run, Sequence, limit_after, optimal};
 use crate::prediction::runs::note;
 
-/// From so many runs on there are limits.
+/// The number of runs from which on there are limits.
 pub const FIRST_RUNS: u64 = 5;
-/// So many runs are kept, the newest ones.
+/// The number of runs that are kept, the newest ones.
 const KEPT: usize = 200;
-/// Limits are made anew when there are twice as many runs, and then whenever so many are new.
+/// Limits are computed anew when the number of runs has doubled, and later after every `FRESH`
+/// runs.
 const FRESH: u64 = 100;
-/// Points of the grid, without small work and with.
+/// The number of grid points without small work; `ADAPTIVE_POINTS` is that with it.
 const POINTS: usize = 200;
 const ADAPTIVE_POINTS: usize = 46;
 
-/// Run times of tasks that are alike, in seconds on a host of speed 1, and the limits that follow.
+/// Run times of similar tasks, in seconds on a host of speed 1, and the limits learned from them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lessons {
     runs: Vec<Run>,
     seen: u64,
     learned_at: u64,
     zeta: f64,
-    /// The law of the next runs, and the limits that follow.
+    /// The law of the next runs; `sequence` holds the limits that are optimal for it.
     law: Option<Learned>,
     sequence: Option<Sequence>,
 }
 
-/// The limits that are learned, with what they are learned from. Times in seconds on a host of
+/// Learned limits, with the numbers that they are learned from. Times are in seconds on a host of
 /// speed 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearnedLimits {
-    /// How many runs are known.
+    /// The number of known runs.
     pub runs: u64,
     /// Those of them that were killed.
     pub killed: u64,
-    /// The rate of small work that fills gaps, by processor.
+    /// The rate of small work that fills gaps, per processor.
     pub zeta: f64,
-    /// The limits; none while too few runs are known.
+    /// The limits; `None` while too few runs are known.
     pub sequence: Option<Sequence>,
 }
 
 impl Lessons {
-    /// What these runs teach, oldest first, where small work arrives at this rate.
+    /// Learns from these runs, oldest first, with small work at the rate `zeta`.
     pub(crate) fn of(runs: &[Run], zeta: f64) -> Self {
         let mut lessons = Lessons {
             runs: runs.to_vec(),
@@ -52,8 +53,8 @@ impl Lessons {
         lessons
     }
 
-    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so
-    /// much work (0 where none was).
+    /// Notes a run, done or killed, of a task of which an earlier attempt had been killed after
+    /// `killed_s` (0 where none was).
     pub(crate) fn observe(&mut self, run: Run, killed_s: f64, zeta: f64) {
         note(&mut self.runs, KEPT, run, killed_s);
         self.seen += 1;
@@ -76,28 +77,28 @@ impl Lessons {
         }
     }
 
-    /// The law of the next runs; none while too few are known.
+    /// Returns the law of the next runs; `None` while too few are known.
     pub(crate) fn law(&self) -> Option<&Learned> {
         self.law.as_ref()
     }
 
-    /// The limits; none while too few runs are known.
+    /// Returns the limits; `None` while too few runs are known.
     pub(crate) fn sequence(&self) -> Option<&Sequence> {
         self.sequence.as_ref()
     }
 
-    /// The limit of an attempt at a task that was killed after this much work: the next one of the
-    /// sequence, or once that is at its end, doubled. None while too few runs are known.
+    /// Returns the limit of an attempt at a task that was killed after this much work: the next one
+    /// of the sequence, or past its end the last one doubled. `None` while too few runs are known.
     pub(crate) fn limit_s(&self, killed_s: f64) -> Option<f64> {
         let limits = &self.sequence.as_ref()?.limits;
         let last = *limits.last()?;
-        // A host's clock and its speed are not that exact.
+        // The clock and the speed of a host are not exact: limits within 0.1 % count as reached.
         let more = |limit: &&f64| **limit > killed_s * 1.001;
         let next = limits.iter().find(more).copied();
         Some(next.unwrap_or_else(|| limit_after(&[last.max(killed_s)], 1)))
     }
 
-    /// To be shown.
+    /// Returns the limits in the form that users are shown.
     pub(crate) fn told(&self) -> LearnedLimits {
         let killed = self.runs.iter().filter(|run| !run.done).count() as u64;
         LearnedLimits {

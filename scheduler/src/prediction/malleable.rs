@@ -1,7 +1,7 @@
-//! Jobs that can run on more or fewer hosts, held together from start to end (Downey, "Using Queue
-//! Time Predictions for Processor Allocation", 1997): how fast they are on how many hosts, how long
-//! what runs still lasts, when so many hosts will be free, and how good such predictions were. What
-//! is not here: for how many hosts a job holds out (`policy::width`).
+//! Malleable jobs: gangs that can run on more or fewer hosts, held from start to end (Downey,
+//! "Using Queue Time Predictions for Processor Allocation", 1997): their speedup, the remaining
+//! life of running jobs, the wait for a number of free hosts, and the errors of such predictions.
+//! The choice of a width lives in `policy::width`.
 
 mod accuracy;
 mod fit;

@@ -1,13 +1,14 @@
-//! What can be said of the future from what was seen: run times, survival of hosts, waits, and what
-//! each prediction was worth. Pure arithmetic over plain values.
+//! Predictions: run times, survival of hosts, waits, and the errors of each prediction. Pure
+//! arithmetic over plain values.
 //!
 //! - Models from papers: [`reservation`] (Gainaru et al. 2019), [`malleable`] (Downey 1997).
-//! - What is learned, and kept over restarts in [`experience`]: [`estimates`], [`runs`], `lessons`,
+//! - Learned values, kept over restarts in [`experience`]: [`estimates`], [`runs`], `lessons`,
 //!   `widths`, `prices`, `pace`, `survival`.
-//! - What follows: [`predict`] (the end of a job), `completion_law` (the end of one attempt).
+//! - Predictions from them: [`predict`] (the completion of a job), `completion_law` (that of one
+//!   attempt).
 //!
-//! Times are in seconds of work on a host of speed 1 unless a name says otherwise. Nothing here knows
-//! which hosts and jobs there are; whoever does asks with numbers.
+//! Times are in seconds of work on a host of speed 1 unless a name says otherwise. Hosts and jobs
+//! are unknown here: callers pass numbers.
 
 pub(crate) mod completion_law;
 pub mod estimates;

@@ -1,21 +1,20 @@
-//! How long tasks of one job take, as measured. What is not here: what follows from it (prefetch,
-//! predictions).
+//! The measured run times of one job's tasks. Prefetch and predictions use them.
 
 use common::{Span, Speed};
 
-/// What handling any task costs a slot beside its run time; also keeps a run time of zero from
-/// meaning no limit.
+/// The time that handling any task costs a slot beside its run time. It also keeps a run time of
+/// zero from meaning no limit.
 const OVERHEAD_S: f64 = 50e-6;
-/// Weights of a measurement above ([`RISE`]) and below ([`FALL`]) the present value: one long task
-/// is taken seriously at once, since tasks behind it would have to wait, and many short ones are
-/// needed to forget it.
+/// The weight of a measurement above the present value ([`RISE`]) or below it ([`FALL`]). One long
+/// task counts at once, since tasks behind it would have to wait; many short ones are needed to
+/// forget it.
 const RISE: f64 = 0.5;
 const FALL: f64 = 0.05;
 
 /// Run times of one job's tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// Moving average of what a task occupies a slot for, in seconds, leaning to the long ones.
+    /// Moving average of the time that a task occupies a slot, in seconds, biased to the long ones.
     slot_s: Option<f64>,
     /// Sum over successful attempts of run time x speed, in seconds on a host of speed 1, and their
     /// number.
@@ -26,7 +25,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// An attempt ended by itself.
+    /// Notes the run time of an attempt that ended by itself.
     pub(crate) fn observe(&mut self, ran: Span, speed: Speed, success: bool) {
         let sample = ran.secs();
         let slot_s = self.slot_s.unwrap_or(sample);
@@ -39,18 +38,19 @@ impl Pace {
         }
     }
 
-    /// How many tasks fit into a window of one slot; none before the first measurement.
+    /// Returns the number of tasks that fit into a window of one slot; 0 before the first
+    /// measurement.
     pub(crate) fn fit(&self, window: Span) -> u64 {
         self.slot_s
             .map_or(0, |slot_s| (window.secs() / (slot_s + OVERHEAD_S)) as u64)
     }
 
-    /// The most work that a task turned out to be, in seconds on a host of speed 1.
+    /// Returns the largest work of a task so far, in seconds on a host of speed 1.
     pub(crate) fn longest_work_s(&self) -> Option<f64> {
         (self.successes > 0).then_some(self.longest_s)
     }
 
-    /// Mean work of a task, in seconds on a host of speed 1.
+    /// Returns the mean work of a task, in seconds on a host of speed 1.
     pub(crate) fn mean_work_s(&self) -> Option<f64> {
         (self.successes > 0).then(|| self.work_s / self.successes as f64)
     }

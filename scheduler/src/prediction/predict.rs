@@ -1,23 +1,23 @@
-//! When will a job finish? Pure functions of what is known; what is known is gathered elsewhere.
+//! The predicted completion time of a job. Pure functions; the callers gather the values.
 
 use common::{Span, Time};
 
-/// A job's end, as predicted.
+/// The predicted completion of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prediction {
-    /// When its last task should be done.
+    /// The predicted completion of its last task.
     pub finish: Time,
-    /// With a probability of 80 %, by how earlier predictions of the kind held, it is not before
-    /// this ...
+    /// The lower end of the interval that holds the completion with a probability of 80 %, by the
+    /// errors of earlier predictions of the kind.
     pub low: Time,
-    /// ... and not after this.
+    /// The upper end of that interval.
     pub high: Time,
 }
 
 /// The makespan of `tasks` tasks of `work_s` (seconds on a host of speed 1) on `hosts` hosts of
 /// mean rate `rate` (work per second), each task with `start_cost` beside its work: wr = ceil(T /
 /// N) (s / r) of Kondo et al. 2004, section 5.2, with the start cost in each round, which the
-/// paper's formula leaves open. None without hosts.
+/// paper's formula leaves open. `None` without hosts.
 pub fn makespan(tasks: u64, hosts: u64, work_s: f64, rate: f64, start_cost: Span) -> Option<Span> {
     if hosts == 0 || rate <= 0.0 {
         return None;
@@ -29,16 +29,16 @@ pub fn makespan(tasks: u64, hosts: u64, work_s: f64, rate: f64, start_cost: Span
 /// A slot that will complete tasks one after the other. Times in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Server {
-    /// When it is free.
+    /// The time until it is free.
     pub(crate) free_s: f64,
-    /// What a task takes there.
+    /// The run time of a task there.
     pub(crate) task_s: f64,
 }
 
-/// The earliest time, in seconds from now, by which these servers complete `tasks` tasks; infinite
-/// without servers. It is not before `least_s`; saying so saves time.
+/// Returns the earliest time, in seconds from now, by which these servers complete `tasks` tasks;
+/// infinite without servers. `least_s` is a known lower bound that shortens the search.
 pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 {
-    // Asked for often: no division in it, and no conversion to what is larger than 32 bits.
+    // This is called often: it has no division, and no conversion to integers of more than 32 bits.
     let rates: Vec<_> = servers
         .iter()
         .map(|server| (server.free_s, server.task_s.recip()))
@@ -82,8 +82,8 @@ pub(crate) fn completion_s(servers: &[Server], tasks: u64, least_s: f64) -> f64 
     high_s
 }
 
-/// Ends of the interval that holds 80 % of what was seen, as factors of the predicted time that is
-/// left.
+/// Returns the ends of the interval that holds 80 % of the observed errors, as factors on the
+/// predicted time left.
 pub(crate) fn spread(errors: &[f32]) -> (f64, f64) {
     if errors.len() < FEWEST {
         return UNKNOWN;
@@ -92,7 +92,7 @@ pub(crate) fn spread(errors: &[f32]) -> (f64, f64) {
     let mut sorted = errors.to_vec();
     sorted.sort_by(f32::total_cmp);
 
-    // The quantiles of one more than was seen: the next one is as likely to fall between any two.
+    // Quantiles for a sample of one more: the next error is equally likely to fall between any two.
     let at = |part: f64| {
         let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
         let low = place as usize;
@@ -104,12 +104,11 @@ pub(crate) fn spread(errors: &[f32]) -> (f64, f64) {
     (at(0.1), at(0.9))
 }
 
-/// What is assumed as long as fewer than so many predictions of the kind could be compared with
-/// what came.
+/// The number of compared predictions of a kind below which [`UNKNOWN`] is taken as the interval.
 const FEWEST: usize = 10;
 const UNKNOWN: (f64, f64) = (0.7, 2.0);
 
-/// How long so much work takes at this rate.
+/// Returns the run time of this work at this rate.
 pub(crate) fn duration(work: Span, start_cost: Span, rate: f64) -> Span {
     start_cost + Span::from_secs_f64(work.secs() / rate)
 }

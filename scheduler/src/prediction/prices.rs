@@ -1,37 +1,36 @@
-//! What a copy must gain to be worth its start, by kind of job, learned so that copies stay within
-//! their budget. What is not here: what a copy gains (`policy::replication::gain`).
+//! The price of a copy by kind of job: the gain that makes it worth its start, learned so that
+//! copies stay within their budget. The gain of a copy is computed in `policy::replication::gain`.
 
 use serde::{Deserialize, Serialize};
 
-/// Prices are kept for jobs with so many tasks for each host, with tasks of so many seconds on a
-/// mean host. Those of other jobs lie between them, straight over the logarithms of all three.
+/// The grid of prices: tasks per host, and seconds of a task on a mean host (`LENGTHS_S`). Prices
+/// of other jobs are interpolated between them, linearly in the logarithms.
 const CROWDS: [f64; 5] = [0.32, 0.64, 1.27, 2.55, 5.1];
 const LENGTHS_S: [f64; 6] = [75.0, 150.0, 320.0, 640.0, 1_270.0, 2_550.0];
-/// Where learning begins, by tasks per host.
+/// The initial prices, by tasks per host.
 const FIRST_PRICES: [f64; CROWDS.len()] = [0.035, 0.035, 0.027, 0.02, 0.015];
 
-/// How much a job moves its price: the first one, and every one after many. After so many it is
-/// half as much.
+/// The weight of a job's excess on its price: `FIRST_RATE` for the first job, never below
+/// `LAST_RATE`, and half of the first after `SETTLING` jobs.
 const FIRST_RATE: f64 = 0.5;
 const LAST_RATE: f64 = 0.02;
 const SETTLING: f64 = 4.0;
 
-/// What a copy must gain, as a part of a task's time on a mean host.
+/// The gains that copies must have, as parts of a task's time on a mean host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prices {
     known: Vec<f64>,
-    /// How many jobs each one was learned from.
+    /// The number of jobs that each price was learned from.
     jobs: Vec<f64>,
 }
 
-/// A kind of job, as prices tell them apart: the kept prices that it lies between, each with its
-/// weight.
+/// A kind of job for prices: the grid points around it, each with its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobKind([(usize, f64); 4]);
 
 impl JobKind {
-    /// The kind of a job with so many tasks for each host, each of which takes so long on a mean
-    /// host and perhaps keeps its state.
+    /// Returns the kind of a job with this many tasks per host, each of which takes `task_s` on a
+    /// mean host; `keeps` is whether they keep their state.
     pub fn of(tasks_per_host: f64, task_s: f64, keeps: bool) -> Self {
         let crowds = between(&CROWDS, tasks_per_host);
         let lengths = between(&LENGTHS_S, task_s);
@@ -45,8 +44,8 @@ impl JobKind {
     }
 }
 
-/// The two places of a scale that a value lies between, with their weights; beyond its ends the
-/// last one has all.
+/// Returns the two points of a scale around a value, with their weights; beyond its ends the last
+/// one has weight 1.
 fn between(scale: &[f64], value: f64) -> [(usize, f64); 2] {
     let high = scale
         .partition_point(|at| *at <= value)
@@ -70,7 +69,7 @@ impl Default for Prices {
 }
 
 impl Prices {
-    /// The price for jobs of this kind.
+    /// Returns the price for jobs of this kind.
     pub fn price(&self, kind: JobKind) -> f64 {
         let known = |place: usize| self.known.get(place).copied().unwrap_or(FIRST_PRICES[0]);
         kind.0
@@ -80,11 +79,12 @@ impl Prices {
             .exp()
     }
 
-    /// A job started `copies` per task, and may start `budget`: the price of its kind moves by the
-    /// excess, at first faster than later. It stays where the mean of the copies is the budget.
+    /// Learns from a job that started `copies` per task and may start `budget`: the price of its
+    /// kind moves by the excess, at first faster than later. It stays where the mean of the copies
+    /// is the budget.
     pub(crate) fn learn(&mut self, kind: JobKind, copies: f64, budget: f64) {
         let excess = ((copies - budget) / (budget + 0.01)).min(4.0);
-        // So the price between them moves as far as one that is kept would.
+        // Divided by `all`, so that an interpolated price moves as far as one on the grid.
         let all: f64 = kind.0.iter().map(|(_, weight)| weight * weight).sum();
         for (place, weight) in kind.0 {
             let (Some(price), Some(jobs)) = (self.known.get_mut(place), self.jobs.get_mut(place))

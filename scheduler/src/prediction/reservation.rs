@@ -1,7 +1,7 @@
-//! Reservation sequences for tasks whose run time is a matter of chance (Gainaru et al., ICPP
-//! 2019): laws of run times, with a name or learned from runs; the sequence of limits that costs
-//! the least; how well a window of time would be used. Times are in any one unit, the same for all
-//! numbers of a question. What is not here: who is killed, and when (`policy::limits`).
+//! Reservation sequences for tasks of random run time (Gainaru et al., ICPP 2019): laws of run
+//! times, named or learned from runs; the sequence of limits of least cost; the expected use of a
+//! window of time. Times are in any one unit, the same for all arguments. Attempts are killed by
+//! `policy::limits`.
 
 mod adaptive;
 mod gain;
@@ -22,9 +22,9 @@ pub use parse::LAWS;
 pub use sequence::{Sequence, cost_under, limit_after, time_optimal};
 pub use windows::{Outlook, Windows, hour_of_week};
 
-/// The least expected time until a task is done: by the plain programme where nothing fills gaps
-/// (`zeta` 0), else by the one that knows of a stream of small work that arrives at `zeta` times
-/// the processors' rate (0 up to but not 1).
+/// Returns the sequence of the least expected time until a task is done. Without small work (`zeta`
+/// 0) it comes from the plain programme, else from the one with a stream of small work that arrives
+/// at `zeta` times the processors' rate (0 up to but not 1).
 pub fn optimal(grid: &Grid, zeta: f64) -> Sequence {
     if zeta > 0.0 {
         adaptive_time_optimal(grid, zeta)

@@ -1,6 +1,5 @@
-//! Run times of the latest tasks, by user and program, those that were killed among them. What is
-//! not here: what is made of them (`lessons`), and how they compare with what was estimated
-//! (`estimates`).
+//! Run times of the latest tasks, by user and program, killed ones among them. Limits are learned
+//! from them in `lessons`; `estimates` compares run times with estimates.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,37 +7,38 @@ use crate::collections::heard::Heard;
 use crate::prediction::estimates::Estimator;
 use crate::prediction::reservation::Run;
 
-/// So many runs of a user and program are kept, the newest ones, and of so many users and programs.
+/// The number of runs kept of each user and program, the newest ones; `SOURCES` is the number of
+/// these.
 const KEPT: usize = 200;
 const SOURCES: usize = 1_000;
 
-/// Every user's and program's runs, as work: in seconds on a host of speed 1.
+/// The runs of all users and programs, as work in seconds on a host of speed 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Runs {
     sources: Heard<Estimator, Vec<Run>>,
 }
 
 impl Runs {
-    /// The latest runs of a user and program, oldest first.
+    /// Returns the latest runs of a user and program, oldest first.
     pub fn of(&self, of: &Estimator) -> &[Run] {
         self.sources.get(of).map_or(&[], Vec::as_slice)
     }
 
-    /// How many runs were ever seen.
+    /// Returns the number of runs ever observed.
     pub(crate) fn observed(&self) -> u64 {
         self.sources.observed()
     }
 
-    /// A task took so long, or was killed then; an earlier attempt at it had been killed after so
-    /// much work (0 where none was), which this run says more of.
+    /// Notes a run, done or killed, of a task of which an earlier attempt had been killed after
+    /// `killed_s` (0 where none was); it replaces that earlier run.
     pub(crate) fn observe(&mut self, of: &Estimator, run: Run, killed_s: f64) {
         self.sources
             .hear(of, SOURCES, |runs| note(runs, KEPT, run, killed_s));
     }
 }
 
-/// Adds a run to at most so many, each task's only once: the run that was killed after `killed_s`
-/// is that of the same task, or of one that is no different.
+/// Adds a run to at most `most`, each task's only once: it replaces the run that was killed after
+/// `killed_s`, which is of the same task or of an indistinguishable one.
 pub(crate) fn note(runs: &mut Vec<Run>, most: usize, run: Run, killed_s: f64) {
     let same = |known: &Run| !known.done && known.time == killed_s;
     let before = if killed_s > 0.0 {

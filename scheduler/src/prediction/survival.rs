@@ -1,16 +1,16 @@
-//! How long things last, learned from what was seen: rates of an event by the age of what it ends,
-//! and the survival that follows. Pure arithmetic; who observes what is said elsewhere.
+//! Survival functions learned from observations: hazard rates by age, and the survival that follows
+//! from them. Pure arithmetic; the state's `Foresight` collects the observations.
 
 use serde::{Deserialize, Serialize};
 
-/// Where age classes begin, in seconds. The last one has no end.
+/// The begins of the age classes, in seconds. The last class has no end.
 const EDGES_S: [f64; CLASSES] = [
     0.0, 30.0, 60.0, 120.0, 240.0, 480.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 28_800.0,
 ];
 const CLASSES: usize = 12;
 
-/// Events and time under observation, by age (an actuarial life table). Things that were not seen
-/// from their beginning or to their end count for as long as they were seen.
+/// Events and time under observation, by age (an actuarial life table). Lives that were not
+/// observed from their begin or to their end count for the time observed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LifeTable {
     events: [f64; CLASSES],
@@ -18,8 +18,8 @@ pub struct LifeTable {
 }
 
 impl LifeTable {
-    /// A table that knows one rate, in events per second, with the weight of so many events in each
-    /// age class.
+    /// Creates a table of one rate, in events per second, with the weight of `weight` events in
+    /// each age class.
     pub fn prior(rate: f64, weight: f64) -> Self {
         Self {
             events: [weight; CLASSES],
@@ -27,7 +27,8 @@ impl LifeTable {
         }
     }
 
-    /// Something was seen from one age to another (seconds), and ended then or went out of sight.
+    /// Notes a life observed between two ages (seconds), which ended at the second or was no longer
+    /// observed.
     pub fn observe(&mut self, from_s: f64, to_s: f64, ended: bool) {
         for (class, start_s) in EDGES_S.into_iter().enumerate().skip(class_of(from_s)) {
             if start_s >= to_s {
@@ -41,17 +42,17 @@ impl LifeTable {
         }
     }
 
-    /// Events seen, those of the prior included.
+    /// Returns the number of events, those of the prior included.
     pub fn events(&self) -> f64 {
         self.events.iter().sum()
     }
 
-    /// Time seen, in seconds, that of the prior included.
+    /// Returns the time under observation, in seconds, that of the prior included.
     pub fn exposure_s(&self) -> f64 {
         self.exposure_s.iter().sum()
     }
 
-    /// The survival curve that follows.
+    /// Fits the survival curve.
     pub fn curve(&self) -> Curve {
         let mut hazard = vec![0.0; ENTRIES];
         let mut sum = 0.0;
@@ -59,7 +60,7 @@ impl LifeTable {
         let rate = |class: usize| self.events[class] / self.exposure_s[class];
 
         for class in 0..CLASSES {
-            // Classes begin at multiples of the step, so that nothing is lost by the table.
+            // Classes begin at multiples of `STEP_S`, so that the table is exact.
             let end = EDGES_S
                 .get(class + 1)
                 .map_or(ENTRIES, |edge_s| (edge_s / STEP_S) as usize);
@@ -78,8 +79,8 @@ impl LifeTable {
     }
 }
 
-/// Distance between entries of a table, in seconds, and how many there are: they reach beyond the
-/// last class's begin.
+/// The distance between entries of a table, in seconds; the `ENTRIES` reach beyond the begin of the
+/// last class.
 const STEP_S: f64 = 15.0;
 const STEPS_PER_S: f64 = 1.0 / STEP_S;
 const ENTRIES: usize = 2_048;
@@ -90,20 +91,20 @@ fn class_of(age_s: f64) -> usize {
         .saturating_sub(1)
 }
 
-/// Survival with a rate that depends on age, constant within each age class.
+/// A survival function with a hazard rate that depends on age, constant within each age class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Cumulated up to each step.
+    /// The hazard cumulated up to each step.
     hazard: Vec<f64>,
-    /// Beyond the last one.
+    /// The rate beyond the last entry.
     last_rate: f64,
 }
 
 impl Curve {
-    /// The hazard cumulated from age 0 to `age_s`.
+    /// Returns the hazard cumulated from age 0 to `age_s`.
     pub fn hazard(&self, age_s: f64) -> f64 {
         let at = age_s.max(0.0) * STEPS_PER_S;
-        // Conversions from and to what is smaller than 64 bits are much cheaper.
+        // Conversions from and to types of less than 64 bits are much cheaper.
         let entry = (at as i32).min(ENTRIES as i32 - 1);
         let low = entry as usize;
         let slope = self
@@ -113,17 +114,17 @@ impl Curve {
         self.hazard[low] + (at - f64::from(entry)) * slope
     }
 
-    /// The probability that what has lasted `age_s` lasts for `more_s` more.
+    /// Returns the probability that a life of age `age_s` lasts for `more_s` more.
     pub fn survival(&self, age_s: f64, more_s: f64) -> f64 {
         self.survival_times(age_s, more_s, 1.0)
     }
 
-    /// The same where the event comes so many times as often.
+    /// Returns the same for a hazard `factor` times as high.
     pub fn survival_times(&self, age_s: f64, more_s: f64, factor: f64) -> f64 {
         (factor * (self.hazard(age_s) - self.hazard(age_s + more_s))).exp()
     }
 
-    /// The survival of something new.
+    /// Tabulates the survival from age 0.
     pub(crate) fn tabulated(&self) -> Tabulated {
         Tabulated {
             alive: self.hazard.iter().map(|hazard| (-hazard).exp()).collect(),
@@ -132,17 +133,16 @@ impl Curve {
     }
 }
 
-/// Survival of something new, tabulated: for those who ask often and need no more than three
-/// digits.
+/// A survival function from age 0, tabulated for frequent use with an accuracy of three digits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Tabulated {
     alive: Vec<f64>,
-    /// Beyond the last one.
+    /// The rate beyond the last entry.
     last_rate: f64,
 }
 
 impl Tabulated {
-    /// The mean life of something new, in seconds.
+    /// Returns the mean life from age 0, in seconds.
     pub(crate) fn mean_s(&self) -> f64 {
         let first = self.alive[0];
         let last = self.alive[ENTRIES - 1];
@@ -150,8 +150,8 @@ impl Tabulated {
         STEP_S * (inner - 0.5 * (first + last)) + last / self.last_rate.max(1e-12)
     }
 
-    /// The probability that something new lasts for `age_s`. Nothing is told apart beyond the
-    /// table's end, which is some hours.
+    /// Returns the probability of reaching `age_s`. Beyond the table's end, some hours, it is
+    /// constant.
     pub(crate) fn alive(&self, age_s: f64) -> f64 {
         let at = (age_s * STEPS_PER_S)
             .max(0.0)

@@ -1,6 +1,5 @@
-//! How long jobs of several ranks took on how many hosts, by user and program; and how good
-//! predictions of waits for hosts were. What is not here: what is made of the first
-//! (`malleable::fit`).
+//! Run times of gangs at each width, by user and program; and the errors of predicted waits for
+//! hosts. `malleable::fit` fits speedup laws to the first.
 
 use std::collections::VecDeque;
 
@@ -10,18 +9,19 @@ use crate::collections::heard::Heard;
 use crate::prediction::estimates::Estimator;
 use crate::prediction::malleable::{Bias, Margin};
 
-/// So many runs of a user and program are kept, the newest ones, and of so many users and programs.
+/// The number of runs kept of each user and program, the newest ones; `SOURCES` is the number of
+/// these.
 const KEPT: usize = 50;
 const SOURCES: usize = 1_000;
 
-/// Runs on several hosts at once: how many, and the seconds as on hosts of speed 1.
+/// Runs on several hosts at once: the number of hosts, and the seconds as on hosts of speed 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Widths {
     sources: Heard<Estimator, VecDeque<(u32, f32)>>,
 }
 
 impl Widths {
-    /// The latest runs of a user and program, oldest first.
+    /// Returns the latest runs of a user and program, oldest first.
     pub fn of(&self, of: &Estimator) -> Vec<(u32, f64)> {
         let runs = self.sources.get(of).into_iter().flatten();
         runs.map(|(hosts, run_s)| (*hosts, f64::from(*run_s)))
@@ -41,7 +41,8 @@ impl Widths {
     }
 }
 
-/// Whose runs teach what runs on so many hosts at once may take: those on as many.
+/// Returns the key under which the run times of gangs of this program with this many ranks are
+/// kept.
 pub(crate) fn of_ranks(of: &Estimator, ranks: u32) -> Estimator {
     Estimator {
         user: of.user.clone(),
@@ -49,18 +50,18 @@ pub(crate) fn of_ranks(of: &Estimator, ranks: u32) -> Estimator {
     }
 }
 
-/// What predictions of waits for hosts were worth.
+/// The errors of predicted waits for hosts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waits {
     /// Their bias.
     pub bias: Bias,
-    /// How far from them the truth is.
+    /// The spread of the outcomes around them.
     pub margin: Margin,
 }
 
 impl Waits {
-    /// So many hosts were predicted to be free in so many seconds, and came; what was free at once
-    /// says nothing.
+    /// Notes that a wait predicted as `predicted_s` took `came_s` seconds; predictions of 0 are
+    /// left out.
     pub(crate) fn observe(&mut self, predicted_s: f64, came_s: f64) {
         if predicted_s > 0.0 {
             self.bias.observe(predicted_s, came_s);

@@ -1,5 +1,5 @@
-//! Everything that the scheduler can want done. Closed; each effect that refuses, ends or delays
-//! something says why.
+//! The [`Effect`]s, everything that the scheduler can ask for. Closed; each effect that refuses,
+//! ends or delays something carries its reason.
 
 use std::fmt;
 
@@ -9,235 +9,237 @@ use common::view::{Belief, HostState, JobState};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId, Time};
 use serde::{Deserialize, Serialize};
 
-/// Something to be done, in the order in which the step gave it.
+/// An action for the caller to take, in the order in which the step emitted it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Effect {
-    /// The job is in.
+    /// The job is admitted.
     JobAdmitted {
-        /// Which.
+        /// The admitted job.
         job: JobId,
     },
-    /// The job's deadline should be kept. Follows its admission.
+    /// The job's deadline is promised. Follows its `JobAdmitted`.
     Promised {
-        /// Which.
+        /// The job with the deadline.
         job: JobId,
-        /// What is promised.
+        /// The promise.
         offer: Offer,
     },
-    /// The job is not let in, and forgotten.
+    /// The job is refused, and forgotten.
     JobRefused {
-        /// Which.
+        /// The refused job.
         job: JobId,
-        /// Why.
+        /// The reason, shown to its user.
         why: Refused,
     },
-    /// Give this attempt to this host.
+    /// Assigns this attempt to this host.
     Start {
-        /// Which host.
+        /// The host that is to run the attempt.
         host: HostId,
-        /// Which attempt.
+        /// The new attempt.
         attempt: AttemptId,
-        /// The longest that it may run.
+        /// The longest run time that it may have.
         limit: Option<Span>,
-        /// How often its host is to report while it holds this attempt, where the policy wants that
-        /// to be sooner than usual.
+        /// The interval at which its host is to report while it holds this attempt, where the
+        /// policy wants it shorter than usual.
         report_every: Option<Span>,
-        /// Why now and why there.
+        /// The reason why it starts now and there.
         why: StartReason,
     },
-    /// The job of several ranks has so many from now on; they start now. Comes before they do.
+    /// The gang has its hosts and its number of ranks; its ranks start now. Precedes their
+    /// `Start`s.
     Formed {
-        /// Which.
+        /// The gang.
         job: JobId,
-        /// How many ranks.
+        /// The number of its ranks.
         ranks: u32,
-        /// How many hosts were free for it together.
+        /// The number of hosts that were free for it at once.
         free: u32,
     },
-    /// All ranks are ready: tell the host to start this one's command.
+    /// All ranks are ready: the host is to start this one's command.
     Begin {
-        /// Which host.
+        /// The host of the rank.
         host: HostId,
-        /// Which attempt.
+        /// The rank's attempt.
         attempt: AttemptId,
     },
-    /// A job holds out until so many hosts are free together, which should be in this time.
+    /// A gang waits for this many free hosts, which is predicted to take this long.
     Foretold {
-        /// Which job.
+        /// The gang.
         job: JobId,
-        /// How many hosts.
+        /// The number of hosts it waits for.
         hosts: u32,
-        /// In how long.
+        /// The predicted wait.
         wait: Span,
-        /// Between which times that lies with a probability of 80 %.
+        /// The lower end of the interval that contains the wait with a probability of 80 %.
         low: Span,
-        /// See `low`.
+        /// The upper end of that interval.
         high: Span,
     },
-    /// Tell the host to end this attempt. It is off the books already.
+    /// The host is to end this attempt, which is off the books already.
     Stop {
-        /// Which host.
+        /// The host that runs the attempt.
         host: HostId,
-        /// Which attempt.
+        /// The attempt to end.
         attempt: AttemptId,
-        /// Why.
+        /// The reason, shown to users.
         why: EndReason,
     },
-    /// Let the host freeze this attempt, so that another has its slot. It stays on the books.
+    /// The host is to freeze this attempt, so that another gets its slot. It stays on the books.
     Freeze {
-        /// Which host.
+        /// The host that runs the attempt.
         host: HostId,
-        /// Which attempt.
+        /// The attempt to freeze.
         attempt: AttemptId,
-        /// For which task; none where its host is only told again.
+        /// The task that gets its slot; `None` where the host is only told again.
         by: Option<TaskId>,
     },
-    /// Let a frozen attempt go on: there is a slot for it.
+    /// The host is to thaw a frozen attempt: there is a slot for it.
     Thaw {
-        /// Which host.
+        /// The host that holds the attempt.
         host: HostId,
-        /// Which attempt.
+        /// The frozen attempt.
         attempt: AttemptId,
     },
-    /// The attempt's command was started, as far as its host says.
+    /// The attempt's command was started, by its host's report.
     Executing {
-        /// Which attempt.
+        /// The started attempt.
         attempt: AttemptId,
     },
-    /// The attempt is off the books, live no more.
+    /// The attempt is off the books, and no longer live.
     Ended {
         /// Its host.
         host: HostId,
-        /// Which attempt.
+        /// The ended attempt.
         attempt: AttemptId,
-        /// Why.
+        /// The reason, shown to users.
         why: EndReason,
     },
-    /// The completion that a host delivered has been considered: it may go from the worker's spool.
+    /// The completion that a host delivered has been handled: the worker may remove it from its
+    /// spool.
     Acknowledge {
-        /// Which host.
+        /// The host that delivered it.
         host: HostId,
-        /// Which attempt.
+        /// The attempt that it completes.
         attempt: AttemptId,
-        /// What became of it.
+        /// The use made of the completion.
         verdict: Verdict,
     },
-    /// This result is to be compared with those of the others, and [`crate::Event::ResultCompared`]
-    /// to say with which it agrees.
+    /// This result is to be compared with the others of its task; [`crate::Event::ResultCompared`]
+    /// is the answer.
     Compare {
-        /// The attempt whose result is new.
+        /// The attempt with the new result.
         attempt: AttemptId,
-        /// The others of its task, oldest first.
+        /// The attempts with the task's other results, oldest first.
         with: Vec<AttemptId>,
     },
-    /// How far the result of an attempt is believed now.
+    /// The present belief in an attempt's result.
     Judged {
         /// Its host.
         host: HostId,
-        /// Which attempt.
+        /// The attempt with the result.
         attempt: AttemptId,
-        /// How far.
+        /// The belief in it.
         judgement: Judgement,
     },
-    /// How many results of a host in a row agreed with others' now.
+    /// The number of the host's results in a row that agreed with others' has changed.
     HostTrusted {
-        /// Which host.
+        /// The host.
         host: HostId,
-        /// Results in a row.
+        /// The number of results in a row.
         valid: u32,
     },
-    /// The host holds these attempts for nothing: let it drop them without a delivery.
+    /// The host holds these attempts in vain: it is to drop them without a delivery.
     Abandon {
-        /// Which host.
+        /// The host that holds them.
         host: HostId,
-        /// Which attempts.
+        /// The attempts to drop.
         attempts: Vec<AttemptId>,
     },
-    /// The task is settled: nothing more happens to it unless somebody retries it.
+    /// The task is settled: it does not run again unless it is retried.
     TaskSettled {
-        /// Which task.
+        /// The settled task.
         task: TaskId,
-        /// How.
+        /// Its outcome.
         settled: Settled,
     },
     /// These tasks of a job are cancelled, all at once.
     TasksCancelled {
-        /// Which job.
+        /// The job of the tasks.
         job: JobId,
-        /// Which tasks.
+        /// The indices of the cancelled tasks.
         tasks: common::IdSet,
-        /// Why.
+        /// The reason, shown to users.
         why: CancelReason,
     },
     /// These settled tasks of a job wait again.
     TasksReopened {
-        /// Which job.
+        /// The job of the tasks.
         job: JobId,
-        /// Which tasks.
+        /// The indices of the reopened tasks.
         tasks: common::IdSet,
     },
-    /// Every task is settled.
+    /// Every task of the job is settled.
     JobSettled {
-        /// Which.
+        /// The settled job.
         job: JobId,
         /// `Finished`, `Failed` or `Cancelled`.
         state: JobState,
     },
-    /// The host is in another state than before.
+    /// The host's state has changed.
     HostChanged {
-        /// Which.
+        /// The host.
         host: HostId,
         /// Its state now.
         state: HostState,
-        /// Why, where the owner is why.
+        /// The owner's reason, if the owner is the cause.
         owner: Option<YieldReason>,
     },
 }
 
-/// Why a job is not let in.
+/// The reason why a job is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Refused {
     /// The catalogue has no policy of this name.
     UnknownPolicy(String),
-    /// A job of this number is there already.
+    /// A job with this number exists already.
     NumberTaken,
     /// It has no tasks.
     Empty,
     /// It has a deadline, and this policy promises none.
     NoPromises(String),
-    /// It does not have an estimate for each task.
+    /// It does not have one estimate for each task.
     Estimates {
-        /// Its tasks.
+        /// The number of its tasks.
         tasks: u64,
-        /// Its estimates.
+        /// The number of its estimates.
         given: u64,
     },
-    /// It has a deadline, and nothing is known of how long its tasks take.
+    /// It has a deadline, and its tasks' run times are unknown.
     NoEstimate,
-    /// It has a deadline, and no host takes work now that would do.
+    /// It has a deadline, and no suitable host takes work now.
     NoHost,
     /// It cannot be expected to be done by its deadline.
     TooLate {
-        /// When it should be done: the earliest deadline that could be promised now.
+        /// The predicted completion time: the earliest deadline that could be promised now.
         earliest: Time,
-        /// The most of its tasks that should be done in time if the others were not there.
+        /// The largest set of its tasks that should be done in time without the others.
         fits: IdSet,
     },
 }
 
-/// What a bag with a deadline is told when it is let in.
+/// The answer to a bag with a deadline that is admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// When its last task should be done.
+    /// The predicted completion time of its last task.
     pub finish: Time,
-    /// The probability that it is done by its deadline, by how earlier promises were kept.
+    /// The probability that it meets its deadline, by how earlier promises were kept.
     pub probability: f64,
-    /// Whether nothing is known yet of how good its user's estimates are, so that it was let in to
-    /// find out.
+    /// Whether the quality of its user's estimates is still unknown, so that it is admitted on
+    /// probation.
     pub probation: bool,
 }
 
-/// Why an attempt is started.
+/// The reason why an attempt is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StartReason {
     /// The task has had no attempt.
@@ -248,139 +250,139 @@ pub enum StartReason {
     Requeued(u32),
     /// The attempt of this number reached its learned limit; this one has the next.
     NextLimit(u32),
-    /// So many results are there, and do not agree or are too few.
+    /// The task has this many results, which do not agree or are too few.
     AnotherResult(u32),
-    /// A copy of a live attempt (of this number).
+    /// A copy of the live attempt of this number.
     Duplicate(u32, CopyReason),
     /// It may not be done before its host's time is over, but is expected to make the most of that
     /// time.
     Gap(Gap),
 }
 
-/// Time on a host that is over before an attempt has to be done.
+/// An interval on a host that may end before an attempt is done (backfill).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// In how long it should be over.
+    /// The time until its predicted end.
     pub left: Span,
-    /// How probable it is that the attempt is done by then, in per cent; none where it keeps its
+    /// The probability that the attempt is done by then, in per cent; `None` where it keeps its
     /// state and loses nothing.
     pub done: Option<u8>,
-    /// For which job of several ranks the host is kept; none where its owner lends it for no
-    /// longer.
+    /// The gang for which the host is reserved; `None` where the interval is the rest of the
+    /// owner's loan.
     pub kept_for: Option<JobId>,
 }
 
-/// Why a task is copied while an attempt of it lives.
+/// The reason why a running task is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CopyReason {
-    /// Its host's owner needs the host.
+    /// Its host's owner uses the host.
     Suspended(YieldReason),
-    /// It was frozen, so that another task has its slot.
+    /// It is frozen, so that another task has its slot.
     Frozen,
-    /// Its host is not connected, or its heartbeats are missing.
+    /// Its host is disconnected, or its heartbeats are missing.
     Suspect,
-    /// It is a copy itself, whose original was lost.
+    /// It is itself a copy, and the original was lost.
     PrimaryLost,
     /// More hosts are ready than tasks wait.
     Spare,
-    /// The task was not done by the predicted end of its job.
+    /// The task was not done by the predicted completion time of its job.
     TimedOut,
-    /// It runs for much longer than any of its kind did.
+    /// It has run much longer than any task of its kind.
     Overdue {
-        /// For how long it has run.
+        /// Its run time so far.
         ran: Span,
-        /// The longest that was seen, or estimated where nothing was, in seconds on a host of speed
-        /// 1.
+        /// The longest run time seen, or estimated where none was seen, in seconds on a host of
+        /// speed 1.
         longest: Span,
     },
-    /// Its host holds it for so long, has a slot for it, and has not begun it.
+    /// Its host has held it for this long with a free slot, and has not begun it.
     NotBegun(Span),
-    /// That is expected to bring the end of the job forward by so much.
+    /// The copy is expected to bring the completion of the job forward by this much.
     Gain(Span),
-    /// So many results of the task must agree, from hosts of different owners.
+    /// This many results of the task must agree, from hosts of different owners.
     Quorum(u32),
 }
 
-/// How far a result is believed, of a job whose results are compared.
+/// The belief in a result, of a job whose results are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Judgement {
-    /// It waits for others to agree with it, so many in all.
+    /// It waits until this many results agree, itself counted.
     Open(u32),
-    /// It counts without a comparison, since so many of its host's results in a row have agreed
-    /// with others'.
+    /// It counts without a comparison, since this many of its host's results in a row agreed with
+    /// others'.
     Alone(u32),
-    /// It agrees with the result of this attempt (perhaps itself), which counts.
+    /// It agrees with the result of the attempt of this number (perhaps its own), which counts.
     Agreed(u32),
-    /// It differs from the result of this attempt, which counts.
+    /// It differs from the result of the attempt of this number, which counts.
     Differed(u32),
 }
 
-/// Why an attempt is live no more.
+/// The reason why an attempt is no longer live.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndReason {
-    /// It ended by itself like this.
+    /// It ended by itself, with this outcome.
     Delivered(Outcome),
-    /// Another attempt (of this number) finished the task first.
+    /// Another attempt, of this number, finished the task first.
     Outrun(u32),
     /// The task was cancelled.
     Cancelled(CancelReason),
-    /// The host was not heard of beyond its lease.
+    /// The host was silent for longer than its lease.
     LeaseExpired(Span),
-    /// The worker came back (restarted) without it.
+    /// The worker reconnected, after a restart, without it.
     Forgotten,
     /// The worker shut down in order.
     HostLeft,
     /// The worker gave it back, begun or not, or is asked to, since it waits there behind longer
     /// tasks than expected.
     Returned,
-    /// It ran for longer than was estimated, and made room for another job's bag.
+    /// It ran longer than its estimate, and was killed to make room for another job's bag.
     Policed {
-        /// What had been estimated, as a run time on a host of speed 1.
+        /// The estimate, as a run time on a host of speed 1.
         estimate: Span,
-        /// What it had run for, likewise.
+        /// Its run time so far, on a host of speed 1 too.
         elapsed: Span,
-        /// For which job.
+        /// The job that gets the room.
         by: JobId,
     },
-    /// Its host is let in no more.
+    /// Its host was revoked.
     Revoked,
-    /// It made room for a task that goes before it.
+    /// It was preempted for a task that goes before it.
     Preempted {
-        /// For which task.
+        /// The task that gets its slot.
         by: TaskId,
-        /// Whether its own task keeps its state, and so goes on where it was.
+        /// Whether its own task keeps its state, and goes on from there.
         kept: bool,
     },
-    /// It was a rank of a job that lacked a host for long, and there are not so many: all of its
+    /// It was a rank of a gang that lacked a host for long, and there are not enough hosts: all
     /// ranks start again together.
     Disbanded,
 }
 
-/// Why tasks are cancelled.
+/// The reason why tasks are cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CancelReason {
-    /// Somebody asked for it.
+    /// A user asked for it.
     Asked,
     /// More tasks of the job failed than its `max_fails` allows.
     TooManyFailures(u64),
-    /// Nobody had requested them, and their user needs no more of the job.
+    /// They were unrequested, and their user dropped the rest of the job.
     Unrequested,
 }
 
-/// How a task was settled.
+/// The outcome of a settled task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settled {
     /// This attempt finished it.
     Finished(AttemptId),
-    /// Its retries are used up; this was its last attempt, and how that ended.
+    /// Its retries are used up: its last attempt, and the reason why that ended.
     Failed(AttemptId, EndReason),
-    /// More executing attempts were lost with their hosts than the job allows.
+    /// This many executing attempts were lost with their hosts, more than the job allows.
     LostTooOften(u32),
-    /// So many results are there, and too few of them agree.
+    /// It has this many results, and too few of them agree.
     NoQuorum(u32),
 }
 
-/// What became of a delivered completion.
+/// The use made of a delivered completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// It counts: its outputs are the attempt's record.
@@ -502,7 +504,7 @@ impl fmt::Display for CopyReason {
 }
 
 impl Judgement {
-    /// In one word, with the number that goes with it.
+    /// Returns the belief as a [`Belief`], with the number that goes with it.
     pub fn word(self) -> (Belief, u32) {
         match self {
             Judgement::Open(n) => (Belief::Open, n),
@@ -547,7 +549,7 @@ impl fmt::Display for Judgement {
 }
 
 impl EndReason {
-    /// Whether its host is not to go on with it, though its task can still use a result.
+    /// Whether its host must not go on with it, though its task can still use a result.
     pub(crate) fn gives_back(&self) -> bool {
         matches!(
             self,

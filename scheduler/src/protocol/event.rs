@@ -1,5 +1,5 @@
-//! Everything that can happen to the scheduler. Closed: what is not here cannot influence a
-//! decision.
+//! The [`Event`]s, everything that can happen to the scheduler. Closed: nothing else can influence
+//! a decision.
 
 use common::attempt::{Held, Outcome};
 use common::host::{Loan, Offers, OwnerState, Status};
@@ -11,15 +11,15 @@ use crate::prediction::estimates::Estimator;
 use crate::prediction::experience::{Experience, Habit, TrackRecord};
 use crate::prediction::reservation::Windows;
 
-/// Something that happened. The scheduler is total over events: one that fits no state is answered
-/// (or ignored), never a panic.
+/// An event. The scheduler is total over events: one that fits no state is answered or ignored,
+/// never a panic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// A bag of tasks asks to be let in.
+    /// A bag of tasks asks for admission.
     JobSubmitted {
         /// Its number, never used before.
         job: JobId,
-        /// What is to be scheduled.
+        /// The bag to schedule.
         bag: Box<Bag>,
     },
     /// A bag from before a restart of the master, as the store knew it. Comes before any host of
@@ -27,249 +27,248 @@ pub enum Event {
     JobRestored {
         /// Its number.
         job: JobId,
-        /// What is to be scheduled.
+        /// The bag to schedule.
         bag: Box<Bag>,
-        /// How far it was.
+        /// The job's progress before the restart.
         progress: Box<Progress>,
     },
-    /// Somebody wants these tasks (none given: all) of a job not to run any more.
+    /// A user cancels these tasks of a job (none given: all).
     JobCancelled {
-        /// Which job.
+        /// The job of the tasks.
         job: JobId,
-        /// Which tasks.
+        /// The tasks to cancel.
         tasks: Option<IdSet>,
     },
-    /// These failed or cancelled tasks are to be tried again, with their retries renewed.
+    /// A user retries these failed or cancelled tasks, with their retries renewed.
     JobRetried {
-        /// Which job.
+        /// The job of the tasks.
         job: JobId,
-        /// Which tasks; those in another state are left alone.
+        /// The tasks to retry; those in another state are left alone.
         tasks: IdSet,
     },
-    /// A settled job is of no interest any more.
+    /// A settled job may be forgotten.
     JobForgotten {
-        /// Which.
+        /// The settled job.
         job: JobId,
     },
-    /// What earlier days say of a host, which need not be there now. Comes before it joins.
+    /// The records of a host from earlier days; it need not be connected. Comes before it joins.
     HostKnown {
         /// Its number.
         host: HostId,
-        /// Speed of one slot.
+        /// The speed of one slot.
         speed: Speed,
-        /// How it was available, where that is known.
+        /// Its availability, where known.
         record: Option<TrackRecord>,
-        /// What it did lately.
+        /// Its recent behaviour.
         habit: Habit,
     },
-    /// What the host has for jobs that ask for it; everything where nothing is said. Comes before
-    /// it joins.
+    /// The resources of a host for jobs that need them; without this event it offers everything.
+    /// Comes before it joins.
     HostOffers {
         /// Its number.
         host: HostId,
-        /// What.
+        /// The resources.
         offers: Offers,
     },
-    /// Whose the host is, and how many of its results in a row agreed with others'. Comes before it
-    /// joins; where nothing is said, each host is its own party and has no such results.
+    /// The owner of a host, and the number of its results in a row that agreed with others'. Comes
+    /// before it joins. Without this event each host is its own party and has no such results.
     HostStanding {
         /// Its number.
         host: HostId,
         /// One host of the same owner, the same one for all of them.
         party: HostId,
-        /// Results in a row.
+        /// The number of results in a row.
         valid: u32,
     },
     /// A result was compared, as [`crate::Effect::Compare`] asked.
     ResultCompared {
-        /// Whose.
+        /// The attempt with the result.
         attempt: AttemptId,
-        /// Numbers of the attempts with whose results it agrees.
+        /// The numbers of the attempts with whose results it agrees.
         agrees: Vec<u32>,
     },
-    /// What was learned of hosts in general on earlier days, to go on from. Comes before anything
-    /// else.
+    /// The experience with hosts in general on earlier days, to go on from. Comes before any other
+    /// event.
     Learned(Box<Experience>),
-    /// A worker connected (again) and says what it holds.
+    /// A worker connected (again), with a list of the attempts it holds.
     HostJoined {
         /// Its number.
         host: HostId,
-        /// How many tasks it runs at a time.
+        /// The number of tasks that it runs at a time.
         slots: u32,
-        /// Speed of one slot.
+        /// The speed of one slot.
         speed: Speed,
-        /// How it can be used now.
+        /// Its present status.
         status: Status,
-        /// Everything it holds. What the scheduler thought it held and is not listed is lost.
+        /// All attempts it holds. Those on the scheduler's books that are not listed are lost.
         held: Vec<Held>,
     },
     /// A heartbeat.
     HostHeard {
-        /// Which host.
+        /// The host that sent it.
         host: HostId,
-        /// How it can be used now.
+        /// Its present status.
         status: Status,
-        /// Everything it holds. Unlike at joining, an attempt assigned a moment ago may still be on
-        /// its way.
+        /// All attempts it holds. Unlike in `HostJoined`, an attempt assigned a moment ago may
+        /// still be on its way.
         held: Vec<Held>,
     },
     /// Attempts whose phase changed.
     AttemptsMoved {
-        /// Which host.
+        /// The host that holds them.
         host: HostId,
-        /// Their phases now.
+        /// The attempts with their new phases.
         held: Vec<Held>,
     },
     /// The owner came or went.
     OwnerChanged {
-        /// Which host.
+        /// The host.
         host: HostId,
-        /// Whether the owner lets tasks run.
+        /// The new state, which says whether the owner lets tasks run.
         owner: OwnerState,
     },
-    /// The connection is gone. Says nothing about the attempts; no new work can be sent until it
+    /// The connection was lost. The attempts may go on; no new work can be sent until the host
     /// joins again.
     HostDisconnected {
-        /// Which host.
+        /// The disconnected host.
         host: HostId,
     },
-    /// The worker was asked to end: it gets nothing any more until it joins again, and what it
-    /// holds is given back.
+    /// The worker was asked to end: it gets no work until it joins again, and gives back the
+    /// attempts that it holds.
     HostClosing {
-        /// Which host.
+        /// The closing host.
         host: HostId,
     },
     /// The worker shut down in order; nothing runs there any more.
     HostLeft {
-        /// Which host.
+        /// The host that left.
         host: HostId,
     },
     /// The host is to get no new work.
     HostDrained {
-        /// Which host.
+        /// The drained host.
         host: HostId,
     },
     /// The end of a drain.
     HostUndrained {
-        /// Which host.
+        /// The host that may get work again.
         host: HostId,
     },
     /// An attempt ended, and its worker has delivered the completion.
     AttemptEnded {
-        /// Which host says so.
+        /// The host that delivered it.
         host: HostId,
-        /// Which attempt.
+        /// The ended attempt.
         attempt: AttemptId,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
-        /// Run time, suspensions not counted.
+        /// Its run time without suspensions.
         ran: Span,
     },
-    /// A worker gives attempts back, unexecuted or because its owner wants the host: no failure of
-    /// their tasks.
+    /// A worker gives attempts back, unexecuted or because its owner wants the host. This is no
+    /// failure of their tasks.
     AttemptsReturned {
-        /// Which host.
+        /// The host that held them.
         host: HostId,
-        /// Which attempts.
+        /// The returned attempts.
         attempts: Vec<AttemptId>,
     },
-    /// The master itself stood still for this long (it was suspended, or starved): nobody else is
-    /// to blame.
+    /// The master itself was paused for this long (suspended, or starved of processor time): no
+    /// host is to blame for the silence.
     MasterPaused {
-        /// For how long.
+        /// The length of the pause.
         span: Span,
     },
-    /// The time that [`crate::Scheduler::next_wakeup`] named has come.
+    /// The time returned by [`crate::Scheduler::next_wakeup`] has come.
     Tick,
-    /// The host is let in no more: nothing of it counts from now on.
+    /// The host is revoked: nothing from it counts from now on.
     HostRevoked {
-        /// Which host.
+        /// The revoked host.
         host: HostId,
     },
-    /// How long the host's idle windows last, by what is recorded of it.
+    /// The law of the host's idle windows, from its records.
     HostWindows {
-        /// Which host.
+        /// The host.
         host: HostId,
-        /// How long.
+        /// The law of their lengths.
         windows: Box<Windows>,
     },
-    /// Somebody waits for these tasks (none given: all) of a job from now on.
+    /// A user requests these tasks of a job (none given: all), and waits for them from now on.
     TasksRequested {
-        /// Which job.
+        /// The job of the tasks.
         job: JobId,
-        /// Which tasks; those that were requested already are left alone.
+        /// The tasks; those that were requested already are left alone.
         tasks: Option<IdSet>,
     },
-    /// What nobody has requested of a job is not needed any more.
+    /// The unrequested tasks of a job are not needed any more.
     UnrequestedCancelled {
-        /// Which job.
+        /// The job.
         job: JobId,
     },
-    /// The results of these finished tasks of a job are there no more, and somebody wants them.
+    /// The results of these finished tasks of a job have been removed, and are wanted again.
     ResultsGone {
-        /// Which job.
+        /// The job of the tasks.
         job: JobId,
-        /// Which tasks, each with the highest number of its attempts.
+        /// The indices of the tasks, each with the highest number of its attempts.
         tasks: Vec<(u32, u32)>,
     },
-    /// As much is kept of what a user's disclosed tasks left as may be, or there is room again.
+    /// The stored output of a user's disclosed tasks fills his share, or there is room again.
     ShareFull {
-        /// Which user.
+        /// The name of the user.
         user: String,
-        /// Whether nothing more fits.
+        /// Whether the share is full.
         full: bool,
     },
-    /// For how long the host's owner lends it from now on, by the hours that are set there.
+    /// The host's loan from now on, by its owner's hours.
     HostLent {
-        /// Which host.
+        /// The host.
         host: HostId,
-        /// How long; none where no end is known.
+        /// The loan; `None` where no end is known.
         loan: Option<Loan>,
     },
-    /// Of a job that is over and forgotten a user asked for another result, or dropped what was not
-    /// asked for.
+    /// A user requested another result of a job that is settled and forgotten, or dropped its
+    /// unrequested tasks.
     RestDecided {
-        /// Whose job it was.
+        /// The user of the job.
         user: String,
-        /// Whether the rest was dropped, and not gone on with; none where this is the first that
-        /// was asked for.
+        /// Whether the rest was dropped, and not gone on with; `None` where this is the first
+        /// request.
         dropped: Option<bool>,
     },
 }
 
-/// What of a job concerns the scheduler.
+/// A job, as far as the scheduler needs to know it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bag {
     /// The tasks.
     pub tasks: IdSet,
-    /// How they are to be scheduled. The policy's name must be in the catalogue, or the bag is
-    /// refused.
+    /// The scheduling rules. The policy's name must be in the catalogue, or the bag is refused.
     pub rules: Rules,
-    /// By when they are to be done, and what is said of how long they take.
+    /// The deadline and the estimates.
     pub terms: Terms,
-    /// Whether nobody waits for them until they are requested: the user only says what may be
-    /// needed, the likeliest first. Policies that do not ask for this take them as requested.
+    /// Whether the tasks are disclosed until they are requested: the user names tasks that may be
+    /// needed, the likeliest first. Policies that do not use this take them as requested.
     pub disclosed: bool,
-    /// On how many hosts its tasks run at once, where they are ranks; those are counted from 0, and
-    /// there are the fewest of them until it starts.
+    /// The number of hosts on which its tasks run at once, if the job is a gang. Ranks are counted
+    /// from 0; until it starts, `tasks` holds the fewest.
     pub ranks: Option<Ranks>,
 }
 
-/// What a bag's user wants to be promised, and says for it.
+/// A bag's deadline and its user's estimates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// When every task is to be done; the bag enters only if that can be promised. No promise where
-    /// there is none.
+    /// The time by which every task is to be done; the bag is admitted only if that can be
+    /// promised. Without one there is no promise.
     pub deadline: Option<Time>,
-    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1;
-    /// that of the rules for all of them where this is empty.
+    /// An estimate for each task, in the order of the indices, as a run time on a host of speed 1.
+    /// If empty, the estimate in the rules holds for all.
     pub estimates: Vec<Span>,
-    /// Who estimates, and of what.
+    /// The user who estimates, and the program.
     pub estimator: Estimator,
 }
 
 impl Bag {
-    /// A bag of which nothing is promised.
+    /// Creates a bag without a deadline.
     pub fn new(tasks: IdSet, rules: Rules) -> Self {
         Self {
             tasks,
@@ -281,29 +280,29 @@ impl Bag {
     }
 }
 
-/// How far a restored job was.
+/// The progress of a restored job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Tasks that are settled with success.
+    /// Tasks that finished.
     pub finished: IdSet,
-    /// Tasks that are settled without.
+    /// Tasks that failed.
     pub failed: IdSet,
-    /// Tasks that are cancelled.
+    /// Tasks that were cancelled.
     pub cancelled: IdSet,
     /// Unsettled tasks that have had attempts. Failed and cancelled ones may be listed too: then a
-    /// retry goes on from their highest attempt number, and all else is ignored.
+    /// retry continues from their highest attempt number, and all else is ignored.
     pub tried: Vec<Tried>,
     /// Results of unsettled tasks that wait for others to agree with them, with their hosts.
     pub results: Vec<(AttemptId, HostId)>,
     /// Results of finished tasks that were believed alone, with their hosts.
     pub alone: Vec<(AttemptId, HostId)>,
-    /// Attempts started so far, of all tasks.
+    /// The number of attempts started so far, of all tasks.
     pub attempts: u64,
-    /// Those of them that were duplicates.
+    /// The number of those that were duplicates.
     pub duplicates: u64,
-    /// Tasks that were requested, of a bag that was disclosed.
+    /// The requested tasks, of a disclosed bag.
     pub requested: IdSet,
-    /// The hosts on which ranks are done, of a job of ranks.
+    /// The hosts on which ranks have finished, if the job is a gang.
     pub done_on: Vec<HostId>,
 }
 
@@ -314,20 +313,19 @@ pub struct Tried {
     pub task: u32,
     /// The highest attempt number used.
     pub attempts: u32,
-    /// Attempts that failed, so far as they count against its retries.
+    /// Failed attempts, as far as they count against its retries.
     pub failures: u32,
     /// Executing attempts that were lost.
     pub losses: u32,
     /// Attempts that were live, each with its host and whether its command had been started.
     pub live: Vec<(AttemptId, HostId, bool)>,
-    /// Attempts that were given up as lost, each with its host and whether it is among the losses.
-    /// A result of one still counts, should its host come back with it.
+    /// Attempts that were given up as lost, each with its host and whether it counts as a loss. A
+    /// result of one still counts if its host returns with it.
     pub lost: Vec<(AttemptId, HostId, bool)>,
     /// Attempts that were to end for another reason, each with its host, which may not have heard
-    /// of it: it is not to go on with them. A result of one still counts, should it have come that
-    /// far.
+    /// of it and must not go on with them. A result of one still counts if it was finished by then.
     pub ended: Vec<(AttemptId, HostId)>,
-    /// How long attempts had run, and where, when they were killed through no fault of the task: it
-    /// takes longer.
+    /// The run times of attempts that were killed through no fault of the task, with their hosts:
+    /// the task takes longer.
     pub outlived: Vec<(HostId, Span)>,
 }

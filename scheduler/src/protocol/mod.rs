@@ -1,11 +1,11 @@
-//! The scheduler's two doors and their record: [`event`] is all that can happen to it, [`effect`] all
-//! that it can want done, [`record`] a run of both in bytes.
+//! The scheduler's inputs and outputs: [`event`] has everything that can happen to it, [`effect`]
+//! everything that it can ask for, [`record`] a recording of a run of both in bytes.
 //!
-//! Both enums are closed. An effect that refuses, ends or delays something carries its reason, and that
-//! reason is what people are shown. An event carries everything that its handling needs: nothing is
+//! Both enums are closed. An effect that refuses, ends or delays something carries its reason, and
+//! that reason is shown to people. An event carries everything that its handling needs: nothing is
 //! looked up elsewhere, so a recording of events replays to identical effects.
 //!
-//! Nothing is decided here. What an event changes is in `handlers` and in the features.
+//! Decisions are made in `handlers` and in the features.
 
 pub mod effect;
 pub mod event;

@@ -1,6 +1,5 @@
-//! A run of the scheduler written down: what it was made of, every event with its time, and what
-//! followed. Bytes in and bytes out; where they lie is somebody else's affair, and feeding them to
-//! another scheduler is the simulator's.
+//! The recording of a scheduler's run: its settings, every event with its time, and the effects.
+//! Bytes in and bytes out; the caller stores them, and the simulator replays them.
 
 use common::journal::{self, BadEntry};
 use common::{Incarnation, Time};
@@ -8,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Effect, Event, Settings};
 
-/// What a recording begins with.
+/// The first bytes of a recording.
 pub const MAGIC: &[u8; 18] = b"deskgrid record 1\n";
 
-/// An entry as it is read. What is written is [`Written`], which has the same bytes.
+/// An entry for reading. The one for writing is [`Written`], which has the same bytes.
 #[derive(Debug, Deserialize)]
 enum Entry {
     Begun(Settings, Incarnation),
@@ -26,51 +25,51 @@ enum Written<'a> {
     Effects(&'a [Effect]),
 }
 
-/// One life of a scheduler.
+/// The life of one scheduler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// What it was made with.
+    /// The settings it was made with.
     pub settings: Settings,
-    /// What its attempts carried.
+    /// The incarnation that its attempts carried.
     pub incarnation: Incarnation,
-    /// In order. A step that broke off with its recorder is left out.
+    /// The steps in order. A step that breaks off with its recording is left out.
     pub steps: Vec<Step>,
 }
 
-/// One event and what followed.
+/// One event and its effects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// When.
+    /// The time of the event.
     pub at: Time,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// What was to be done about it, in order.
+    /// The effects, in order.
     pub effects: Vec<Effect>,
 }
 
-/// Bytes that are not a recording.
+/// An error in bytes that should be a recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecord {
-    /// They begin otherwise.
+    /// They do not begin with [`MAGIC`].
     #[error("this is not a recording of a deskgrid master of this version")]
     NotOne,
-    /// Something in it makes no sense.
+    /// An entry is damaged.
     #[error("the recording is broken at byte {at}: {why}")]
     Broken {
-        /// Bytes before it.
+        /// The number of bytes before it.
         at: usize,
-        /// Why.
+        /// The reason.
         why: BadEntry,
     },
-    /// A step before any scheduler.
+    /// A step comes before any [`begin`], at this byte.
     #[error("the recording is broken at byte {0}: it does not say whose step this is")]
     Headless(usize),
 }
 
-/// Appends that a scheduler begins.
+/// Appends the begin of a scheduler's life.
 ///
 /// # Errors
-/// If that cannot be written.
+/// If it cannot be encoded.
 pub fn begin(
     settings: &Settings,
     incarnation: Incarnation,
@@ -82,20 +81,21 @@ pub fn begin(
 /// Appends an event, before it is given to the scheduler.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If it cannot be encoded.
 pub fn event(at: Time, event: &Event, out: &mut Vec<u8>) -> Result<(), BadEntry> {
     journal::append(&Written::Event(at, event), out)
 }
 
-/// Appends what followed from the last event.
+/// Appends the effects of the last event.
 ///
 /// # Errors
-/// If it cannot be written.
+/// If it cannot be encoded.
 pub fn effects(effects: &[Effect], out: &mut Vec<u8>) -> Result<(), BadEntry> {
     journal::append(&Written::Effects(effects), out)
 }
 
-/// The runs in a recording. An entry that breaks off at the end is left out: its writer was killed.
+/// Reads the runs in a recording. An entry that breaks off at the end is left out: its writer was
+/// killed.
 ///
 /// # Errors
 /// If the bytes are not a recording, or are damaged.

@@ -1,5 +1,5 @@
-//! How a job's attempts ended host by host, and what that says of a host for this job and for all:
-//! data, and questions about one job or host.
+//! The outcomes of a job's attempts host by host, and the tests on them: which host is barred from
+//! the job, or benched for all jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,31 @@ use crate::protocol::effect::StartReason;
 use crate::state::host::{Host, Hosts, Liveness, Presence};
 use crate::state::job::{Job, Record};
 
-/// So many failures of a job in a row are the least that says something of a host.
+/// The least number of failures of a job in a row that can blame a host.
 const ROW: u32 = 3;
-/// A host is blamed if so many failures in a row would be no likelier than this were it like the
-/// others.
+/// A host is blamed if its row of failures has at most this probability on the other hosts.
 const CHANCE: f64 = 0.01;
-/// A task that so many hosts could not start has failed.
+/// A task that this many attempts could not start fails.
 pub(crate) const UNSTARTED: u32 = 3;
-/// A task is kept from the hosts on which it failed for so long at most: those that are left may be
-/// ones that its policy never takes, or be busy for days.
+/// The longest time for which a task is kept from the hosts on which it failed: its policy may
+/// never choose the others, or they may be busy for days.
 const PATIENCE: Span = Span::from_secs(600);
-/// So many of the waiting tasks of a job are looked at for one that may go to a host.
+/// The number of a job's waiting tasks that are searched for one that may go to a host.
 pub(crate) const LOOKED_AT: usize = 64;
 
-/// How a job's attempts ended, host by host.
+/// The outcomes of a job's attempts, host by host.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
     hosts: BTreeMap<HostId, Tally>,
     failed: u64,
     succeeded: u64,
-    /// When nothing that failed up to now is kept from its host any more.
+    /// The time at which no failed task is kept from its hosts any more.
     patience_ends: Option<Time>,
-    /// Hosts that have failed so often in a row that each success elsewhere may tell against them.
+    /// Hosts with at least `ROW` failures in a row, so that each success elsewhere may blame them.
     pub(crate) suspects: BTreeSet<HostId>,
 }
 
-/// How a job's attempts ended on one host.
+/// The outcomes of a job's attempts on one host.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     /// Failures since the last success.
@@ -43,16 +42,17 @@ struct Tally {
     succeeded: u64,
 }
 
-/// Why a host gets no more of a job.
+/// The reason why a host gets no more tasks of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bar {
-    /// So many attempts in a row failed here, and so many succeeded elsewhere.
+    /// The number of attempts that failed here in a row, and of those that succeeded elsewhere.
     Blamed(u32, u64),
-    /// So many in a row failed here; attempts elsewhere are still to tell whose fault that is.
+    /// The number of attempts that failed here in a row; attempts elsewhere are still to show
+    /// whether the host or the job is at fault.
     Undecided(u32),
 }
 
-/// What a host is held responsible for.
+/// The failures for which a host is held responsible.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// Jobs that blame it, with no success since the first of them.
@@ -60,18 +60,18 @@ pub(crate) struct Trouble {
     pub(crate) bench: Option<Bench>,
 }
 
-/// A host gets nothing, or one task at a time.
+/// A bench: the host gets no task or, once `probing`, one at a time.
 #[derive(Debug)]
 pub(crate) struct Bench {
-    /// Why, in words.
+    /// The reason, in words.
     pub(crate) why: String,
     pub(crate) pause: Span,
-    /// Whether that time has come.
+    /// Whether the pause is over.
     pub(crate) probing: bool,
 }
 
 impl Blame {
-    /// Whether nothing of the job has failed anywhere.
+    /// Whether no attempt of the job has failed anywhere.
     pub(crate) fn is_bare(&self) -> bool {
         self.failed == 0
     }
@@ -91,22 +91,23 @@ impl Blame {
         }
     }
 
-    /// A task failed on a host: it is kept from there for a while.
+    /// Keeps a task that failed on a host from there until [`PATIENCE`] has passed.
     pub(crate) fn keep_away(&mut self, now: Time) {
         self.patience_ends = Some(now + PATIENCE);
     }
 
-    /// When the job is to be looked at for that though nothing happens.
+    /// Returns the time at which that ends, when the job is to be considered even if nothing
+    /// happens.
     pub(crate) fn alarm(&self) -> Option<Time> {
         self.patience_ends
     }
 
-    /// The time of an alarm has come; whether it was this one.
+    /// Handles an alarm of the job; returns whether it was this one.
     pub(crate) fn on_alarm(&mut self, now: Time) -> bool {
         self.patience_ends.take_if(|ends| *ends <= now).is_some()
     }
 
-    /// Forgets what happened on a host.
+    /// Forgets the outcomes on a host.
     pub(crate) fn pardon(&mut self, host: HostId) {
         let tally = self.hosts.remove(&host).unwrap_or_default();
         self.failed -= tally.failed;
@@ -116,8 +117,8 @@ impl Blame {
 }
 
 impl Job {
-    /// Whether the last that this host ended of the job failed: then it gets nothing of it ahead of
-    /// its slots. What fails at once looks short, and would be handed out by the hundred.
+    /// Whether the last attempt of the job on this host failed: then the host gets none of it
+    /// beyond its slots. A task that fails at once looks short, and hundreds would be prefetched.
     pub(crate) fn failed_last(&self, host: HostId) -> bool {
         self.blame
             .hosts
@@ -125,7 +126,7 @@ impl Job {
             .is_some_and(|tally| tally.row > 0)
     }
 
-    /// Why this host gets no more of the job, if it does not.
+    /// Returns the reason why this host gets no more of the job, if it does not.
     pub(crate) fn bar(&self, host: HostId) -> Option<Bar> {
         let blame = &self.blame;
         if !blame.suspects.contains(&host) {
@@ -150,14 +151,14 @@ impl Job {
         let likely = (failed + 1) as f64 / (failed + succeeded + 2) as f64;
         let row = i32::try_from(tally.row).unwrap_or(i32::MAX);
 
-        // A host that has done much of the job has had as many chances for such a row.
+        // A host that has run many tasks of the job has had as many chances for such a row.
         let chance = likely.powi(row) * (1 + tally.succeeded) as f64;
         (chance <= CHANCE).then_some(Bar::Blamed(tally.row, succeeded))
     }
 
     /// Whether a task of the job is kept from this host, since it failed there and another host is
-    /// to try it. Another one counts while it takes work, busy or not; of a task that could not
-    /// even be started here, also while its owner is there or it is silent.
+    /// to try it. Another host counts while it takes work, busy or not. If the task could not even
+    /// be started here, a host counts also while its owner is present or it is silent.
     pub(crate) fn shuns(&self, index: u32, host: HostId, hosts: &Hosts) -> bool {
         let Some(record) = self
             .records
@@ -172,7 +173,7 @@ impl Job {
         self.another(record, hosts, *unstarted)
     }
 
-    /// Whether a host on which this task has not failed could run it: now, or (`known`) at some
+    /// Whether a host on which this task has not failed could run it: now, or with `known` at some
     /// time.
     fn another(&self, record: &Record, hosts: &Hosts, known: bool) -> bool {
         hosts.table.values().any(|host| {
@@ -188,7 +189,8 @@ impl Job {
         })
     }
 
-    /// Whether a task that could not be started on so many hosts has no other host to go to.
+    /// Whether a task that could not be started has failed [`UNSTARTED`] times, or has no other
+    /// host to go to.
     pub(crate) fn nowhere_to_start(&self, index: u32, hosts: &Hosts) -> bool {
         let Some(record) = self.records.get(&index) else {
             return false;
@@ -196,12 +198,12 @@ impl Job {
         record.unstarted >= UNSTARTED || !self.another(record, hosts, true)
     }
 
-    /// Whether some waiting task of the job may go to this host.
+    /// Whether a waiting task of the job may go to this host.
     pub(crate) fn has_work_for(&self, host: HostId, hosts: &Hosts) -> bool {
         self.blame.is_bare() || !self.fresh.is_empty() || self.next_for(host, hosts).is_some()
     }
 
-    /// The next task that had an attempt and may go to this host.
+    /// Returns the next task that had an attempt and may go to this host.
     fn next_for(&self, host: HostId, hosts: &Hosts) -> Option<u32> {
         self.requeued
             .iter()
@@ -209,7 +211,7 @@ impl Job {
             .find(|index| !self.shuns(*index, host, hosts))
     }
 
-    /// The next task that may go to this host, out of the waiting ones.
+    /// Takes the next waiting task that may go to this host.
     pub(crate) fn pop_for(&mut self, host: HostId, hosts: &Hosts) -> Option<(u32, StartReason)> {
         if self.blame.is_bare() {
             return self.pop_waiting();
@@ -233,7 +235,7 @@ impl Record {
 }
 
 impl Host {
-    /// Whether it is one that may take work at some time, as far as is known.
+    /// Whether it may take work at some time, as far as known.
     fn may_come_back(&self) -> bool {
         let there =
             self.presence != Presence::Left && self.liveness != Liveness::Lost && !self.draining;
@@ -244,8 +246,7 @@ impl Host {
         self.trouble.as_ref()?.bench.as_ref()
     }
 
-    /// Whether it may have a task as far as its bench is concerned: only one at a time, after a
-    /// pause.
+    /// Whether its bench permits a task: one at a time, after a pause.
     pub(crate) fn bench_lets(&self) -> bool {
         self.bench()
             .is_none_or(|bench| bench.probing && self.books.len() == 0)

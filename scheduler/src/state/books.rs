@@ -1,5 +1,5 @@
 //! The live attempts of one host, by id. Most hosts have one or two; where many short tasks are
-//! held ahead, they come and go at the ends. What is not here: what they mean.
+//! prefetched, they come and go at the ends.
 
 use std::cmp::Ordering;
 
@@ -15,12 +15,12 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// Where an attempt is, or should be.
+    /// Returns the index of an attempt (`Ok`), or the one where it belongs (`Err`).
     fn find(&self, attempt: &AttemptId) -> Result<usize, usize> {
         let mut low = 0;
         let mut high = self.entries.len();
         while low < high {
-            // The first one is nearly always the one that is meant.
+            // The attempt is nearly always the first one.
             let middle = if high - low <= 2 {
                 low
             } else {
@@ -59,7 +59,7 @@ impl Books {
         self.find(attempt).is_ok()
     }
 
-    /// Adds an attempt, in place of what was there of it.
+    /// Adds an attempt, or replaces its load.
     pub(crate) fn insert(&mut self, attempt: AttemptId, load: Load) {
         match self.find(&attempt) {
             Ok(at) => {

@@ -1,5 +1,5 @@
-//! What the scheduler expects of hosts: experience with what follows from it, kept up to date by
-//! what happens.
+//! The scheduler's expectations of hosts: its `Experience` and the curves fitted to it, kept up to
+//! date by events.
 
 use std::cell::{OnceCell, RefCell};
 
@@ -16,27 +16,28 @@ use crate::state::promise::Promise;
 use crate::state::settings::Settings;
 use crate::state::small_work::{Remembered, SmallWork};
 
-/// The curves are computed anew after so many more observations, and after this part more of all.
+/// The curves are fitted anew after this many more observations, and this part more of all
+/// suspensions (`REFRESH_PART`).
 const REFRESH: u32 = 64;
 const REFRESH_PART: f64 = 0.1;
-/// A reported progress beyond this tells a task's pace, which is its own if it is slower by more
-/// than this factor.
+/// From this reported progress on, a task's own pace is known. It replaces the pace of its kind if
+/// it is slower by more than the factor `OWN_WAY`.
 const FIRST_PROGRESS: f64 = 0.05;
 const OWN_WAY: f64 = 3.0;
-/// How likely a host that misses heartbeats is to be heard of again in time.
+/// The probability that a host that misses heartbeats is heard of again in time.
 const SILENT: f64 = 0.2;
 
-/// Experience, and the curves that follow.
+/// The experience, and the curves fitted to it.
 #[derive(Debug)]
 pub(crate) struct Foresight {
     pub(crate) experience: Experience,
-    /// How long programs run, in seconds on a host of speed 1.
+    /// The laws of programs' run times, in seconds on a host of speed 1.
     pub(crate) lives: Lives,
-    /// Both computed when they are first asked for, the curves from the other.
+    /// Both are computed when first asked for, `curves` from `common`.
     common: OnceCell<Common>,
     curves: OnceCell<Curves>,
     observed: u32,
-    /// How much work there is that fills gaps.
+    /// The amount of small work, which fills gaps in reservations.
     pub(crate) small: SmallWork,
     pub(crate) remembered: RefCell<Remembered>,
 }
@@ -64,12 +65,12 @@ impl Default for Foresight {
     }
 }
 
-/// How long a job's tasks take, in seconds on a host of speed 1.
+/// The run time of a job's tasks, in seconds on a host of speed 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
-    /// On average.
+    /// The mean.
     pub(crate) mean_s: f64,
-    /// The longest that was seen, or estimated where nothing was.
+    /// The longest that was seen, or estimated where none was seen.
     pub(crate) longest_s: f64,
 }
 
@@ -78,12 +79,12 @@ fn age_s(since: Time, at: Time) -> f64 {
 }
 
 impl Foresight {
-    /// What hosts have in common.
+    /// Returns the common properties of all hosts.
     pub(crate) fn common(&self) -> &Common {
         self.common.get_or_init(|| self.experience.common())
     }
 
-    /// How long things last.
+    /// Returns the fitted curves of failures, suspensions and resumptions.
     pub(crate) fn curves(&self) -> &Curves {
         self.curves.get_or_init(|| self.common().curves())
     }
@@ -99,7 +100,7 @@ impl Foresight {
         }
     }
 
-    /// The host went down at `at`.
+    /// Notes that the host went down at `at`.
     pub(crate) fn on_failure(&mut self, host: &mut Host, at: Time) {
         let from = age_s(host.up_since, host.up_seen);
         let to = age_s(host.up_since, at);
@@ -111,7 +112,7 @@ impl Foresight {
         host.temper = Temper::of(&host.habit, self.common());
     }
 
-    /// The owner came or went at `at`.
+    /// Notes that the owner came or went at `at`.
     pub(crate) fn on_owner_turned(&mut self, host: &mut Host, at: Time) {
         if host.owner.lets_run() {
             host.habit.turns += 1.0;
@@ -131,7 +132,7 @@ impl Foresight {
         }
     }
 
-    /// The host's processor share is about to be told anew.
+    /// Notes the host's processor share up to `at`, before a new one is set.
     pub(crate) fn on_cpu(&mut self, host: &Host, at: Time) {
         if host.owner.lets_run() {
             self.experience
@@ -139,8 +140,8 @@ impl Foresight {
         }
     }
 
-    /// A job's last task has been finished: its copies move the price of its kind, and its
-    /// predictions can be judged.
+    /// Notes that a job's last task has finished: its copies move the price of its kind, and its
+    /// predictions are compared with the outcome.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
         if let Some(Promise { made, finish, .. }) = job.promise {
             let predicted_s = finish.since(made).secs();
@@ -168,7 +169,8 @@ impl Foresight {
         }
     }
 
-    /// The experience with what goes on at `now`, as far as that was seen.
+    /// Returns the experience with the intervals that are still open at `now`, as far as they were
+    /// observed.
     pub(crate) fn upto<'a>(&self, hosts: impl Iterator<Item = &'a Host>, now: Time) -> Experience {
         let mut experience = Self::from(self.experience.clone());
         for host in hosts {
@@ -181,7 +183,7 @@ impl Foresight {
         experience.experience
     }
 
-    /// Where an attempt on this host runs, or would run.
+    /// Returns the state of this host that decides how an attempt runs there.
     pub(crate) fn place(host: &Host, now: Time) -> Place {
         Place {
             up_s: age_s(host.up_since, now),
@@ -191,7 +193,7 @@ impl Foresight {
         }
     }
 
-    /// The processor share that tasks have on this host while they run.
+    /// Returns the processor share that tasks get on this host while they run.
     pub(crate) fn share(&self, host: &Host) -> f64 {
         if host.owner.lets_run() && host.cpu >= 0.01 {
             host.cpu.max(0.05)
@@ -200,12 +202,13 @@ impl Foresight {
         }
     }
 
-    /// What a task of which `part` is left takes on a free slot of this host, in seconds.
+    /// Returns the seconds that a task of which `part` is left takes on a free slot of this host.
     pub(crate) fn task_s(&self, host: &Host, work_s: f64, part: f64, start_cost: Span) -> f64 {
         start_cost.secs() + part * work_s / (host.speed.factor() * self.share(host))
     }
 
-    /// The part of its task that an attempt has done by `now`, as far as its host's reports tell.
+    /// Returns the part of its task that an attempt has done by `now`, as far as known from its
+    /// host's reports.
     pub(crate) fn done(
         &self,
         host: &Host,
@@ -223,7 +226,7 @@ impl Foresight {
         )
     }
 
-    /// The same where a host does this part of the task in a second.
+    /// The same as `done` for a host that does the part `rate` of the task in a second.
     fn done_at(rate: f64, host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
         let (since, done) = match (load.noted, load.progress) {
             (Some(noted), Some(progress)) if load.phase.executing() => (noted, f64::from(progress)),
@@ -241,8 +244,8 @@ impl Foresight {
         (done + ran_s * rate).clamp(0.0, 1.0)
     }
 
-    /// The part of its task that the newest checkpoint of an attempt holds: what was done when its
-    /// host last reported.
+    /// Returns the part of its task in the newest checkpoint of an attempt: the part done at its
+    /// host's last report.
     pub(crate) fn saved(
         &self,
         host: &Host,
@@ -260,7 +263,8 @@ impl Foresight {
         self.done(host, load, work_s, settings.start_cost, reported)
     }
 
-    /// When a live attempt should be done, in seconds from now, suspensions at their mean.
+    /// Returns the expected time to the end of a live attempt, in seconds from now; suspensions
+    /// count with their mean.
     pub(crate) fn expected_s(
         &self,
         host: &Host,
@@ -282,7 +286,7 @@ impl Foresight {
         }
     }
 
-    /// The law of a live attempt's end.
+    /// Returns the distribution of a live attempt's completion time.
     pub(crate) fn law(
         &self,
         host: &Host,
@@ -304,7 +308,8 @@ impl Foresight {
         law
     }
 
-    /// What a live attempt still needs where it is, in seconds, suspensions not counted.
+    /// Returns the run time that a live attempt still needs on its host, in seconds, without
+    /// suspensions.
     pub(crate) fn left_s(
         &self,
         host: &Host,
@@ -319,7 +324,7 @@ impl Foresight {
         let done = Self::done_at(full_s.recip(), host, load, start_cost, now);
         let left_s = age_s(now, started) + (1.0 - done) * full_s;
 
-        // Whoever should be done already is expected soon, and later the longer it has been.
+        // An attempt that is overdue is expected to end soon, but later the longer it is overdue.
         let overdue_s = age_s(started, now) - (1.0 - load.resumed) * full_s;
         let left_s = left_s.max(
             1.0 + if done >= 1.0 {
@@ -335,8 +340,8 @@ impl Foresight {
     }
 }
 
-/// For how long an attempt has run beyond everything seen, which is `longest_s` on its host: it
-/// goes on for as long at least.
+/// Returns the seconds that an attempt has run beyond `longest_s`, the longest run seen, on its
+/// host: it is expected to run for at least as long again.
 fn beyond_s(host: &Host, load: &Load, longest_s: f64, now: Time) -> f64 {
     let running = load.phase.executing() && !host.holds_still(load.phase);
     let since_s = load
@@ -346,8 +351,8 @@ fn beyond_s(host: &Host, load: &Load, longest_s: f64, now: Time) -> f64 {
     load.ran.secs() + since_s - longest_s
 }
 
-/// What a task still needs that reports a progress far behind what is known of its kind: it is
-/// judged by itself, and never better than its kind.
+/// Returns the seconds that a task still needs whose reported progress is far behind that of its
+/// kind: its own pace decides, and never makes it faster than its kind.
 fn own_left_s(load: &Load, full_s: f64, now: Time) -> Option<f64> {
     let (Some(noted), Some(progress)) = (load.noted, load.progress.map(f64::from)) else {
         return None;

@@ -1,6 +1,5 @@
-//! The books of jobs that run as several ranks at once: how many, on which hosts, and what they
-//! wait for. What is not here: decisions, which are in `together` (who gets hosts) and `holdout`
-//! (how many).
+//! The books of gangs: the ranks of each, the hosts it holds, and its wait for more. Decisions live
+//! in `crate::gang`: `placement` chooses the hosts, `width_choice` the number of ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,47 +10,47 @@ use crate::prediction::malleable::{Malleable, Pending};
 use crate::state::host::Hosts;
 use crate::state::job::{Job, Jobs};
 
-/// A job of several ranks.
+/// A gang: a job of several ranks that run at once.
 #[derive(Debug)]
 pub(crate) struct Gang {
-    /// What was asked for.
+    /// The requested number of ranks.
     pub(crate) ranks: Ranks,
-    /// How fast it is on how many hosts of speed 1, where that is known, and from how many runs.
+    /// Its speedup on a number of hosts of speed 1, where known; `runs` is the number of runs that
+    /// it is fitted to.
     pub(crate) scaling: Option<Malleable>,
     pub(crate) runs: usize,
-    /// How many ranks it has, once that is settled.
+    /// The number of its ranks, once settled.
     pub(crate) width: Option<u32>,
-    /// Since when it holds its hosts.
+    /// The time at which it got all its hosts.
     pub(crate) formed: Option<Time>,
-    /// Since when its ranks run.
+    /// The time at which its ranks began to run.
     pub(crate) begun: Option<Time>,
-    /// The hosts that it holds; whether a slot is kept there for it while none of its ranks is
+    /// The hosts that it holds, and whether a slot is reserved there while none of its ranks is
     /// there.
     pub(crate) seats: BTreeMap<HostId, bool>,
-    /// Attempts that were told to begin, as far as they may have heard it.
+    /// Attempts that were told to begin and may have heard it.
     pub(crate) told: BTreeSet<AttemptId>,
-    /// Whether something has changed since it was last looked at.
+    /// Whether something has changed since it was last considered.
     pub(crate) stirred: bool,
     /// Whether a rank had to start again.
     pub(crate) disturbed: bool,
-    /// Since when a rank has no host.
+    /// The time since which a rank has had no host.
     pub(crate) lacking: Option<Time>,
-    /// What it holds out for.
+    /// The larger width that it waits for.
     pub(crate) holdout: Option<Holdout>,
-    /// Free hosts and jobs behind when it last decided, and when that was.
+    /// The number of free hosts and of jobs behind at its last decision, and the time of that.
     pub(crate) looked: Option<(u32, u32, Time)>,
-    /// How many hosts were free, or nearly, when it was last looked at whose work could make room,
-    /// and when that was.
+    /// The number of hosts that were free, or could be freed by preemption, when it was last
+    /// considered, and the time of that.
     pub(crate) room: Option<(usize, Time)>,
-    /// Until when others may pass it, if they are done by then: when it was first expected to
-    /// start.
+    /// The time until which backfill may pass it, if it ends by then: its first expected start.
     pub(crate) passes_until: Option<Time>,
-    /// What was said of waits, until it can be compared with what came.
+    /// Predictions of its wait that are still to be compared with the outcome.
     pub(crate) pending: Pending,
 }
 
 impl Gang {
-    /// One that holds no host yet.
+    /// A gang without hosts.
     pub(crate) fn new(ranks: Ranks, (scaling, runs): (Option<Malleable>, usize)) -> Self {
         Self {
             ranks,
@@ -75,7 +74,7 @@ impl Gang {
 }
 
 impl Job {
-    /// It is to have so many ranks: none of them was tried.
+    /// Sets the number of its ranks, all of them untried.
     pub(crate) fn widen(&mut self, ranks: u32) {
         if let Some(gang) = self.gang.as_mut().filter(|_| self.records.is_empty()) {
             gang.width = Some(ranks);
@@ -83,22 +82,23 @@ impl Job {
         }
     }
 
-    /// Something has happened to one of its ranks.
+    /// Notes that something has happened to one of its ranks.
     pub(crate) fn stir(&mut self) {
         if let Some(gang) = &mut self.gang {
             gang.stirred = true;
         }
     }
 
-    /// Whether time is reserved for it, since it is promised something or holds several hosts: then
-    /// limits can pay.
+    /// Whether time is reserved for it, since it has a promise or is a gang: then run time limits
+    /// can pay.
     pub(crate) fn reserves(&self) -> bool {
         self.promise.is_some() || self.gang.is_some()
     }
 }
 
 impl Jobs {
-    /// Something has happened that may matter to every job that holds hosts.
+    /// Marks every unsettled gang for a new decision, after an event that may matter to all of
+    /// them.
     pub(crate) fn stir_all(&mut self) {
         for id in &self.gangs {
             if let Some(job) = self.table.get_mut(id) {
@@ -107,7 +107,7 @@ impl Jobs {
         }
     }
 
-    /// An attempt has not heard that it is to begin, if it was told so.
+    /// Notes that an attempt has not heard that it is to begin, if it was told so.
     pub(crate) fn not_heard(&mut self, attempt: AttemptId) {
         self.stir(attempt.task.job);
         if let Some(gang) = self
@@ -119,7 +119,7 @@ impl Jobs {
         }
     }
 
-    /// Something has happened to a rank of this job, if it is one of ranks.
+    /// Notes that something has happened to a rank of this job, if it is a gang.
     pub(crate) fn stir(&mut self, id: JobId) {
         if self.gangs.contains(&id)
             && let Some(job) = self.table.get_mut(&id)
@@ -130,7 +130,7 @@ impl Jobs {
 }
 
 impl Hosts {
-    /// A slot of the host is kept free, or is free again.
+    /// Reserves a slot of the host, or releases one.
     pub(crate) fn reserve(&mut self, id: HostId, on: bool, now: Time) {
         let Some(host) = self.table.at_mut(&id) else {
             return;

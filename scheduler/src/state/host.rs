@@ -1,5 +1,5 @@
-//! The books of the hosts: what each one is, holds and may take. What is not here: decisions, and
-//! tasks.
+//! The books of the hosts: each one's state, its attempts and its free slots. Decisions live
+//! elsewhere.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,15 +22,15 @@ use crate::state::owner_hours::Lent;
 use crate::state::preemptible::Standing;
 use crate::state::ready::ReadyHosts;
 
-/// A host. What each event touches comes first and lies together: with thousands of hosts, finding
-/// it in memory is most of the cost.
+/// A host. The fields that each event touches come first and lie together: with thousands of hosts,
+/// cache misses are most of the cost.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
-    /// What it has for jobs that ask for it.
+    /// The resources that it has for jobs that need them.
     pub(crate) offers: Offers,
     pub(crate) owner: OwnerState,
     pub(crate) presence: Presence,
@@ -42,71 +42,72 @@ pub(crate) struct Host {
     pub(crate) state: HostState,
     /// The owner's reason as last announced.
     announced: Option<YieldReason>,
-    /// Counts the lists of held attempts that it sent.
+    /// The number of lists of held attempts that it has sent.
     pub(crate) beat: u32,
-    /// Its slots as counted among the usable ones, if it has any.
+    /// Its slots as counted in `Index::usable_slots`, if any.
     usable_slots: Option<NonZeroU32>,
-    /// When it was last heard of, in this incarnation.
+    /// The time of its last message in this incarnation of the master.
     pub(crate) heard: Option<Time>,
-    /// From when on its silence counts; pauses of the master move it on.
+    /// The start of its silence; pauses of the master move it on.
     pub(crate) silent_since: Time,
-    /// Since when it has not been connected, if it is not though it was.
+    /// The time at which its connection was lost; `None` while connected, or if it never was.
     pub(crate) parted: Option<Time>,
-    /// Its live attempts, and how many of them are frozen and take no slot.
+    /// Its live attempts; `frozen` counts those of them that are frozen and take no slot.
     pub(crate) books: Books,
     pub(crate) frozen: u32,
-    /// Slots that are kept free for jobs of several ranks.
+    /// Slots reserved for gangs.
     pub(crate) reserved: u32,
-    /// Completions of live attempts that it delivered, and attempts that succeeded here, in this
-    /// incarnation.
+    /// `delivered` counts the completions of live attempts that it delivered, `finished` its
+    /// successes; both in this incarnation.
     pub(crate) delivered: u64,
     pub(crate) finished: u64,
-    /// Since when it has been one of the ready hosts, while it is.
+    /// The time at which it joined the ready hosts; `None` while it is not ready.
     ready: Option<Time>,
-    /// Its speed as counted among the usable ones, if it is; by that it is found among the ready
-    /// hosts as well.
+    /// Its speed as counted in `Index::usable_speed`, if it is; the ready hosts are indexed by it
+    /// too.
     usable_speed: Speed,
-    /// When its silence is looked at next.
+    /// The time at which its silence is checked next.
     check: Option<Time>,
-    /// While it holds more than its slots.
+    /// The check of its backlog, while it holds more attempts than slots.
     pub(crate) watch: Option<Watch>,
     /// Attempts that were lost with it, in this incarnation.
     pub(crate) lost: u64,
     pub(crate) since: Time,
-    /// The part of a slot's processor that tasks can have, as last said.
+    /// The part of a slot's processor that tasks get, as last reported.
     pub(crate) cpu: f64,
-    /// Since when it has been up, and its owner as now.
+    /// `up_since` is when it came up, `owner_since` when its `owner` last changed.
     pub(crate) up_since: Time,
     pub(crate) owner_since: Time,
-    /// From when on it is watched in that, and when its processor share was last said.
+    /// The starts of the observed time: its uptime from `up_seen`, its owner from `owner_seen`, and
+    /// `cpu_seen` when its processor share was last reported.
     pub(crate) up_seen: Time,
     pub(crate) owner_seen: Time,
     pub(crate) cpu_seen: Time,
-    /// What it did lately, and what follows from that.
+    /// Its recent behaviour, and the `Temper` derived from it.
     pub(crate) habit: Habit,
     pub(crate) temper: Temper,
-    /// How it was available on earlier days.
+    /// Its availability on earlier days.
     pub(crate) record: Option<TrackRecord>,
-    /// How long its idle windows last, where that is known.
+    /// The law of its idle windows' lengths, where known.
     pub(crate) windows: Option<Box<Windows>>,
-    /// Until when its owner lends it, where that is known.
+    /// The time until which its owner lends it, where known.
     pub(crate) lent: Option<Lent>,
-    /// One host of its owner's, the same for all of them; and how many of its results in a row
-    /// agreed with others'.
+    /// `party` is one host of its owner, the same for all of them; `valid` is how many of its
+    /// results in a row agreed with others'.
     pub(crate) party: HostId,
     pub(crate) valid: u32,
-    /// What it is held responsible for, if anything.
+    /// Its failures for which it is held responsible, if any.
     pub(crate) trouble: Option<Box<Trouble>>,
-    /// Its speed and rate as counted in the fleet.
+    /// Its speed and record as counted in [`Fleet`].
     counted: Option<(Speed, Option<TrackRecord>)>,
 }
 
-/// Whether it can be talked to.
+/// A host's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// It held attempts before the master restarted, and has not joined since. Shown as suspect
-    /// from the start; its silence counts as with any other host, so that a fleet which is about to
-    /// reconnect is not duplicated.
+    /// from the start. Its silence counts as with any other host, so that the tasks of a fleet that
+    /// is about to reconnect are not duplicated.
     Awaited,
     Connected,
     Disconnected,
@@ -114,18 +115,18 @@ pub(crate) enum Presence {
     Left,
 }
 
-/// How a backlog is watched.
+/// The next check of a host's backlog.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watch {
-    /// When it is looked at next.
+    /// The time of the next check.
     pub(crate) at: Time,
-    /// The host's `delivered` at the last look.
+    /// The host's `delivered` at the last check.
     delivered: u64,
-    /// How many looks in a row found that nothing had been delivered.
+    /// The number of checks in a row at which nothing had been delivered.
     pub(crate) quiet: u32,
 }
 
-/// What its heartbeats say.
+/// A host's liveness, by its heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
     Alive,
@@ -140,26 +141,27 @@ pub(crate) struct Load {
     pub(crate) ran: Span,
     pub(crate) progress: Option<f32>,
     pub(crate) assigned: Time,
-    /// When its host last reported it, if ever.
+    /// The time of its host's last report on it, if any.
     pub(crate) noted: Option<Time>,
-    /// Since when it has been suspended, if it is; and for how long it was before that.
+    /// `suspended_since` is set while it is suspended; `suspended` is the time suspended before
+    /// that.
     pub(crate) suspended_since: Option<Time>,
     pub(crate) suspended: Span,
     /// The part of its task that was done when it started, from a checkpoint.
     pub(crate) resumed: f64,
     pub(crate) duplicate: bool,
-    /// Whether it was told to stand still, and takes no slot; and for which task, as far as is
-    /// known.
+    /// Whether it is frozen and takes no slot; `made_room_for` is the task for which it was
+    /// preempted, where known.
     pub(crate) frozen: bool,
     pub(crate) made_room_for: Option<TaskId>,
-    /// Whether it was told to stop, and only its host does not know yet.
+    /// Whether it was told to stop; only its host does not know yet.
     pub(crate) stopping: bool,
     /// The host's `beat` when the attempt was assigned or last listed.
     pub(crate) seen: u32,
 }
 
 impl Load {
-    /// What has just been given to a host, after its list number `beat`.
+    /// The load of an attempt just assigned to a host whose last list had the number `beat`.
     pub(crate) fn assigned(now: Time, duplicate: bool, beat: u32) -> Self {
         Self {
             phase: Phase::Queued,
@@ -180,7 +182,7 @@ impl Load {
 }
 
 impl Host {
-    /// A host of which nothing is known but that it should be there.
+    /// A host of which only its id is known.
     fn awaited(id: HostId, now: Time) -> Self {
         Self {
             id,
@@ -233,26 +235,26 @@ impl Host {
         self.lets_go_on() && !self.draining && !self.closing && self.bench_lets()
     }
 
-    /// Whether what it holds can go on.
+    /// Whether the attempts on it can go on.
     pub(crate) fn lets_go_on(&self) -> bool {
         self.presence == Presence::Connected
             && self.liveness == Liveness::Alive
             && self.owner.lets_run()
     }
 
-    /// Whether it can be told, if only by what is usual, when it lets tasks go on.
+    /// Whether it can be foretold, if only from its usual behaviour, when it lets tasks go on.
     pub(crate) fn foreseen(&self) -> bool {
         let paused =
             !self.owner.lets_run() && self.owner.reason() == Some(YieldReason::PausedByOwner);
         self.liveness == Liveness::Alive && self.presence != Presence::Disconnected && !paused
     }
 
-    /// How many of its slots its owner lets tasks use.
+    /// Returns the number of slots that its owner lets tasks use.
     pub(crate) fn usable_slots(&self) -> u32 {
         self.owner.slots(self.slots)
     }
 
-    /// Its slots and its speed as they are counted among the usable ones.
+    /// Its slots and speed as they are counted in [`Index`].
     fn counted_usable(&self) -> Option<(u32, Speed)> {
         self.usable_slots
             .map(|slots| (slots.get(), self.usable_speed))
@@ -264,12 +266,12 @@ impl Host {
             .saturating_sub(self.reserved as usize)
     }
 
-    /// How many live attempts take a slot, or wait for one.
+    /// Returns the number of live attempts that take a slot or wait for one.
     pub(crate) fn in_slots(&self) -> usize {
         self.books.len().saturating_sub(self.frozen as usize)
     }
 
-    /// Has a live attempt stand still for another's sake, or go on.
+    /// Freezes a live attempt or thaws it, and keeps the count of frozen ones.
     pub(crate) fn hold(&mut self, attempt: &AttemptId, frozen: bool) {
         if let Some(load) = self
             .books
@@ -285,7 +287,7 @@ impl Host {
         }
     }
 
-    /// When the work that would be lost with a live attempt was begun, as far as is known.
+    /// Returns when the work that would be lost with a live attempt began, as far as known.
     pub(crate) fn began(&self, load: &Load, start_cost: Span) -> Time {
         match load.noted {
             Some(noted) if load.phase.executing() => noted - load.ran,
@@ -293,14 +295,14 @@ impl Host {
         }
     }
 
-    /// Takes a live attempt off the books.
+    /// Removes a live attempt from the books.
     fn remove(&mut self, attempt: &AttemptId) -> Option<Load> {
         let load = self.books.remove(attempt)?;
         self.frozen -= u32::from(load.frozen);
         Some(load)
     }
 
-    /// Whether an attempt here in this phase is held still by the owner.
+    /// Whether the owner keeps an attempt in this phase from running.
     pub(crate) fn holds_still(&self, phase: Phase) -> bool {
         match self.owner {
             _ if phase == Phase::Held => true,
@@ -312,8 +314,8 @@ impl Host {
         }
     }
 
-    /// Attempts beyond its slots that have not begun, the latest ones: what it can do without while
-    /// its slots are taken.
+    /// Returns the attempts beyond its slots that have not begun, the latest ones: those that it
+    /// can return while its slots are taken.
     pub(crate) fn backlog(&self) -> Vec<AttemptId> {
         let idle = |load: &Load| matches!(load.phase, Phase::Queued | Phase::Staging);
         let mut idle: Vec<_> = self
@@ -332,15 +334,16 @@ impl Host {
             .collect()
     }
 
-    /// How many looks at its backlog in a row, this one included, find that nothing was delivered.
+    /// Returns the number of quiet checks of its backlog in a row, this one included: checks at
+    /// which nothing new was delivered.
     pub(crate) fn quiet_looks(&self) -> u32 {
         self.watch
             .filter(|watch| watch.delivered == self.delivered)
             .map_or(0, |watch| watch.quiet + 1)
     }
 
-    /// What keeps an attempt here in this phase from going on. One that an owner's return finds
-    /// unexecuted is given back by the worker: nobody has to rescue it.
+    /// Returns the reason that keeps an attempt in this phase from going on. An attempt that has
+    /// not begun to execute when the owner returns is given back by the worker and needs no rescue.
     pub(crate) fn hold_up(&self, phase: Phase) -> Option<CopyReason> {
         if self.liveness != Liveness::Alive {
             return Some(CopyReason::Suspect);
@@ -369,34 +372,34 @@ impl Host {
     }
 }
 
-/// All hosts, and what is asked of them all at once.
+/// All hosts, and the indices over them.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     pub(crate) table: Dense<HostId, Host>,
     pub(crate) index: Index,
 }
 
-/// What follows from the hosts' states, kept up to date by [`Index::update`].
+/// Indices over the hosts' states, kept up to date by [`Index::update`].
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) ready: ReadyHosts,
-    /// Attempts that could make room.
+    /// Running attempts that may be preempted.
     pub(crate) standing: Standing,
     /// Ready hosts that hold frozen attempts.
     pub(crate) thawable: BTreeSet<HostId>,
-    /// When each host's silence is looked at next.
+    /// The next check of each host's silence.
     pub(crate) checks: BTreeSet<(Time, HostId)>,
-    /// When each backlog is looked at next.
+    /// The next check of each host's backlog.
     pub(crate) backlogs: BTreeSet<(Time, HostId)>,
-    /// When each benched host may have its next task.
+    /// The time at which each benched host may get its next task.
     pub(crate) benches: BTreeSet<(Time, HostId)>,
-    /// Slots of hosts that take work, busy ones included, and the sum of their speeds in
-    /// millionths.
+    /// Slots of hosts that take work, busy ones included; `usable_speed` is the sum of their speeds
+    /// in millionths.
     pub(crate) usable_slots: u64,
     usable_speed: u128,
-    /// How many hosts of each speed take work. Kept from when it is first asked for.
+    /// The number of hosts of each speed that take work. Filled when first asked for.
     usable_speeds: OnceCell<BTreeMap<Speed, u32>>,
-    /// Hosts that are lent for a time.
+    /// Hosts with a loan in `Host::lent`.
     pub(crate) lent: BTreeSet<HostId>,
     /// All hosts whose speed is known.
     pub(crate) fleet: Fleet,
@@ -405,7 +408,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Brings the host's places up to date after it changed, and notes it for [`Hosts::announce`].
+    /// Updates the indices after the host changed, and notes it for [`Hosts::announce`].
     pub(crate) fn update(&mut self, host: &mut Host, now: Time) {
         let takes_work = host.takes_work();
         let slots = NonZeroU32::new(host.usable_slots()).filter(|_| takes_work);
@@ -462,7 +465,7 @@ impl Index {
         }
     }
 
-    /// Looks at the host's silence at `at` and not at the time planned before.
+    /// Schedules the check of the host's silence for `at`, in place of the one planned before.
     pub(crate) fn check_at(&mut self, host: &mut Host, at: Option<Time>) {
         if host.check == at {
             return;
@@ -475,8 +478,8 @@ impl Index {
         }
     }
 
-    /// Looks at the host's backlog at `at`, after so many quiet looks, and not at the time planned
-    /// before.
+    /// Schedules the check of the host's backlog for `at`, in place of the one planned before;
+    /// `quiet` checks in a row found nothing delivered.
     pub(crate) fn watch_backlog(&mut self, host: &mut Host, at: Option<Time>, quiet: u32) {
         let watch = at.map(|at| Watch {
             at,
@@ -491,13 +494,13 @@ impl Index {
         }
     }
 
-    /// Mean speed of the slots that take work.
+    /// Returns the mean speed of the usable slots.
     pub(crate) fn mean_speed(&self) -> Option<f64> {
         (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
     }
 }
 
-/// One host less of one speed, and one more of another.
+/// Removes a host of speed `less` from the counts and adds one of speed `more`.
 fn recount(speeds: &mut BTreeMap<Speed, u32>, less: Option<Speed>, more: Option<Speed>) {
     if let Some(speed) = less
         && let Some(hosts) = speeds.get_mut(&speed)
@@ -513,7 +516,7 @@ fn recount(speeds: &mut BTreeMap<Speed, u32>, less: Option<Speed>, more: Option<
 }
 
 impl Hosts {
-    /// How many hosts of each speed take work, busy or not.
+    /// Returns the number of hosts of each speed that take work, busy or not.
     fn speeds(&self) -> &BTreeMap<Speed, u32> {
         self.index.usable_speeds.get_or_init(|| {
             let mut speeds = BTreeMap::new();
@@ -548,7 +551,7 @@ impl Hosts {
         self.table.entry(id, || Host::awaited(id, now))
     }
 
-    /// The host's speed, or its record, is known now.
+    /// Counts the host's speed and record in the fleet after either became known.
     pub(crate) fn count(&mut self, id: HostId) {
         let Some(host) = self.table.at_mut(&id) else {
             return;
@@ -566,7 +569,7 @@ impl Hosts {
         self.table.at_mut(&id)
     }
 
-    /// Says which hosts are in another state than before the step.
+    /// Emits `HostChanged` for each host whose state or owner's reason changed in this step.
     pub(crate) fn announce(&mut self, now: Time, fx: &mut Vec<Effect>) {
         for id in self.index.touched.drain(..) {
             let Some(host) = self.table.at_mut(&id) else {
@@ -590,8 +593,8 @@ impl Hosts {
         }
     }
 
-    /// Takes a live attempt off the host's books whose completion it delivers; also says how fast
-    /// it ran.
+    /// Removes a live attempt from the host's books as its completion is delivered. Returns its
+    /// load and the host's speed.
     pub(crate) fn deliver(
         &mut self,
         id: HostId,
@@ -609,8 +612,8 @@ impl Hosts {
         Some((load, host.speed))
     }
 
-    /// A live attempt is to end. Its slot is free at once, or only when the host reports without
-    /// it.
+    /// Stops a live attempt. Its slot becomes free at once or, with `when_reported`, when the
+    /// host's next report lacks it.
     pub(crate) fn stop(&mut self, id: HostId, attempt: AttemptId, now: Time, when_reported: bool) {
         let load = self
             .table
@@ -625,7 +628,7 @@ impl Hosts {
         }
     }
 
-    /// Takes a live attempt off the host's books.
+    /// Removes a live attempt from the host's books.
     pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
         let host = self.table.at_mut(&id)?;
         let load = host.remove(&attempt)?;
@@ -635,7 +638,8 @@ impl Hosts {
     }
 }
 
-/// What an attempt has done so far if it runs at its host's speed, in seconds on a host of speed 1.
+/// Returns the work that an attempt has done so far if it runs at its host's speed, in seconds on a
+/// host of speed 1.
 pub(crate) fn elapsed_s(host: &Host, load: &Load, start_cost: Span, now: Time) -> f64 {
     let ran_s = match load.noted {
         Some(noted) if load.phase.executing() => {

@@ -1,6 +1,5 @@
-//! The books of the jobs: which task is where, and what each tried one has been through. Tasks that
-//! were never tried, and settled ones, are only members of sets of ranges. What is not here:
-//! decisions.
+//! The books of the jobs: the place of each task, and the history of each tried one. Tasks that
+//! were never tried, and settled ones, are only members of sets of ranges.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,14 +36,14 @@ use crate::state::speculation::{Speculation, Speculator};
 use crate::state::terms::Stack;
 use crate::state::wishes::{Wish, Wishes};
 
-/// How many ended attempts of an unsettled task are remembered with their hosts, so that a late
-/// result still counts.
+/// The number of ended attempts of an unsettled task that are remembered with their hosts, so that
+/// a late result still counts.
 const REMEMBERED: usize = 32;
-/// A user's estimate that is off by more than this factor is dropped for what was measured.
+/// A user's estimate that is off by more than this factor is replaced by the measured mean.
 const FAR_OFF: f64 = 1.5;
 
-/// So many finished tasks of a job, and each so-manieth after that, say something of its user's
-/// estimates.
+/// The first `TEACHING` finished tasks of a job, and every `TEACHING`th after them, are compared
+/// with its user's estimates.
 const TEACHING: u64 = 256;
 
 /// A job.
@@ -56,48 +55,49 @@ pub(crate) struct Job {
     total: u64,
     /// Waiting tasks that have had no attempt.
     pub(crate) fresh: IdSet,
-    /// Waiting tasks that have; each has a record.
+    /// Waiting tasks that have had attempts; each has a record.
     pub(crate) requeued: IdSet,
     /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
     pub(crate) records: Dense<u32, Record>,
-    /// How many tasks have live attempts, all suspended.
+    /// The number of tasks whose live attempts are all suspended.
     suspended: u64,
-    /// Copies that the policy would start, had it a slot to spare.
+    /// Copies that the policy would start if it had a free slot.
     pub(crate) wishes: Wishes,
-    /// When running attempts are to be copied if their tasks are not done, with their numbers.
+    /// The times at which running attempts are to be copied if their tasks are not done, with task
+    /// indices and attempt numbers.
     pub(crate) timeouts: BTreeSet<(Time, u32, u32)>,
-    /// What the policy remembers.
+    /// The policy's own state.
     pub(crate) plan: Plan,
     pub(crate) finished: Gathered,
     pub(crate) failed: IdSet,
     pub(crate) cancelled: IdSet,
-    /// The highest attempt number of each tried task that failed or was cancelled: should it be
-    /// reopened, counting goes on from there.
+    /// The highest attempt number of each tried task that failed or was cancelled: the next number
+    /// follows on it if the task is reopened.
     pub(crate) numbers: BTreeMap<u32, u32>,
     pub(crate) attempts: u64,
     pub(crate) duplicates: u64,
     pub(crate) pace: Pace,
-    /// What tasks of the same user and program took before, on average, in seconds on a host of
-    /// speed 1, where enough is known.
+    /// The mean work of earlier tasks of the same user and program, in seconds on a host of speed
+    /// 1, where enough are known.
     pub(crate) usual_s: Option<f64>,
-    /// What its runs, or those before it, teach about limits.
+    /// The run times that its limits are learned from, its own or those of jobs before it.
     pub(crate) lessons: Lessons,
-    /// What was said of how long its tasks take.
+    /// The user's estimates of its tasks' run times.
     pub(crate) stack: Stack,
-    /// What it was promised, if anything.
+    /// Its accepted deadline, if any.
     pub(crate) promise: Option<Promise>,
-    /// Which of its tasks are needed, where its policy asks.
+    /// Its requested and disclosed tasks, under policies that tell them apart.
     pub(crate) speculation: Option<Box<Speculation>>,
-    /// Its hosts, of a job that runs as several ranks at once.
+    /// The hosts of its ranks, if it is a gang.
     pub(crate) gang: Option<Box<Gang>>,
-    /// Results that were believed alone, by their hosts and tasks, with the highest attempt number
-    /// of the task.
+    /// Results that were believed alone, by host and task, with the highest attempt number of the
+    /// task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
-    /// How its attempts ended, host by host.
+    /// The ends of its attempts, host by host.
     pub(crate) blame: Blame,
     /// The number of its user, where users share.
     pub(crate) user: u32,
-    /// How many of its tasks run, as its user's share counts them.
+    /// The number of its running tasks, as counted in its user's share.
     pub(crate) shared: u64,
     in_line: bool,
     in_copy_line: bool,
@@ -123,51 +123,50 @@ pub(crate) struct Record {
     pub(crate) live: Few<LiveCopy>,
     /// Oldest first.
     pub(crate) ended: Vec<EndedCopy>,
-    /// The attempt whose end made the task wait, and whether that was a failure.
+    /// The attempt whose end made the task wait, and whether that end was a failure.
     pub(crate) after: (u32, bool),
     suspended: bool,
-    /// For which task its latest attempt made room, if it did and ended by that.
+    /// The task for which its latest attempt was preempted, if it ended by that.
     pub(crate) made_room_for: Option<TaskId>,
     /// The part of it that a checkpoint of an ended attempt holds.
     pub(crate) saved: f64,
-    /// The work after which an attempt was killed at a limit that the policy set, in seconds on a
-    /// host of speed 1; and the number of that attempt.
+    /// The work after which an attempt was killed at a limit set by the policy, in seconds on a
+    /// host of speed 1; `killed` is the number of that attempt.
     pub(crate) killed_s: f64,
     killed: u32,
-    /// Speed of the host that its primary attempt was last given to.
+    /// The speed of the host to which its primary attempt was last assigned.
     pub(crate) primary_speed: Option<Speed>,
-    /// What is known of its results, of a job that compares them.
+    /// The votes on its results, if its job compares them.
     pub(crate) question: Option<Box<Question>>,
 }
 
-/// A live attempt, as its task sees it; the rest is on the books of its host.
+/// A live attempt as seen by its task; the host's side is [`Load`](crate::state::host::Load).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveCopy {
     pub(crate) attempt: AttemptId,
     pub(crate) host: HostId,
-    /// Whether it is the original, or stands in its place.
+    /// Whether it is the original attempt or replaces it.
     pub(crate) primary: bool,
     pub(crate) suspended: bool,
-    /// What keeps it from going on.
+    /// The reason that keeps it from going on.
     pub(crate) hold_up: Option<CopyReason>,
 }
 
-/// An attempt that is off the books while its task is not settled.
+/// An ended attempt of a task that is not settled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EndedCopy {
     pub(crate) attempt: AttemptId,
     pub(crate) host: HostId,
-    /// Whether its completion has been considered.
+    /// Whether its completion has been handled.
     pub(crate) delivered: bool,
-    /// Whether it is among the task's losses.
+    /// Whether it counts among the task's losses.
     pub(crate) charged: bool,
     /// Whether its host gave it back or was told to: it is not to go on there.
     pub(crate) returned: bool,
 }
 
 impl Record {
-    /// A task that had attempts in an earlier life, up to this number, none of which matters any
-    /// more.
+    /// The record of a task that had attempts up to this number before a restart, all of them over.
     pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
         Self {
             attempts,
@@ -177,7 +176,7 @@ impl Record {
         }
     }
 
-    /// Remembers the latest of the attempts that were lost in an earlier life, or were told to end.
+    /// Remembers the latest of the attempts that were lost, or told to end, before the restart.
     pub(crate) fn remember_ended(&mut self, job: JobId, tried: &Tried) {
         let own =
             |id: &AttemptId| id.task == TaskId::new(job, tried.task) && id.number <= self.attempts;
@@ -210,7 +209,7 @@ impl Record {
         self.ended = ended.split_off(ended.len().saturating_sub(REMEMBERED));
     }
 
-    /// Takes a live attempt off and remembers it; says whether it was the primary one.
+    /// Ends a live attempt and remembers it. Returns whether it was the primary one.
     pub(crate) fn end(&mut self, attempt: AttemptId, why: &EndReason, charged: bool) -> bool {
         let Some(at) = self.live.iter().position(|copy| copy.attempt == attempt) else {
             return false;
@@ -236,7 +235,7 @@ impl Record {
         primary
     }
 
-    /// Why the next attempt is started while none lives.
+    /// Returns the reason for the next attempt, while no attempt is live.
     pub(crate) fn start_reason(&self) -> StartReason {
         let results = self
             .question
@@ -256,7 +255,7 @@ impl Record {
 }
 
 impl Job {
-    /// A job none of whose tasks was tried.
+    /// A job of untried tasks.
     pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
         Self {
             rules,
@@ -293,7 +292,7 @@ impl Job {
         }
     }
 
-    /// The longest that a new attempt at this task may run on this host.
+    /// Returns the longest time that a new attempt at this task may run on this host.
     pub(crate) fn limit(&self, index: u32, host: &Host) -> Option<Span> {
         let reserves = match self.policy.limits {
             Limits::Learned(_) => self.reserves(),
@@ -311,21 +310,22 @@ impl Job {
             .limit(&self.rules, &self.lessons, self.killed_s(index), host.speed)
     }
 
-    /// Whether an attempt that was killed at this limit had it from the scheduler, and not from the
-    /// job.
+    /// Whether a limit at which an attempt was killed came from the scheduler, not from the job's
+    /// own `timeout`.
     pub(crate) fn limited(&self, limit: Span) -> bool {
         self.rules.timeout != Some(limit)
     }
 
-    /// The work after which an attempt at this task was killed at a learned limit; 0 where none
-    /// was.
+    /// Returns the work after which an attempt at this task was killed at a learned limit; 0 where
+    /// none was.
     pub(crate) fn killed_s(&self, index: u32) -> f64 {
         self.records
             .get(&index)
             .map_or(0.0, |record| record.killed_s)
     }
 
-    /// What the end of an attempt on a host of this speed says of its task's run time, if anything.
+    /// Returns the observation of the task's run time that the end of an attempt on a host of this
+    /// speed gives, if any.
     pub(crate) fn run(&self, outcome: &Outcome, ran: Span, speed: Speed) -> Option<Run> {
         match outcome {
             _ if self.rules.checkpoint => None,
@@ -335,8 +335,8 @@ impl Job {
         }
     }
 
-    /// An attempt at its task took so long, or was killed then by a learned limit, where small work
-    /// has this rate now.
+    /// Learns from the end of an attempt: it took `run.time`, or was killed then by a learned
+    /// limit. `small_work` gives the present rate of small work.
     pub(crate) fn learn(&mut self, attempt: AttemptId, run: Run, small_work: impl FnOnce() -> f64) {
         let answer = self.policy.limits;
         let index = attempt.task.index;
@@ -359,8 +359,8 @@ impl Job {
         }
     }
 
-    /// An attempt at a task had done so much work, in seconds on a host of speed 1, when it had to
-    /// make room: it takes longer.
+    /// Notes that an attempt had done `work_s` of work, in seconds on a host of speed 1, when it
+    /// was preempted: its task takes longer than that.
     pub(crate) fn outlived(&mut self, index: u32, work_s: f64) {
         if let Some(record) = self
             .records
@@ -371,7 +371,7 @@ impl Job {
         }
     }
 
-    /// These are its tasks, none of which was tried.
+    /// Sets its tasks, all untried.
     pub(crate) fn set_tasks(&mut self, tasks: IdSet) {
         self.total = tasks.len();
         self.fresh = tasks;
@@ -381,12 +381,12 @@ impl Job {
         self.fresh.len() + self.requeued.len()
     }
 
-    /// Whether some task's live attempts are all suspended.
+    /// Whether a task exists whose live attempts are all suspended.
     pub(crate) fn any_suspended(&self) -> bool {
         self.suspended > 0
     }
 
-    /// How many tasks are not settled.
+    /// Returns the number of unsettled tasks.
     pub(crate) fn unsettled(&self) -> u64 {
         self.fresh.len() + self.records.len() as u64
     }
@@ -425,7 +425,7 @@ impl Job {
         }
     }
 
-    /// How many of its tasks have an attempt that is not suspended.
+    /// Returns the number of tasks with an attempt that is not suspended.
     pub(crate) fn running(&self) -> u64 {
         (self.records.len() as u64 - self.requeued.len()).saturating_sub(self.suspended)
     }
@@ -440,7 +440,7 @@ impl Job {
         })
     }
 
-    /// Its state, whether or not somebody waits for it.
+    /// Returns the task's state, disclosed or not.
     fn plain_state(&self, index: u32) -> Option<TaskState> {
         if let Some(record) = self.records.get(&index) {
             return Some(record.state());
@@ -459,7 +459,7 @@ impl Job {
             .map(|(_, state)| state)
     }
 
-    /// The task that is next, out of the waiting ones, its record made if need be.
+    /// Takes the next waiting task; makes its record if needed.
     pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
         if let Some(index) = self.requeued.pop_first() {
             let why = self
@@ -471,19 +471,19 @@ impl Job {
         self.pop_waiting_fresh()
     }
 
-    /// The next waiting task that has had no attempt.
+    /// Takes the next waiting task that has had no attempt.
     pub(crate) fn pop_waiting_fresh(&mut self) -> Option<(u32, StartReason)> {
         let index = self.fresh.pop_first()?;
         self.records.insert(index, Record::default());
         Some((index, StartReason::First))
     }
 
-    /// The waiting tasks in the order in which promised ones go.
+    /// Returns the waiting tasks in the order in which tasks with a promise start.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
         self.requeued.iter().chain(self.stack.sorted(&self.fresh))
     }
 
-    /// Takes this one out of the waiting tasks, its record made if need be.
+    /// Takes this task out of the waiting ones; makes its record if needed.
     pub(crate) fn take_waiting(&mut self, index: u32) -> Option<StartReason> {
         if self.requeued.remove(index) {
             return Some(
@@ -502,13 +502,13 @@ impl Job {
         Some(StartReason::First)
     }
 
-    /// What the user estimates of a task, as a run time on a host of speed 1.
+    /// Returns the user's estimate of the task's run time on a host of speed 1.
     pub(crate) fn estimate(&self, index: u32) -> Option<Span> {
         self.stack.estimate(index).or(self.rules.estimate)
     }
 
-    /// Whether what its next finished task took is remembered for others of its user: of very many
-    /// not all.
+    /// Whether the run time of its next finished task is remembered for other jobs of its user:
+    /// after the first [`TEACHING`], only every `TEACHING`th is.
     pub(crate) fn teaches(&self) -> bool {
         let finished = self.finished.len();
         finished < TEACHING || finished.is_multiple_of(TEACHING)
@@ -555,7 +555,7 @@ impl Job {
         Some(attempt)
     }
 
-    /// Brings everything that follows from a task's live attempts up to date after they changed.
+    /// Updates everything that depends on a task's live attempts after they changed.
     pub(crate) fn refresh(&mut self, index: u32, max_copies: u32) {
         let Some(record) = self.records.at_mut(&index) else {
             return;
@@ -574,7 +574,7 @@ impl Job {
             return self.want_results(index, max_copies);
         }
 
-        // Nobody else can be this rank.
+        // A rank of a gang cannot have a copy.
         let Some(record) = self.records.at_mut(&index).filter(|_| self.gang.is_none()) else {
             return;
         };
@@ -611,7 +611,7 @@ impl Job {
         }
     }
 
-    /// Takes a task that is about to be settled off every list of unsettled ones.
+    /// Removes a task that is about to be settled from every list of unsettled ones.
     pub(crate) fn close(&mut self, index: u32) -> Option<Record> {
         let record = self.records.remove(&index)?;
         if record.live.is_empty() {
@@ -623,8 +623,8 @@ impl Job {
         Some(record)
     }
 
-    /// What a task takes, in seconds on a host of speed 1: as the user estimates, unless what was
-    /// measured is far from that; else as measured.
+    /// Returns the work of a task, in seconds on a host of speed 1: the user's estimate, unless the
+    /// measured mean is farther from it than [`FAR_OFF`]; else the measured mean.
     pub(crate) fn task_work_s(&self) -> Option<f64> {
         let estimate = self
             .rules
@@ -640,9 +640,9 @@ impl Job {
         }
     }
 
-    /// The longest run seen of its kind, in seconds on a host of speed 1: of its tasks; as the user
-    /// estimates where none has finished; or what is usual of user and program, where those that
-    /// have are forgotten, as over a restart.
+    /// Returns the longest run seen of its kind, in seconds on a host of speed 1: the longest of
+    /// its own tasks; the user's estimate where none has finished; or the usual work of user and
+    /// program where its finished tasks are forgotten, as after a restart.
     pub(crate) fn longest_s(&self) -> Option<f64> {
         let estimate = self
             .rules
@@ -653,7 +653,7 @@ impl Job {
         self.pace.longest_work_s().or(estimate).or(usual_s)
     }
 
-    /// What is known of its tasks where one takes so long on average.
+    /// The `Work` of its tasks if one takes `mean_s` on average.
     pub(crate) fn takes(&self, mean_s: f64) -> Work {
         Work {
             mean_s,
@@ -661,18 +661,18 @@ impl Job {
         }
     }
 
-    /// What the user estimates of this very task, in seconds on a host of speed 1; 0 where nothing
-    /// is said.
+    /// Returns the user's estimate of this very task, in seconds on a host of speed 1; 0 without
+    /// one.
     pub(crate) fn own_estimate_s(&self, index: u32) -> f64 {
         self.stack.estimate(index).map_or(0.0, Span::secs)
     }
 
-    /// How far it has come.
+    /// Its stage, by the part of its tasks that finished.
     pub(crate) fn stage(&self) -> Stage {
         Stage::of(self.finished.len() as f64 / self.total.max(1) as f64)
     }
 
-    /// The part of a waiting task that is left to do, on average.
+    /// Returns the mean part of a waiting task that is left to do.
     pub(crate) fn mean_part_left(&self) -> f64 {
         if !self.rules.checkpoint || self.requeued.is_empty() {
             return 1.0;
@@ -696,7 +696,7 @@ impl Job {
         self.gang.is_none() && (!self.wishes.is_empty() || all_running && !self.records.is_empty())
     }
 
-    /// What its policy sees.
+    /// The view of the job that its policy decides on.
     pub(crate) fn scene<'a>(
         &'a self,
         now: Time,
@@ -718,7 +718,7 @@ impl Job {
             .is_some_and(|record| record.live.iter().any(|copy| copy.host == host))
     }
 
-    /// Gives what runs a timeout, where the policy has timeouts.
+    /// Gives each running attempt a timeout, if the policy has timeouts.
     pub(crate) fn time_out_live(&mut self, now: Time) {
         for (index, record) in self.records.iter() {
             for copy in record.live.iter() {
@@ -732,7 +732,7 @@ impl Job {
         }
     }
 
-    /// Wants a copy of each task that has only one live attempt.
+    /// Adds a wish for a copy of each task that has only one live attempt.
     pub(crate) fn want_copies_of_all(&mut self, max_copies: u32) {
         let single = |record: &Record| {
             record
@@ -757,7 +757,7 @@ impl Job {
         }
     }
 
-    /// When it is to be looked at though nothing happens.
+    /// Returns the time at which it is to be considered even if nothing happens.
     fn next_alarm(&self) -> Option<Time> {
         if self.settled() {
             return None;
@@ -771,7 +771,7 @@ impl Job {
             .min()
     }
 
-    /// The time of its alarm has come.
+    /// Handles the alarm of the job: reviews and timeouts that are due.
     pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
         self.plan.review = self.plan.review.filter(|at| *at > now);
         if self.blame.on_alarm(now) {
@@ -798,7 +798,7 @@ impl Job {
         }
     }
 
-    /// Wants a copy of a task, unless it has as many as it may.
+    /// Adds a wish for a copy of a task, unless it has `max_copies` already.
     pub(crate) fn want_copy(
         &mut self,
         index: u32,
@@ -817,8 +817,8 @@ impl Job {
         }
     }
 
-    /// Marks a task without live attempts as waiting, unless a result of it is being compared: that
-    /// decides.
+    /// Marks a task without live attempts as waiting, unless a result of it is being compared: then
+    /// the comparison decides.
     pub(crate) fn requeue(&mut self, index: u32, after: (u32, bool)) {
         if let Some(record) = self.records.at_mut(&index) {
             record.after = after;
@@ -854,43 +854,43 @@ impl Record {
     }
 }
 
-/// All jobs, and those of them that want slots.
+/// All jobs, and the queues of those that want slots.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     pub(crate) table: BTreeMap<JobId, Job>,
     pub(crate) lines: Lines,
-    /// How many jobs, and requests, have arrived.
+    /// The number of jobs and requests that have arrived.
     pub(crate) arrivals: u64,
-    /// Jobs of policies that tell requested from disclosed tasks, and their users.
+    /// Jobs whose policies tell requested from disclosed tasks; `speculators` holds their users.
     pub(crate) speculating: BTreeSet<JobId>,
     pub(crate) speculators: BTreeMap<String, Speculator>,
-    /// Jobs of several ranks that are not settled.
+    /// Gangs that are not settled.
     pub(crate) gangs: BTreeSet<JobId>,
-    /// Hosts of which a slot is kept for those of them that hold out; as often as slots are.
+    /// Hosts with a slot reserved for a waiting gang, one entry for each slot.
     pub(crate) kept: Vec<HostId>,
-    /// Attempts on such hosts, which make room when the slot is needed.
+    /// Attempts that backfill reserved slots; they are preempted when the slot is needed.
     pub(crate) fillers: BTreeMap<AttemptId, HostId>,
-    /// How long promised jobs can wait, where users share; none where that has to be found out.
+    /// The slack of jobs with a promise, where users share; `None` where it is to be computed.
     pub(crate) slack: Option<Slack>,
 }
 
-/// The jobs that want slots, in the order in which they get them.
+/// The queues of jobs that want slots, in the order in which they get them.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// Jobs with waiting tasks.
     pub(crate) waiting: BTreeSet<Rank>,
     /// Jobs that want copies.
     pub(crate) copying: BTreeSet<Rank>,
-    /// When jobs are to be looked at though nothing happened.
+    /// The times at which jobs are to be considered even if nothing happens.
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
-    /// What users had lately.
+    /// The recent use of each user.
     pub(crate) shares: Shares,
-    /// What is ahead of whom in a long line.
+    /// Sums of the work ahead in a long queue, cached.
     pub(crate) sums: RefCell<Option<Sums>>,
 }
 
 impl Lines {
-    /// Gives the job another place.
+    /// Moves the job to another rank in the queues.
     pub(crate) fn rerank(&mut self, job: &mut Job, rank: Rank) {
         line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
         line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
@@ -898,7 +898,7 @@ impl Lines {
         self.sync(job);
     }
 
-    /// Puts the job where it belongs, after its tasks changed.
+    /// Updates the job's places in the queues and its alarm after its tasks changed.
     pub(crate) fn sync(&mut self, job: &mut Job) {
         self.share(job);
         let mut waits = !job.fresh.is_empty() || !job.requeued.is_empty();

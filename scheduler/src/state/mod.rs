@@ -1,13 +1,13 @@
-//! What the scheduler knows: its jobs, hosts and settings, and what each feature remembers of them.
+//! The scheduler's state: jobs, hosts, settings, and the data that each feature keeps about them.
 //!
-//! - [`scheduler`] holds all of it and is the door: one event in, its effects out.
+//! - [`scheduler`] holds all of it and is the entry point: one `Event` in, its `Effect`s out.
 //! - [`job`] and [`host`] are the books of each; `books`, `queue`, `ready`, `fleet`, `shares`,
 //!   `preemptible` are indices over them, updated whenever an entry changes.
-//! - `promise`, `gang`, `speculation`, `question`, `blame`, `owner_hours`, `terms`, `small_work` are
-//!   data of the features of similar names, with what can be said of one job or host by itself.
+//! - `promise`, `gang`, `speculation`, `question`, `blame`, `owner_hours`, `terms`, `small_work`
+//!   hold the data of the features of similar names, with the functions of one job or one host.
 //!
-//! Whatever changes a job or a host goes through their methods, so that every index stays true (the
-//! tests' model recomputes all of them after each step). Decisions are made in the rooms above.
+//! Every change of a job or a host goes through their methods, so that every index stays true (the
+//! tests' model recomputes all of them after each step). Decisions are made in the modules above.
 
 pub(crate) mod blame;
 pub(crate) mod books;

@@ -1,7 +1,7 @@
-//! Hosts that their owners lend until a given time, by the hours that they set: what runs there
-//! then is given back, and begins anew. So an attempt that should not be done by then is not
-//! started there, if it would be at another time of the week. What is not here: what is tried there
-//! all the same (`gaps`), and when owners come unasked (`idle`).
+//! Hosts that their owners lend until a given time, by the hours that they set: an attempt still
+//! running then is given back and begins anew. So an attempt is not started there if it is not
+//! expected to be done by then, but would be at another time of the week. `windows::backfill` tries
+//! some all the same; owners who come unannounced are in `windows::idle`.
 
 use common::host::Loan;
 use common::{HostId, Span, Time};
@@ -11,17 +11,17 @@ use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
-/// Until when a host is lent.
+/// The loan of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lent {
     pub(crate) until: Time,
-    /// From when on it is lent again.
+    /// The time from which it is lent again.
     pub(crate) again: Time,
-    /// How long the longest such time of the week is.
+    /// The length of the longest loan of the week.
     pub(crate) longest: Span,
 }
 
-/// Why an attempt does not start on a host.
+/// The reason why an attempt does not start on a host: `left` is shorter than `takes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong {
     pub(crate) left: Span,
@@ -29,7 +29,7 @@ pub(crate) struct TooLong {
 }
 
 impl Scheduler {
-    /// For how long the host is lent from now on.
+    /// Notes the loan of the host from now on, or that there is none.
     pub(crate) fn on_host_lent(&mut self, id: HostId, loan: Option<Loan>) {
         let now = self.now;
         let lent = loan.map(
@@ -51,27 +51,27 @@ impl Scheduler {
             self.hosts.index.lent.remove(&id);
         }
 
-        // Whoever did not want the host before may want it now.
+        // A job that refused the host before may want it now.
         self.hosts.index.ready.arrivals += 1;
     }
 }
 
 impl Host {
-    /// Its loan, where there is one whose end is still to come.
+    /// Returns its loan, if its end is still to come.
     pub(crate) fn loan(&self, now: Time) -> Option<Lent> {
         self.lent.filter(|lent| lent.until > now)
     }
 
-    /// When that ends.
+    /// Returns the end of its loan.
     pub(crate) fn lent_until(&self, now: Time) -> Option<Time> {
         self.loan(now).map(|lent| lent.until)
     }
 }
 
 impl Job {
-    /// Whether a task of the job should not be done on this host before its loan ends, though it
-    /// would be in the longest one. What keeps its state goes on elsewhere; and what is too long
-    /// for every loan gets no better one by waiting.
+    /// Returns whether a task of the job should not be done on this host before its loan ends,
+    /// though it would be in the longest loan. A task with checkpoints goes on elsewhere, and one
+    /// that is too long for every loan gains nothing by waiting.
     pub(crate) fn too_long_for(&self, host: &Host, now: Time, start_cost: Span) -> Option<TooLong> {
         let Lent { until, longest, .. } = host.loan(now)?;
         let usual_s = self
@@ -79,7 +79,7 @@ impl Job {
             .or(self.usual_s)
             .filter(|_| !self.rules.checkpoint)?;
 
-        // Who was killed takes longer than that, and is tried with twice as much.
+        // A killed task takes longer than its limit, and is tried with twice as much.
         let killed_s = self
             .requeued
             .first()

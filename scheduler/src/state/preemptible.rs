@@ -1,6 +1,6 @@
-//! Who could make room: the running attempts of tasks that nobody waits for, in the order in which
-//! they would have to. Kept up to date attempt by attempt, so that nobody has to look at all of
-//! them. What is not here: for whom, and what becomes of them (`crate::disclosed::preemption`).
+//! The running attempts that may be preempted, those of disclosed tasks, in preemption order.
+//! Updated attempt by attempt, so that no decision searches all of them. The preemption itself
+//! lives in `crate::disclosed::preemption`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,41 +11,42 @@ use crate::policy::ordering::Batchactive;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
-/// An attempt of a job: what was begun last comes last, and of that the one with the highest index.
-/// What keeps its state has nothing to lose, and so counts as begun at the end of all times.
+/// An attempt of a job. The last one goes first: the one begun last, and among equals the one with
+/// the highest index. An attempt with a checkpoint loses nothing, and counts as begun at
+/// [`NOTHING_LOST`].
 type Entry = (Time, u32, AttemptId, HostId);
-/// What decides among jobs, by the one of each that goes first: when it was begun, how little it is
-/// needed, its place and index.
+/// The preemption order of jobs, by the first attempt of each: its begin, its needlessness, its
+/// place and its index.
 type Order = (Time, u64, u64, u32, Reverse<AttemptId>);
-/// The same where both keep their states: lower priority first.
+/// The same where both jobs keep their state: the lowest priority first.
 type Claimed = (Reverse<i32>, u64, u64, u32, Reverse<AttemptId>);
 
-/// What is known of an attempt that is counted here.
+/// An attempt that may be preempted.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     began: Time,
     host: HostId,
-    /// Whether its host takes work, so that somebody else could have its slot.
+    /// Whether its host takes work, so that another attempt could get its slot.
     open: bool,
 }
 
-/// Attempts that could make room.
+/// The attempts that may be preempted.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     places: BTreeMap<AttemptId, Place>,
     jobs: BTreeMap<JobId, BTreeSet<Entry>>,
-    /// Jobs whose first one may be another than before.
+    /// Jobs whose first attempt may have changed.
     stale: BTreeSet<JobId>,
     first: BTreeMap<JobId, (Order, Option<(Batchactive, Claimed)>)>,
     best: BTreeSet<(Order, JobId)>,
     kept: BTreeMap<Batchactive, BTreeSet<(Claimed, JobId)>>,
 }
 
-/// Beyond all times: what is lost with it is nothing.
+/// After all times: the begin of an attempt whose preemption loses no work.
 pub(crate) const NOTHING_LOST: Time = Time(u64::MAX);
 
 impl Standing {
-    /// Adds an attempt that was begun at this time, on a host that takes work.
+    /// Adds an attempt that began at this time, on a host that takes work.
     pub(crate) fn insert(&mut self, attempt: AttemptId, host: HostId, began: Time) {
         self.remove(attempt);
         self.places.insert(
@@ -59,13 +60,13 @@ impl Standing {
         self.put(attempt, true);
     }
 
-    /// Takes an attempt out: it has ended, stands still, or somebody waits for it.
+    /// Removes an attempt: it has ended, is frozen, or its task was requested.
     pub(crate) fn remove(&mut self, attempt: AttemptId) {
         self.put(attempt, false);
         self.places.remove(&attempt);
     }
 
-    /// Its host says how long it has run: it was begun then.
+    /// Updates the begin of an attempt after its host reported its run time.
     pub(crate) fn note(&mut self, attempt: AttemptId, began: Time) {
         let Some(place) = self.places.get(&attempt).copied() else {
             return;
@@ -77,7 +78,7 @@ impl Standing {
         }
     }
 
-    /// Its host takes work from now on, or no more.
+    /// Notes that an attempt's host takes work from now on, or no more.
     pub(crate) fn open(&mut self, attempt: AttemptId, open: bool) {
         if let Some(place) = self
             .places
@@ -110,7 +111,7 @@ impl Standing {
         self.stale.insert(id);
     }
 
-    /// Somebody waits for these tasks of a job.
+    /// Removes the attempts of these tasks of a job after they were requested.
     pub(crate) fn on_requested(&mut self, id: JobId, job: &Job, tasks: &IdSet) {
         self.touch(id);
         let standing = self.jobs.get(&id).map_or(0, BTreeSet::len);
@@ -134,14 +135,14 @@ impl Standing {
         needed.into_iter().for_each(|attempt| self.remove(attempt));
     }
 
-    /// Which of a job's tasks are needed, and how much, is another matter from now on.
+    /// Notes that the order of the job's disclosed tasks may have changed.
     pub(crate) fn touch(&mut self, job: JobId) {
         if self.jobs.contains_key(&job) {
             self.stale.insert(job);
         }
     }
 
-    /// All of them.
+    /// Returns all of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.jobs
             .values()
@@ -149,7 +150,7 @@ impl Standing {
             .map(|(_, _, attempt, _)| *attempt)
     }
 
-    /// The first of each job, who would have to go first before all others.
+    /// Returns the first attempt of each job, in preemption order.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.best
             .iter()
@@ -157,8 +158,8 @@ impl Standing {
             .map(|((.., Reverse(attempt)), _)| *attempt)
     }
 
-    /// The first of each job that keeps its tasks' states, who would have to go first for another
-    /// of such jobs before all others.
+    /// Returns the first attempt of each job with checkpoints under this policy, in the order in
+    /// which they are preempted for another such job.
     pub(crate) fn least_needed(&self, answer: Batchactive) -> impl Iterator<Item = AttemptId> + '_ {
         let kept = self
             .kept
@@ -168,22 +169,23 @@ impl Standing {
         kept.map(|((.., Reverse(attempt)), _)| *attempt)
     }
 
-    /// Where an attempt is that is counted here.
+    /// Returns the host of an attempt that is listed here.
     pub(crate) fn host(&self, attempt: AttemptId) -> Option<HostId> {
         self.places.get(&attempt).map(|place| place.host)
     }
 
-    /// How many attempts are counted here.
+    /// Returns the number of attempts listed here.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether no attempt is counted here.
+    /// Whether no attempt is listed here.
     pub(crate) fn is_bare(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Who of a job goes first, where tasks before this index were passed over.
+    /// Returns the attempt of a job that goes first, if tasks before the index `next` were passed
+    /// over.
     fn first_of(&self, job: JobId, next: u32) -> Option<Entry> {
         let all = self.jobs.get(&job)?;
         let last = *all.last()?;
@@ -235,7 +237,7 @@ impl Standing {
 }
 
 impl Scheduler {
-    /// Brings the order of jobs up to date where it may have changed.
+    /// Updates the preemption order of the jobs in `stale`.
     pub(crate) fn rank_standing(&mut self) {
         let standing = &mut self.hosts.index.standing;
         while let Some(id) = standing.stale.pop_first() {

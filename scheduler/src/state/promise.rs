@@ -1,28 +1,28 @@
-//! What a job with a deadline was promised.
+//! Promises: accepted deadlines, and the slack of all of them.
 
 use common::{Span, Time};
 
 use crate::policy::Policy;
 use crate::policy::admission::Stacking;
 
-/// What a job was promised.
+/// A job's accepted deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Promise {
     pub(crate) deadline: Time,
-    /// When that was, and the end that was expected then.
+    /// `made` is when it was promised, `finish` the completion predicted then.
     pub(crate) made: Time,
     pub(crate) finish: Time,
 }
 
-/// How much time all promised jobs together can do without, as it was found last.
+/// The time that all jobs with a promise together can spare, as computed last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slack {
     pub(crate) spare: Span,
-    /// Until when that is taken for granted.
+    /// The time until which it is taken to hold.
     pub(crate) until: Time,
 }
 
-/// The order in which a policy puts tasks on the calendar.
+/// Returns the order in which a policy places tasks on the calendar.
 pub(crate) fn stacking(policy: &Policy) -> Stacking {
     policy
         .admission

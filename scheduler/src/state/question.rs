@@ -1,12 +1,12 @@
-//! What is known of the results of a task whose results are compared.
+//! The votes on a task whose results are compared (quorum).
 
 use crate::policy::trust::Ballot;
 
-/// What is known of the results of a task that is not settled.
+/// The votes on an unsettled task.
 #[derive(Debug, Default)]
 pub(crate) struct Question {
     /// Results so far.
     pub(crate) ballot: Ballot,
-    /// How many must agree; one where its host is believed alone.
+    /// The number of results that must agree; 1 where the host's result is believed alone.
     pub(crate) wanted: u32,
 }

@@ -1,4 +1,4 @@
-//! How much waits ahead of a job, summed up along the line. What is not here: how long that takes.
+//! Sums of the tasks and work ahead of a job in the queue. `forecast` turns them into time.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -9,25 +9,25 @@ use common::{Span, Time};
 use crate::policy::ordering::Rank;
 use crate::state::job::Jobs;
 
-/// A line of more jobs than this is summed up at most once in a while, so that asking for many of
-/// them, or often for one far back, costs no walk each time.
+/// A queue of more jobs than this is summed up at most once in [`WHILE`], so that asking for many
+/// of them, or often for one far back, does not walk it each time.
 const SHORT: usize = 100;
-/// How old those sums may be.
+/// The maximum age of cached sums.
 const WHILE: Span = Span::from_secs(1);
 
-/// What is ahead of a place in the line.
+/// The tasks ahead of a rank in the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Ahead {
     /// Waiting tasks.
     pub(crate) tasks: u64,
-    /// Those among them of which nothing is known.
+    /// Those among them whose work is unknown.
     pub(crate) unknown: u64,
     /// The work of the others, in seconds on a host of speed 1.
     pub(crate) known_s: f64,
 }
 
 impl Ahead {
-    /// Adds this part of another sum.
+    /// Adds the part `part` of another sum.
     fn add(&mut self, other: &Ahead, part: f64) {
         let scaled = |count: u64| (count as f64 * part).round() as u64;
         self.tasks += scaled(other.tasks);
@@ -35,14 +35,14 @@ impl Ahead {
         self.known_s += other.known_s * part;
     }
 
-    /// Its work where a task of which nothing is known takes so long.
+    /// Returns the work in seconds if a task of unknown work takes `unknown_s`.
     pub(crate) fn work_s(&self, unknown_s: f64) -> f64 {
         self.known_s + self.unknown as f64 * unknown_s
     }
 }
 
-/// A long line as it was: each place with what is ahead of the next one, of the same class and
-/// user.
+/// The sums of a long queue at a time: each rank with the sum of its [`Class`] up to and including
+/// it.
 #[derive(Debug)]
 pub(crate) struct Sums {
     at: Time,
@@ -50,12 +50,12 @@ pub(crate) struct Sums {
     totals: BTreeMap<Class, Ahead>,
 }
 
-/// Whether nothing was promised, whether it is only disclosed, and whose it is.
+/// Whether the job has no promise, whether it is only disclosed, and the number of its user.
 type Class = (bool, bool, u32);
 
 impl Jobs {
-    /// What is ahead of this place; of a long line as it was a moment ago. Of other users with whom
-    /// slots are shared, as much as of the user's own jobs is ahead.
+    /// Returns the sum ahead of this rank; for a long queue it may be [`WHILE`] old. Of other users
+    /// with whom slots are shared, as much is ahead as of the user's own jobs.
     pub(crate) fn ahead_of(&self, place: Rank, now: Time) -> Ahead {
         if self.lines.waiting.len() <= SHORT {
             return self.sums(now).ahead_of(place);
@@ -83,7 +83,7 @@ impl Jobs {
         }
     }
 
-    /// Adds what waits of the job at this place.
+    /// Adds the waiting tasks of the job at this rank.
     fn pass(&self, rank: Rank, sum: &mut Ahead) {
         let Some(job) = self.table.get(&rank.job) else {
             return;
@@ -122,7 +122,7 @@ impl Sums {
     }
 }
 
-/// The job in this line that comes after the last one; the first one where there is no last one.
+/// Returns the job in this queue that comes after `last`; the first one where `last` is `None`.
 pub(crate) fn after(line: &BTreeSet<Rank>, last: Option<Rank>) -> Option<Rank> {
     match last {
         None => line.first().copied(),

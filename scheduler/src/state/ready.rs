@@ -9,13 +9,13 @@ use common::{HostId, Speed, Time};
 /// The hosts with a free slot, in every order that an answer asks for.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyHosts {
-    /// The only one, where it became so alone: while tasks wait, each host that has room is taken
-    /// at once.
+    /// The only ready host, if it became ready while there was no other. This is the usual case:
+    /// while tasks wait, each host with a free slot is taken at once.
     alone: Option<(HostId, Time, Speed)>,
     by_since: BTreeMap<(Time, HostId), Speed>,
-    /// How many hosts have ever become ready.
+    /// The number of times that a host became ready.
     pub(crate) arrivals: u64,
-    /// Kept from when it is first asked for.
+    /// Filled when first asked for.
     by_speed: OnceCell<BTreeSet<(Reverse<Speed>, Time, HostId)>>,
 }
 
@@ -52,13 +52,13 @@ impl ReadyHosts {
         self.by_since.len() as u64 + u64::from(self.alone.is_some())
     }
 
-    /// The one ready for longest first.
+    /// Returns the hosts, the one ready for longest first.
     pub(crate) fn by_since(&self) -> impl Iterator<Item = HostId> + '_ {
         let alone = self.alone.iter().map(|(host, ..)| *host);
         alone.chain(self.by_since.keys().map(|(_, host)| *host))
     }
 
-    /// The fastest first; of equals the one ready for longest.
+    /// Returns the hosts, the fastest first; among equals the one ready for longest.
     pub(crate) fn by_speed(&self) -> impl Iterator<Item = (Speed, HostId)> + '_ {
         let alone = self.alone.iter().map(|(host, _, speed)| (*speed, *host));
         let of =

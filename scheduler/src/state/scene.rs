@@ -1,4 +1,4 @@
-//! The grid as it is for one job, as answers on placement see it.
+//! A job's view of the grid, on which placement policies decide.
 
 use common::job::Needs;
 use common::{HostId, Span, Speed, Time};
@@ -8,7 +8,7 @@ use crate::state::host::{Host, Hosts};
 use crate::state::job::Job;
 use crate::state::settings::Settings;
 
-/// A job among the hosts, at a time.
+/// A job, the hosts and the settings, at one time.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     pub(crate) now: Time,
@@ -18,12 +18,13 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// What hosts must offer.
+    /// The offers that hosts must have.
     fn needs(&self) -> Needs {
         self.job.rules.needs
     }
 
-    /// Whether the host offers what the job needs, and should be there for long enough.
+    /// Whether the host offers the job's needs, is not barred from the job, and is lent for long
+    /// enough.
     pub(crate) fn does(&self, id: HostId) -> bool {
         let now = self.now;
         let start_cost = self.settings.start_cost;
@@ -33,9 +34,9 @@ impl Scene<'_> {
             && (self.hosts.index.lent.is_empty() || self.hosts.table.get(&id).is_none_or(lasts))
     }
 
-    /// Whether another attempt of the task may go to this host: none of its live ones is there, and
-    /// where results are compared none is on a host of the same owner, and none of its results is
-    /// from one.
+    /// Whether another attempt of the task may go to this host: none of its live attempts is there.
+    /// Where results are compared, moreover, no live attempt and no result is on a host of the same
+    /// owner.
     pub(crate) fn may_run(&self, index: u32, host: HostId) -> bool {
         if self.job.shuns(index, host, self.hosts) {
             return false;

@@ -1,5 +1,4 @@
-//! The door: one event in, its effects out. What is not here: the handlers themselves, which lie
-//! beside.
+//! The entry point: one `Event` in, its `Effect`s out. The handlers live in `handlers`.
 
 use common::{HostId, Incarnation, JobId, Time};
 
@@ -20,7 +19,7 @@ pub struct Scheduler {
     pub(crate) jobs: Jobs,
     pub(crate) hosts: Hosts,
     pub(crate) foresight: Foresight,
-    /// The time of the latest event: time never runs backwards here.
+    /// The time of the latest event. It never runs backwards.
     pub(crate) now: Time,
 }
 
@@ -39,12 +38,12 @@ impl Scheduler {
         }
     }
 
-    /// Considers one event, and adds what is to be done to `effects`, in order. Total: every event
-    /// in every state has an answer, even if that is to do nothing. Should `now` be earlier than
-    /// before, the earlier time is ignored.
+    /// Handles one event and appends the effects to `effects`, in order. Total: every event in
+    /// every state has an answer, even if that is to do nothing. A `now` earlier than the latest
+    /// time seen is ignored.
     ///
-    /// Leases run out only with [`Event::Tick`], so that heartbeats which lie in the caller's queue
-    /// come first.
+    /// Leases run out only with [`Event::Tick`], so that heartbeats in the caller's queue are
+    /// handled first.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.go_on_to(now);
         let job = foretold_anew(&event);
@@ -52,7 +51,7 @@ impl Scheduler {
         self.follow(delivered, job, effects);
     }
 
-    /// Considers events that are known at the same time: nothing starts before all of them are
+    /// Handles events that are known at the same time: no attempt starts before all of them are
     /// noted.
     pub fn step_all(
         &mut self,
@@ -77,8 +76,8 @@ impl Scheduler {
         self.jobs.lines.shares.now = self.now;
     }
 
-    /// What follows from what happened: starts, a prediction of this job, and which hosts are in
-    /// another state.
+    /// Does what follows from the events: starts attempts, predicts `job`, and announces the hosts
+    /// whose state changed.
     fn follow(&mut self, delivered: Option<HostId>, job: Option<JobId>, effects: &mut Vec<Effect>) {
         self.dispatch(delivered, effects);
         if let Some(job) = job {
@@ -87,8 +86,8 @@ impl Scheduler {
         self.hosts.announce(self.now, effects);
     }
 
-    /// When [`Event::Tick`] is wanted next, if nothing else happens. A time in the past means at
-    /// once.
+    /// Returns the time at which [`Event::Tick`] is wanted next if nothing else happens. A time in
+    /// the past means at once.
     pub fn next_wakeup(&self) -> Option<Time> {
         let checks = self.hosts.index.checks.first();
         let backlogs = self.hosts.index.backlogs.first();
@@ -102,7 +101,7 @@ impl Scheduler {
             .min()
     }
 
-    /// What earlier days taught.
+    /// Takes over the [`Experience`] of earlier days.
     fn on_learned(&mut self, experience: Experience) {
         for (user, (cancels, decisions)) in &experience.drops {
             let speculator = self.jobs.speculators.entry(user.clone()).or_default();
@@ -113,8 +112,8 @@ impl Scheduler {
         self.foresight = Foresight::from(experience);
     }
 
-    /// Handles the event; says which host has just finished something and so may want more short
-    /// tasks.
+    /// Handles the event. Returns the host that has just delivered a completion, and so may want
+    /// more short tasks.
     fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
         match event {
             Event::JobSubmitted { job, bag } => self.on_job_submitted(job, *bag, fx),
@@ -185,7 +184,7 @@ impl Scheduler {
     }
 }
 
-/// The job whose end may be predicted anew after this event.
+/// Returns the job whose completion is to be predicted anew after this event.
 fn foretold_anew(event: &Event) -> Option<JobId> {
     match event {
         Event::JobSubmitted { job, .. } => Some(*job),

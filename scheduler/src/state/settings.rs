@@ -1,4 +1,4 @@
-//! The scheduler's few numbers. What is not here: anything that a policy of the catalogue decides.
+//! The scheduler's few settings. Policies are set by job, from `policy::catalogue`.
 
 use common::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 use crate::policy::policing::Policing;
 use crate::state::shares::Sharing;
 
-/// How patient and how greedy the scheduler is. Spans are in microseconds, as everywhere in the
+/// The scheduler's time limits, bounds and options. Spans are in microseconds, as everywhere in the
 /// scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// A host that is silent for this long gets no new work (default 150 s).
     pub suspect_after: Span,
-    /// A host that is not connected for this long is taken for a silent one, however recently it
-    /// was heard of (default 10 s).
+    /// A host that is not connected for this long counts as silent, however recently it was heard
+    /// of (default 10 s).
     pub rescue_after: Span,
     /// A host that is silent for this long is lost, and its attempts with it (default 15 min).
     pub lease: Span,
-    /// How much work of short tasks each slot may hold ready beside the one it runs (default 100
+    /// The work of short tasks that each slot may hold ready beside the one it runs (default 100
     /// ms; 0: none). A host that delivers nothing for twenty times as long loses what it holds
     /// ready.
     pub prefetch_window: Span,
@@ -26,39 +26,39 @@ pub struct Settings {
     pub max_prefetch: u32,
     /// The most attempts of one task that may live at a time (default 6).
     pub max_copies: u32,
-    /// What starting a task costs beside its work, on any host, as predictions take it (default 0;
-    /// Kondo et al. 2004, section 3.1, have 40 s).
+    /// The time that starting a task takes beside its work, on any host, as predictions take it
+    /// (default 0; Kondo et al. 2004, section 3.1, have 40 s).
     pub start_cost: Span,
-    /// How often hosts report, as predictions take it (default 60 s).
+    /// The interval of hosts' reports, as predictions take it (default 60 s).
     pub heartbeat: Span,
-    /// Whether a slot whose attempt was stopped is free only once its host reports without it (as
-    /// in Kondo et al. 2004, where hosts learn of it with their next heartbeat), and not at once
-    /// (default).
+    /// Whether a slot whose attempt was stopped becomes free only once its host reports without it
+    /// (as in Kondo et al. 2004, where hosts learn of it with their next heartbeat), and not at
+    /// once (default).
     pub stops_when_reported: bool,
-    /// The master's secret from which it follows which results are audited (default 0).
+    /// The master's secret that decides which results are audited (default 0).
     pub audit_seed: u64,
-    /// Which attempts beyond their estimates may be killed for a bag with a deadline, whatever the
-    /// policies of their jobs say; none (default): as those say.
+    /// The attempts beyond their estimates that may be killed for a bag with a deadline, whatever
+    /// the policies of their jobs say; `None` (default): as those say.
     pub policing: Option<Policing>,
-    /// Whether hosts are held responsible for what fails there: retries go elsewhere, what cannot
-    /// be started is not charged to its task, and hosts on which only failures happen get nothing
-    /// for a while. No paper has this (default: no); the master says yes.
+    /// Whether hosts are held responsible for failures there: retries go elsewhere, an attempt that
+    /// cannot be started is not charged to its task, and hosts with nothing but failures are
+    /// benched for a while. No paper has this (default: no); the master says yes.
     pub benching: bool,
-    /// How slots are divided among users; none (default): jobs of all users wait in one line, by
+    /// The division of slots among users; `None` (default): jobs of all users wait in one queue, by
     /// priority and arrival.
     pub sharing: Option<Sharing>,
 }
 
 impl Settings {
-    /// When a host becomes suspect that nothing is heard of: whose silence counts from one time on,
-    /// and which has not been connected since another, if it is not.
+    /// Returns when a host becomes suspect: silent since `silent_since`, and without a connection
+    /// since `parted`, if it has none.
     pub(crate) fn suspect_at(&self, silent_since: Time, parted: Option<Time>) -> Time {
         let silent = silent_since + self.suspect_after.min(self.lease);
         parted.map_or(silent, |parted| silent.min(parted + self.rescue_after))
     }
 
-    /// How often the backlog of a host that holds tasks ahead is looked at: every few windows,
-    /// since one window is what it was expected to take.
+    /// Returns the interval between checks of a backlog: ten windows, since one window is the time
+    /// that the backlog is expected to take.
     pub(crate) fn backlog_look(&self) -> Span {
         Span(self.prefetch_window.0.saturating_mul(10).max(1))
     }

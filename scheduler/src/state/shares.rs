@@ -1,6 +1,6 @@
-//! Fair shares: whose waiting job is next where several users wait. The user who had the fewest
-//! slots lately, running tasks counted, goes first; priorities order the jobs of one user. What is
-//! not here: the order of one user's jobs (`crate::policy::ordering`).
+//! Fair shares: the order of users with waiting jobs. The user who had the fewest slots lately,
+//! running tasks counted, goes first. The order of one user's jobs, by priority, lives in
+//! `crate::policy::ordering`.
 //!
 //! Recent use is a user's average number of slots, weighted so that what lies one half-life back
 //! counts half (as the user priority of HTCondor does). With `r` running tasks the average `a`
@@ -17,16 +17,16 @@ use crate::policy::ordering::Rank;
 use crate::state::job::{Job, Jobs, Lines};
 use crate::state::queue::after;
 
-/// How slots are divided among users.
+/// The rules by which slots are divided among users.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sharing {
-    /// After this time past use counts half.
+    /// The time after which past use counts half.
     pub half_life: Span,
-    /// How many times as many slots as others a user may have, by name; 1 for who is not named.
+    /// Weights by user name; a user of weight 2 gets twice the slots of others. 1 without an entry.
     pub weights: BTreeMap<String, f64>,
     /// The most tasks of a user that may run at a time, by name.
     pub most_running: BTreeMap<String, u32>,
-    /// The same of everybody who is not named there.
+    /// The same bound for each user without an entry in `most_running`.
     pub most_running_each: Option<u32>,
 }
 
@@ -42,17 +42,18 @@ impl Default for Sharing {
     }
 }
 
-/// What users had lately. Without [`Sharing`] all jobs count as one user's, and nothing is divided.
+/// The recent use of all users. Without [`Sharing`] all jobs count as one user's, and nothing is
+/// divided.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     sharing: Option<Sharing>,
     numbers: BTreeMap<String, u32>,
     users: Vec<User>,
-    /// The time of the event that is being considered.
+    /// The time of the event that is being handled.
     pub(crate) now: Time,
 }
 
-/// A user with what he had.
+/// A user's recent use.
 #[derive(Debug)]
 struct User {
     name: String,
@@ -64,18 +65,18 @@ struct User {
     running: u64,
 }
 
-/// How much a user had lately, as [`Shares::of`] tells it.
+/// A user's recent use, as returned by [`Shares::of`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Use {
-    /// The average number of slots lately.
+    /// The recent average number of slots.
     pub(crate) average: f64,
-    /// Tasks that run.
+    /// The number of running tasks.
     pub(crate) running: u64,
-    /// How many times as many slots as others the user may have.
+    /// The user's weight in [`Sharing`].
     pub(crate) weight: f64,
-    /// The most that may run.
+    /// The most tasks that may run at a time.
     pub(crate) most: Option<u32>,
-    /// Smaller goes first.
+    /// The claim `(average + running) / weight`; the smallest goes first.
     pub(crate) claim: f64,
 }
 
@@ -87,12 +88,13 @@ impl Shares {
         }
     }
 
-    /// Whether users share.
+    /// Whether slots are divided among users.
     pub(crate) fn on(&self) -> bool {
         self.sharing.is_some()
     }
 
-    /// The number of a user in ranks, made if need be; 0 for everybody where nobody shares.
+    /// Returns the user's number in ranks, made if needed; 0 for every user where slots are not
+    /// divided.
     pub(crate) fn number(&mut self, name: &str) -> u32 {
         let Some(sharing) = &self.sharing else {
             return 0;
@@ -128,7 +130,7 @@ impl Shares {
         number
     }
 
-    /// Notes that so many tasks of a user's job run instead of so many.
+    /// Notes that `running` tasks of a user's job run, in place of `before`.
     pub(crate) fn note(&mut self, number: u32, before: u64, running: u64) {
         let half_life = self.half_life();
         let now = self.now;
@@ -140,7 +142,7 @@ impl Shares {
         user.running = (user.running + running).saturating_sub(before);
     }
 
-    /// What a user had lately.
+    /// Returns a user's recent use.
     pub(crate) fn of(&self, number: u32) -> Option<Use> {
         let user = self.users.get(number as usize)?;
         let average = user.average_at(self.now, self.half_life());
@@ -154,14 +156,14 @@ impl Shares {
         })
     }
 
-    /// How many more tasks of the user may start; none where there is no bound.
+    /// Returns the number of further tasks of the user that may start; `None` without a bound.
     pub(crate) fn room(&self, number: u32) -> Option<u64> {
         let user = self.users.get(number as usize)?;
         user.most
             .map(|most| u64::from(most).saturating_sub(user.running))
     }
 
-    /// The averages of all users, to be kept over a restart.
+    /// Returns the averages of all users, to be kept over a restart.
     pub(crate) fn averages(&self) -> BTreeMap<String, f64> {
         let half_life = self.half_life();
         let averages = self
@@ -173,7 +175,7 @@ impl Shares {
             .collect()
     }
 
-    /// Takes averages of before a restart.
+    /// Takes over the averages saved before a restart.
     pub(crate) fn restore(&mut self, averages: &BTreeMap<String, f64>) {
         for (name, average) in averages {
             let number = self.number(name);
@@ -202,7 +204,7 @@ impl User {
     }
 }
 
-/// How far a walk along a line has come: the last rank that was asked, of each class and user.
+/// The state of a walk along a queue: the last rank passed, of each class and user.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     latest: Option<Rank>,
@@ -210,13 +212,13 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Notes that this job need not be asked again on this walk.
+    /// Notes that this job is done with on this walk.
     pub(crate) fn pass(&mut self, rank: Rank) {
         self.latest = Some(rank);
         self.last.insert(rank.class(), rank);
     }
 
-    /// The rank that was passed last of this class and user, or where those begin.
+    /// Returns the next rank of this class and user after the last one passed.
     fn next_of(&self, line: &BTreeSet<Rank>, class: (bool, bool, u32)) -> Option<Rank> {
         let from = match self.last.get(&class) {
             Some(last) => Excluded(*last),
@@ -230,8 +232,8 @@ impl Asked {
 }
 
 impl Lines {
-    /// The job of this line whose turn it is, after those that were asked, of users who may run
-    /// more.
+    /// Returns the next job of this queue whose turn it is, not passed yet and of a user who may
+    /// run more tasks.
     pub(crate) fn next_turn(&self, line: &BTreeSet<Rank>, asked: &Asked) -> Option<Rank> {
         if !self.shares.on() {
             return after(line, asked.latest);
@@ -263,8 +265,8 @@ impl Lines {
         best.map(|(.., rank)| rank)
     }
 
-    /// Whether a user with a waiting job that fits, promised nothing and not only disclosed, has
-    /// fewer slots than this one, `yielded` of them counted that he is about to get.
+    /// Whether another user has a smaller claim than this one, with `yielded` further slots counted
+    /// as the other's, and a waiting job that fits, without a promise and not only disclosed.
     pub(crate) fn had_fewer(&self, user: u32, yielded: u32, fits: impl Fn(JobId) -> bool) -> bool {
         let Some(mine) = self.shares.of(user) else {
             return false;
@@ -290,7 +292,8 @@ impl Lines {
         false
     }
 
-    /// How many tasks of the job at this rank may start before it is another user's turn.
+    /// Returns the number of tasks of the job at this rank that may start before another user's
+    /// turn.
     pub(crate) fn quota(&self, rank: Rank) -> u64 {
         let room = self.shares.room(rank.user()).unwrap_or(u64::MAX);
         if self.contested(rank) {
@@ -300,7 +303,7 @@ impl Lines {
         }
     }
 
-    /// Whether waiting jobs of this rank's class are another user's, too.
+    /// Whether jobs of another user wait in this rank's class.
     fn contested(&self, rank: Rank) -> bool {
         if !self.shares.on() {
             return false;
@@ -322,7 +325,7 @@ impl Lines {
         })
     }
 
-    /// Brings what the job's user has up to date after its tasks changed.
+    /// Updates the use of the job's user after its tasks changed.
     pub(crate) fn share(&mut self, job: &mut Job) {
         if !self.shares.on() {
             return;
@@ -336,7 +339,8 @@ impl Lines {
 }
 
 impl Jobs {
-    /// Why other users' jobs go before this one, in words; nothing where none do.
+    /// Returns the reason why other users' jobs go before this one, in words; `None` if they do
+    /// not.
     pub(crate) fn why_behind_users(&self, job: &Job) -> Option<String> {
         let shares = &self.lines.shares;
         let mine = shares.of(job.user).filter(|_| shares.on())?;

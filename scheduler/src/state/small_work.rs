@@ -1,19 +1,19 @@
-//! How much small work runs that nobody was promised: it fills the gaps that attempts leave.
+//! The rate of small work without a promise, which fills the gaps between reservations.
 
 use common::{Span, Time};
 
 use crate::prediction::lessons::Lessons;
 
-/// Work that takes no longer than this, and that nobody was promised, fills the gaps that attempts
-/// leave.
+/// The longest run time, in seconds, of work that counts as small: without a promise, it fills the
+/// gaps that attempts leave.
 const SMALL_S: f64 = 600.0;
 /// The time over which its rate is measured, in seconds.
 const MEMORY_S: f64 = 3_600.0;
-/// Rates below this count as none, and above that as that.
+/// Rates below this count as 0, and rates above `MOST_ZETA` as `MOST_ZETA`.
 const LEAST_ZETA: f64 = 0.02;
 const MOST_ZETA: f64 = 0.9;
 
-/// How much small work there is: seconds of it, of which older ones count less and less.
+/// The amount of small work: the sum of its seconds, decaying with the time constant `MEMORY_S`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SmallWork {
     sum_s: f64,
@@ -25,7 +25,7 @@ impl SmallWork {
         self.sum_s * (-now.since(self.at).secs() / MEMORY_S).exp()
     }
 
-    /// Some work that nobody was promised has run for so long.
+    /// Notes that an attempt without a promise has run for `ran`.
     pub(crate) fn note(&mut self, ran: Span, now: Time) {
         if ran.secs() <= SMALL_S {
             *self = Self {
@@ -35,7 +35,7 @@ impl SmallWork {
         }
     }
 
-    /// Its rate by slot, in hundredths.
+    /// Returns its rate per slot, rounded to hundredths.
     pub(crate) fn rate(&self, slots: u64, now: Time) -> f64 {
         let rate = self.sum_at(now) / MEMORY_S / slots.max(1) as f64;
         if rate < LEAST_ZETA {
@@ -46,7 +46,7 @@ impl SmallWork {
     }
 }
 
-/// The lessons that were asked for last: a bag is looked at several times before it is in.
+/// The lessons computed last: a bag is considered several times before it is accepted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remembered {
     pub(crate) runs: u64,

@@ -1,5 +1,5 @@
-//! Which tasks of a job are requested and which only disclosed, and in what order the disclosed ones
-//! are expected to be needed (Petrou et al. 2004).
+//! Requested and disclosed tasks of a job, and the order in which the disclosed ones are expected
+//! to be needed (Petrou et al. 2004).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,32 +10,32 @@ use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::preemptible::{NOTHING_LOST, Standing};
 
-/// What a task takes of which nothing at all is known.
+/// The run time taken for a task of which nothing is known.
 const UNKNOWN: Span = Span::from_secs(60);
-/// A user of whom nothing is known goes on with the next task nine times in ten.
+/// With these priors, an unknown user goes on with the next task nine times in ten.
 const PRIOR_CANCELS: f64 = 0.5;
 const PRIOR_DECISIONS: f64 = 5.0;
-/// Probabilities are compared in so many steps, so that a rank is a whole number.
+/// The number of steps between probabilities 0 and 1, so that a rank is a whole number.
 const STEPS: f64 = (1_u64 << 52) as f64;
 
-/// What is known of how a user goes about disclosed tasks.
+/// A user's record with disclosed tasks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Speculator {
-    /// How often the rest of a job was dropped, and how often there was a rest to be dropped or
-    /// gone on with.
+    /// `cancels` counts the times that the rest of a job was dropped, `decisions` those that there
+    /// was a rest to drop or to go on with.
     pub(crate) cancels: u32,
     pub(crate) decisions: u32,
-    /// How many tasks of settled jobs were executed since it last asked for one, which nobody has
-    /// requested.
+    /// The number of unrequested tasks of settled jobs that were executed since the user's last
+    /// request.
     pub(crate) unasked: u32,
-    /// Whether as much is kept of what its disclosed tasks left as may be.
+    /// Whether the stored output of the user's unrequested tasks fills his share.
     pub(crate) full: bool,
-    /// Its jobs of which something may still be needed.
+    /// The user's jobs with tasks that may still be needed.
     pub(crate) jobs: BTreeSet<JobId>,
 }
 
 impl Speculator {
-    /// How likely the user goes on after a result.
+    /// Returns the probability that the user goes on after a result.
     pub(crate) fn goes_on(&self) -> f64 {
         1.0 - (f64::from(self.cancels) + PRIOR_CANCELS)
             / (f64::from(self.decisions) + PRIOR_DECISIONS)
@@ -48,42 +48,41 @@ impl Speculator {
     }
 }
 
-/// Which tasks of a job somebody waits for, and in what order the others are likely needed: by
+/// The requested tasks of a job, and the order in which the others are expected to be needed: by
 /// index.
 #[derive(Debug)]
 pub(crate) struct Speculation {
     answer: Batchactive,
-    /// Whether its user has dropped what was not requested.
+    /// Whether the user dropped the unrequested tasks.
     dropped: bool,
     ids: IdSet,
     pub(crate) requested: IdSet,
-    /// From which index on the next request is expected.
+    /// The index from which the next request is expected.
     next: u32,
-    /// The place of each task that counts as requested, by the first and last of those that got it
-    /// together.
+    /// The places of tasks that count as requested: the first index of each range with its last one
+    /// and their common place.
     places: BTreeMap<u32, (u32, u64)>,
-    /// Such tasks that have had no attempt, by their places; some may have had one meanwhile.
+    /// Such tasks that have had no attempt, by place; some may have had one since.
     line: VecDeque<(u64, IdSet)>,
-    /// The same with their work, where each task has an estimate of its own and work matters.
+    /// The same with their work, if each task has its own estimate and the order depends on work.
     sized: Option<BTreeSet<(Span, u64, u32)>>,
-    /// The work left of tasks that made room and kept their state.
+    /// The work left of tasks that were preempted and kept their state.
     pub(crate) left: BTreeMap<u32, Span>,
     arrival: u64,
-    /// How likely its user goes on after a result.
+    /// The probability that the user goes on after a result.
     goes_on: f64,
-    /// How many tasks of its user's earlier jobs are expected before: the next one of each that is
-    /// open, and those that were executed already and not asked for.
+    /// The number of tasks of the user's earlier jobs expected before this job's: the next one of
+    /// each job that is open, and executed ones that were not requested.
     before: u32,
-    /// Whether nothing more may be started that nobody has requested, since its user's share of
-    /// kept output is full.
+    /// Whether unrequested tasks may not start, since the user's share of stored output is full.
     full: bool,
 }
 
-/// A task with what decides on its turn.
+/// A task and the keys of its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) index: u32,
-    /// Whether nobody waits for it.
+    /// Whether nobody has requested it.
     pub(crate) disclosed: bool,
     pub(crate) key: u64,
     pub(crate) place: u64,
@@ -113,7 +112,8 @@ impl Speculation {
         self.answer
     }
 
-    /// From which index on the next request is expected; 0 where that decides nothing.
+    /// Returns the index from which the next request is expected; 0 under orders that do not use
+    /// it.
     pub(crate) fn expected(&self) -> u32 {
         if matches!(self.answer.disclosed, Disclosed::Need { .. }) {
             self.next
@@ -122,7 +122,7 @@ impl Speculation {
         }
     }
 
-    /// Whether a task goes with the requested ones.
+    /// Whether the task is treated as requested.
     pub(crate) fn urgent(&self, index: u32) -> bool {
         self.answer.disclosed == Disclosed::AsRequested || self.requested.contains(index)
     }
@@ -132,7 +132,7 @@ impl Speculation {
         self.requested.len() < self.ids.len()
     }
 
-    /// Gives these tasks, none of which has one, a place in the line; `fresh` are those that have
+    /// Gives these tasks, which have none yet, a place in the queue; `fresh` are those that have
     /// had no attempt.
     pub(crate) fn line_up(
         &mut self,
@@ -152,7 +152,8 @@ impl Speculation {
         }
     }
 
-    /// Notes a request for tasks that were not requested before; whether it is not the first one.
+    /// Notes a request for tasks that were not requested before; returns whether it is not the
+    /// first one.
     fn request(&mut self, tasks: &IdSet) -> bool {
         let again = !self.requested.is_empty();
         self.requested.union_with(tasks);
@@ -170,7 +171,7 @@ impl Speculation {
         found.map_or(self.arrival, |(_, (_, place))| *place)
     }
 
-    /// The rank of a task among its kind; smaller goes first.
+    /// Returns the turn of a task among its kind; the smallest goes first.
     pub(crate) fn turn(&self, index: u32, left: Span) -> Turn {
         if self.urgent(index) {
             let key = if self.answer.requested == Requested::Srpt {
@@ -198,10 +199,11 @@ impl Speculation {
         }
     }
 
-    /// How little a disclosed task is needed, in steps. Its user has to go on once for each task
-    /// from the one that is expected next up to this one, and once for each earlier job, and that
-    /// takes time: who brings tasks one by one gets no more than who brings them together. What was
-    /// passed over is not expected at all.
+    /// Returns one minus the probability that a disclosed task is needed, in `STEPS`. The user has
+    /// to go on once for each task from the expected next one up to this one, and once for each
+    /// earlier job. `later` discounts each of these steps, since they take time: submitting tasks
+    /// one by one gains nothing over submitting them together. Tasks that were passed over have
+    /// probability 0.
     fn needlessness(&self, index: u32, later: f64) -> u64 {
         if index < self.next {
             return STEPS as u64;
@@ -212,7 +214,8 @@ impl Speculation {
         ((1.0 - needed) * STEPS) as u64
     }
 
-    /// The waiting task that is next, out of those that have had no attempt and those that have.
+    /// Returns the next waiting task, of those without an attempt (`fresh`) and those with one
+    /// (`tried`).
     pub(crate) fn first(
         &mut self,
         fresh: &IdSet,
@@ -250,7 +253,7 @@ impl Speculation {
         Some(self.turn(index, Span::ZERO))
     }
 
-    /// The next task that counts as requested and has had no attempt.
+    /// Returns the next task that counts as requested and has had no attempt.
     fn first_fresh(&mut self, fresh: &IdSet) -> Option<u32> {
         if let Some(sized) = &mut self.sized {
             while let Some((.., index)) = sized.first() {
@@ -275,7 +278,7 @@ impl Speculation {
         None
     }
 
-    /// The work left of a task that takes so much in all.
+    /// Returns the work left of a task; `work` gives that of a whole task.
     pub(crate) fn work_left(&self, index: u32, work: impl Fn(u32) -> Span) -> Span {
         self.left
             .get(&index)
@@ -285,7 +288,7 @@ impl Speculation {
 }
 
 impl Job {
-    /// What a task takes, in run time on a host of speed 1.
+    /// Returns the run time of a task on a host of speed 1: its estimate, the job's, or `UNKNOWN`.
     pub(crate) fn work(&self, index: u32) -> Span {
         let known = self
             .estimate(index)
@@ -294,7 +297,7 @@ impl Job {
     }
 
     /// Tells its requested from its disclosed tasks, if its policy asks for that. Where results are
-    /// compared all count as requested.
+    /// compared, all count as requested.
     pub(crate) fn speculate(&mut self, ids: &IdSet, disclosed: bool, place: u64) {
         let Some(answer) = self
             .policy
@@ -317,7 +320,7 @@ impl Job {
         self.speculation = Some(Box::new(speculation));
     }
 
-    /// These tasks wait again as if they were new.
+    /// Queues these tasks again as if they were new.
     pub(crate) fn line_up_again(&mut self, tasks: &IdSet, place: u64) {
         let Some(mut speculation) = self.speculation.take() else {
             return;
@@ -333,7 +336,7 @@ impl Job {
         self.speculation = Some(speculation);
     }
 
-    /// The waiting task that is next, where requested and disclosed ones are told apart.
+    /// Returns the next waiting task, where requested and disclosed ones are told apart.
     pub(crate) fn turn(&mut self) -> Option<Turn> {
         let mut speculation = self.speculation.take()?;
         let first = speculation.first(&self.fresh, &self.requeued, |index| self.work(index));
@@ -341,13 +344,14 @@ impl Job {
         first
     }
 
-    /// Its rank by the waiting task that is next, if one is.
+    /// Returns the job's rank by its next waiting task, if there is one.
     pub(crate) fn turn_rank(&mut self) -> Option<Rank> {
         self.turn()
             .map(|turn| self.rank.next(turn.disclosed, turn.key, turn.place))
     }
 
-    /// Its user is so likely to go on, and that with so many earlier jobs; whether that is new.
+    /// Sets the probability that its user goes on and the number of tasks expected before its own;
+    /// returns whether either changed.
     pub(crate) fn expect(&mut self, goes_on: f64, before: u32) -> bool {
         let Some(speculation) = &mut self.speculation else {
             return false;
@@ -358,14 +362,15 @@ impl Job {
         known != (goes_on, before)
     }
 
-    /// Whether it has tasks that nobody has requested, and that were not dropped.
+    /// Whether it has unrequested tasks that were not dropped.
     pub(crate) fn speculates(&self) -> bool {
         let speculates =
             |speculation: &Speculation| speculation.speculates() && !speculation.dropped;
         self.speculation.as_deref().is_some_and(speculates)
     }
 
-    /// How many of its tasks were executed that nobody has requested, nor dropped.
+    /// Returns the number of its tasks that were executed without a request, unless they were
+    /// dropped.
     pub(crate) fn unasked(&self) -> u32 {
         let Some(speculation) = self.speculation.as_deref().filter(|_| self.speculates()) else {
             return 0;
@@ -379,14 +384,14 @@ impl Job {
             .count() as u32
     }
 
-    /// Whether nothing more of it is started that nobody has requested.
+    /// Sets whether its unrequested tasks may not start.
     pub(crate) fn hold_back(&mut self, full: bool) {
         if let Some(speculation) = &mut self.speculation {
             speculation.full = full;
         }
     }
 
-    /// Why tasks of it wait that nobody has requested, where that is not for want of a slot.
+    /// Returns the reason why its unrequested tasks wait, if it is not the lack of a slot.
     pub(crate) fn held_back(&self) -> Option<&'static str> {
         let speculation = self.speculation.as_deref()?;
         match speculation.answer.disclosed {
@@ -401,8 +406,8 @@ impl Job {
         }
     }
 
-    /// Somebody waits for these tasks from now on; gives those of them that nobody waited for, and
-    /// whether it is not the job's first request.
+    /// Notes a request for these tasks. Returns those that were not requested before, and whether
+    /// it is not the job's first request.
     pub(crate) fn request(&mut self, tasks: Option<&IdSet>, place: u64) -> Option<(IdSet, bool)> {
         let mut speculation = self.speculation.take()?;
         let mut new = tasks.map_or_else(
@@ -418,7 +423,7 @@ impl Job {
         (!new.is_empty()).then_some((new, again))
     }
 
-    /// What nobody has requested is not needed any more. Gives that, the first time.
+    /// Drops the unrequested tasks. Returns them, the first time.
     pub(crate) fn drop_rest(&mut self) -> Option<IdSet> {
         let speculation = self
             .speculation
@@ -430,7 +435,7 @@ impl Job {
         speculation.dropped.then_some(rest)
     }
 
-    /// Counts a live attempt among those that could make room, if nobody waits for its task.
+    /// Lists a live attempt in `standing`, which may be preempted, if its task is only disclosed.
     pub(crate) fn stand(
         &self,
         attempt: AttemptId,
@@ -460,7 +465,7 @@ impl Job {
         standing.open(attempt, host.takes_work());
     }
 
-    /// Those of these tasks that are needed, and those that nobody has requested.
+    /// Splits these tasks into the needed ones and the unrequested ones.
     pub(crate) fn split(&self, tasks: &IdSet) -> (IdSet, IdSet) {
         let Some(Speculation { requested, .. }) = self.speculation.as_deref() else {
             return (tasks.clone(), IdSet::new());
@@ -477,7 +482,7 @@ impl Job {
             .is_some_and(|speculation| !speculation.requested.contains(index))
     }
 
-    /// How many waiting tasks nobody has requested, or how many others.
+    /// Returns the number of waiting tasks that are unrequested, or of the others.
     pub(crate) fn waiting_as(&self, disclosed: bool) -> u64 {
         let unrequested = self.waiting_disclosed();
         if disclosed {
@@ -487,7 +492,7 @@ impl Job {
         }
     }
 
-    /// How many waiting tasks nobody has requested.
+    /// Returns the number of waiting tasks that nobody has requested.
     pub(crate) fn waiting_disclosed(&self) -> u64 {
         let Some(Speculation { requested, .. }) = self.speculation.as_deref() else {
             return 0;

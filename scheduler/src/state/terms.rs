@@ -1,5 +1,4 @@
-//! What was said of how long a job's tasks take, and the order in which they go on the calendar.
-//! What is not here: what is made of it.
+//! A job's estimates of its tasks' run times, and the order in which the tasks go on the calendar.
 
 use std::cmp::Reverse;
 
@@ -8,14 +7,14 @@ use common::{IdSet, Span};
 use crate::policy::admission::Stacking;
 use crate::protocol::event::Terms;
 
-/// A job's terms, with an order of its tasks where that is not the one of their indices.
+/// A job's terms, with the order of its tasks where that is not by index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stack {
     pub(crate) terms: Terms,
-    /// All tasks, where each has an estimate of its own.
+    /// All tasks, if each has its own estimate.
     ids: IdSet,
-    /// The same in the order of the calendar, where that is not by index; those before `first` do
-    /// not wait any more.
+    /// The same in calendar order, if that is not by index; those before `first` do not wait any
+    /// more.
     order: Vec<u32>,
     first: usize,
 }
@@ -44,7 +43,7 @@ impl Stack {
         }
     }
 
-    /// A task's own estimate, if it has one.
+    /// Returns a task's own estimate, if it has one.
     pub(crate) fn estimate(&self, index: u32) -> Option<Span> {
         if self.terms.estimates.is_empty() {
             return None;
@@ -55,7 +54,7 @@ impl Stack {
             .copied()
     }
 
-    /// Those of these tasks that are there, in the order of the calendar.
+    /// Returns the tasks in `fresh`, in calendar order.
     pub(crate) fn sorted<'a>(&'a self, fresh: &'a IdSet) -> impl Iterator<Item = u32> + 'a {
         let listed = self
             .order
@@ -74,7 +73,7 @@ impl Stack {
             .chain(plain.into_iter().flatten())
     }
 
-    /// Passes over those that are not there any more.
+    /// Advances `first` past tasks that do not wait any more.
     pub(crate) fn advance(&mut self, fresh: &IdSet) {
         while self
             .order
@@ -85,7 +84,7 @@ impl Stack {
         }
     }
 
-    /// Tasks may be there again.
+    /// Resets `first`, since tasks may wait again.
     pub(crate) fn rewind(&mut self) {
         self.first = 0;
     }

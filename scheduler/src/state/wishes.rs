@@ -1,11 +1,11 @@
-//! The copies that a job wants to start, the most urgent first. What is not here: why.
+//! The copies that a job wants to start, the most urgent first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::policy::replication::{Class, Urgency};
 use crate::protocol::effect::CopyReason;
 
-/// At most one wish for each task.
+/// Wishes for copies, at most one for each task.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     ranked: BTreeSet<(Urgency, u32)>,
@@ -21,7 +21,7 @@ pub(crate) struct Wish {
 }
 
 impl Wishes {
-    /// Wants a copy of this task. An earlier wish stays if it is at least as urgent.
+    /// Adds a wish for a copy of this task. An earlier wish stays if it is at least as urgent.
     pub(crate) fn add(&mut self, task: u32, urgency: Urgency, wish: Wish) {
         if self
             .by_task
@@ -35,7 +35,7 @@ impl Wishes {
         self.by_task.insert(task, (urgency, wish));
     }
 
-    /// Wants no copy of this task any more.
+    /// Removes the wish of this task.
     pub(crate) fn remove(&mut self, task: u32) {
         if self.by_task.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl Wishes {
         }
     }
 
-    /// All of them, the most urgent first.
+    /// Returns all wishes, the most urgent first.
     pub(crate) fn all(&self) -> Vec<(u32, Class, Wish)> {
         let of = |(urgency, task): &(Urgency, u32)| {
             Some((*task, urgency.class, self.by_task.get(task)?.1))
@@ -53,7 +53,7 @@ impl Wishes {
         self.ranked.iter().filter_map(of).collect()
     }
 
-    /// The most urgent one in place of a lost primary.
+    /// Returns the most urgent wish that replaces a lost primary.
     pub(crate) fn first_primary(&self) -> Option<(u32, Wish)> {
         let (urgency, task) = self
             .ranked
@@ -63,7 +63,7 @@ impl Wishes {
         Some((*task, *wish))
     }
 
-    /// Those in addition to attempts of which nothing is heard.
+    /// Returns the wishes for copies of attempts on silent hosts (`Class::Unheard`).
     pub(crate) fn unheard(&self) -> Vec<(u32, Wish)> {
         let from = self.ranked.range((Urgency::LEAST_UNHEARD, 0)..);
         let unheard = from.take_while(|(urgency, _)| urgency.class == Class::Unheard);
@@ -72,12 +72,12 @@ impl Wishes {
             .collect()
     }
 
-    /// The one of this task.
+    /// Returns the wish of this task.
     pub(crate) fn of(&self, task: u32) -> Option<Wish> {
         self.by_task.get(&task).map(|(_, wish)| *wish)
     }
 
-    /// How many wishes stand in place of a lost primary.
+    /// Returns the number of wishes that replace a lost primary.
     pub(crate) fn primaries(&self) -> u64 {
         self.ranked
             .iter()

@@ -1,5 +1,4 @@
-//! Why does each task wait, and why was each host passed over? Answers in words; nothing here
-//! decides anything.
+//! The reasons, in words, why tasks wait and hosts are passed over. The module only reads.
 
 use std::collections::BTreeMap;
 
@@ -19,32 +18,32 @@ use crate::state::owner_hours::TooLong;
 use crate::state::scheduler::Scheduler;
 use crate::state::settings::Settings;
 
-/// Why a job does not go on faster.
+/// The reasons why a job does not go on faster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Explanation {
     /// Each reason, with the waiting tasks that it holds back.
     pub tasks: Vec<(String, IdSet)>,
-    /// What keeps begun tasks from going on, or goes on for too long.
+    /// Begun tasks that are held up or overdue.
     pub held_up: Vec<HeldUp>,
-    /// Each host with why it takes none of them.
+    /// Each host with the reason why it takes none of the waiting tasks.
     pub hosts: Vec<(HostId, String)>,
 }
 
-/// Tasks of which no attempt goes on, or one goes on beyond everything seen.
+/// Tasks on one host of which no attempt goes on, or one goes on beyond every run time seen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldUp {
-    /// Where their latest attempts are.
+    /// The host of their latest attempts.
     pub host: HostId,
-    /// Why.
+    /// The reason.
     pub why: CopyReason,
-    /// For how long, of the first of them.
+    /// The time for which the first of them has been held up, or has run.
     pub span: Span,
-    /// Which tasks.
+    /// The indices of the tasks.
     pub tasks: IdSet,
 }
 
 impl HeldUp {
-    /// In words, with the host's name.
+    /// Returns the reason in words, with the host's name.
     pub fn words(&self, host: &str) -> String {
         let span = self.span;
         match self.why {
@@ -64,8 +63,8 @@ impl HeldUp {
 }
 
 impl Scheduler {
-    /// Why each waiting task of the job waits, and why each host takes none; nothing where there is
-    /// no such job.
+    /// Returns the reasons why each waiting task of the job waits, and why each host takes none;
+    /// `None` where there is no such job.
     pub fn explain(&self, id: JobId) -> Option<Explanation> {
         let job = self.jobs.table.get(&id)?;
         let mut waiting = waiting(job);
@@ -121,7 +120,8 @@ impl Scheduler {
         })
     }
 
-    /// Begun tasks of which no attempt goes on, or one for too long: by host and reason.
+    /// Returns the begun tasks of which no attempt goes on, or one for too long, by host and
+    /// reason.
     fn held_up(&self, job: &Job) -> Vec<HeldUp> {
         let mut found: Vec<HeldUp> = Vec::new();
         let held_up = |record: &Record| {
@@ -174,7 +174,7 @@ impl Scheduler {
         found
     }
 
-    /// Why a host that idles gets no copy of a task of a job that waits with none.
+    /// Returns the reason why an idle host gets no copy of a task, for a job without waiting tasks.
     fn why_no_copy(&self, job: &Job) -> String {
         let none = "no task of the job waits";
         if job.settled()
@@ -202,7 +202,7 @@ impl Scheduler {
         }
     }
 
-    /// Which jobs go before this one.
+    /// Returns the jobs that go before this one, in words; `None` if there are none.
     fn why_behind(&self, job: &Job) -> Option<String> {
         if let Some(why) = self.why_yields(job) {
             return Some(why);
@@ -228,7 +228,7 @@ impl Scheduler {
         (ahead > 0).then(|| format!("behind {jobs} of higher priority or earlier arrival"))
     }
 
-    /// What no host that is known offers, though the job needs it.
+    /// Returns the job's need that no known host offers, in words; `None` if a host offers all.
     fn why_no_offer(&self, job: &Job) -> Option<String> {
         let mut missing = self
             .hosts
@@ -241,7 +241,7 @@ impl Scheduler {
             .then(|| format!("no host that is known will do; of the first one: {first}"))
     }
 
-    /// What a job of several ranks waits for.
+    /// Returns the hosts or ranks that a gang waits for, in words.
     fn why_together(&self, id: JobId, job: &Job) -> Option<String> {
         let gang = job.gang.as_ref()?;
         if gang.formed.is_some() {
@@ -264,7 +264,7 @@ impl Scheduler {
         })
     }
 
-    /// Why no slot is free, for the fleet as a whole.
+    /// Returns the reason why no slot is free in the whole fleet.
     fn why_no_slot(&self) -> String {
         let joined = self
             .hosts
@@ -326,7 +326,7 @@ impl Scheduler {
     }
 }
 
-/// A host's state in one word.
+/// Returns a host's state in one word.
 fn kind(host: &Host) -> &'static str {
     match host.state {
         _ if host.presence == Presence::Left => "shut down",
@@ -390,7 +390,7 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// Why a ready host is not there for long enough.
+    /// Returns the reason why a ready host is not lent for long enough, if it is not.
     fn why_too_short(&self, host: &Host, job: &Job) -> Option<String> {
         let TooLong { left, takes } = job.too_long_for(host, self.now, self.settings.start_cost)?;
         Some(format!(

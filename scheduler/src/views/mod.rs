@@ -1,10 +1,10 @@
-//! What can be asked of the scheduler: plain values for people and programs.
+//! Read-only views of the scheduler: plain values for people and programs.
 //!
-//! - [`status`]: hosts, live attempts, counts, and when a job should be done.
-//! - [`explain`]: why each task waits, and why each host was passed over.
+//! - [`status`]: hosts, live attempts, counts, and the predicted completion of jobs.
+//! - [`explain`]: the reasons why tasks wait, and why hosts were passed over.
 //!
-//! Asking changes nothing. The reasons come from the same predicates that decide (such as
-//! `Placement::objection`), so an answer cannot differ from what will happen.
+//! A view changes nothing. The reasons come from the same predicates that decide (such as
+//! `Placement::objection`), so an answer agrees with the decision.
 
 pub(crate) mod explain;
 pub(crate) mod status;

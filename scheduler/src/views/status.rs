@@ -1,4 +1,4 @@
-//! What can be asked of the scheduler. Plain values; asking changes nothing.
+//! The status of hosts, jobs and attempts, as plain values; reading it changes nothing.
 
 use crate::state::job::waiting;
 use std::collections::BTreeMap;
@@ -16,81 +16,82 @@ use crate::state::host::{Host, Liveness, Presence};
 use crate::state::job::{Job, Record};
 use crate::state::scheduler::Scheduler;
 
-/// A host as the scheduler sees it.
+/// A host as known to the scheduler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostStatus {
     /// Its state.
     pub state: HostState,
-    /// Why it is in its state, where that needs saying.
+    /// The reason for its state, where there is one.
     pub reason: Option<String>,
-    /// Since when it has been in its state.
+    /// The time of its last change of state.
     pub since: Time,
-    /// When it was last heard of, in this incarnation.
+    /// The time of its last message, in this incarnation.
     pub heard: Option<Time>,
-    /// What it last said of its owner.
+    /// The owner's state in its last report.
     pub owner: OwnerState,
     /// Whether work could be sent to it.
     pub connected: bool,
     /// Whether it is to get no new work.
     pub draining: bool,
-    /// How many tasks it runs at a time.
+    /// The number of tasks that it runs at a time.
     pub slots: u32,
-    /// How many of them its owner lets tasks use.
+    /// The number of slots that its owner lets tasks use.
     pub usable_slots: u32,
-    /// Speed of one slot.
+    /// The speed of one slot.
     pub speed: Speed,
     /// Live attempts on its books.
     pub attempts: Vec<AttemptId>,
-    /// Attempts that succeeded there, in this incarnation.
+    /// The number of attempts that succeeded there, in this incarnation.
     pub finished: u64,
-    /// Attempts that were lost with it, in this incarnation.
+    /// The number of attempts that were lost with it, in this incarnation.
     pub lost: u64,
 }
 
 /// A live attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveAttempt {
-    /// Which.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// Where.
+    /// Its host.
     pub host: HostId,
-    /// How far it is, as its host last said.
+    /// Its phase in its host's last report.
     pub phase: Phase,
-    /// Run time so far, as its host last said, suspensions not counted.
+    /// The run time in its host's last report, without suspensions.
     pub ran: Span,
-    /// Time suspended before that, as far as its host said in this incarnation.
+    /// The time suspended before `suspended_since`, as reported in this incarnation.
     pub suspended: Span,
-    /// Since when it has been suspended, if it is.
+    /// The begin of its suspension, if it is suspended.
     pub suspended_since: Option<Time>,
     /// The part done, between 0 and 1, where the program reports it.
     pub progress: Option<f32>,
-    /// When it was given to its host (or taken back from the store, or from the host's list).
+    /// The time at which it was assigned to its host (or taken back from the store, or from the
+    /// host's list).
     pub assigned: Time,
-    /// Whether it was started while another one lived.
+    /// Whether it was started while another attempt was live.
     pub duplicate: bool,
 }
 
-/// No task counts for less than this, in seconds on a host of speed 1: work of nothing would make
-/// others' endless.
+/// The least work that a task counts for, in seconds on a host of speed 1; it bounds the ratio of
+/// other tasks' work to it.
 const LEAST_WORK_S: f64 = 1e-6;
 
 impl Scheduler {
-    /// The jobs that are not forgotten.
+    /// Returns the jobs that are not forgotten.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.table.keys().copied()
     }
 
-    /// The job's state; none where there is no such job.
+    /// Returns the job's state; `None` where there is no such job.
     pub fn job_state(&self, job: JobId) -> Option<JobState> {
         self.jobs.table.get(&job).map(Job::state)
     }
 
-    /// How many of the job's tasks are in each state. Costs nothing.
+    /// Returns the number of the job's tasks in each state, in constant time.
     pub fn job_counts(&self, job: JobId) -> Option<TaskCounts> {
         self.jobs.table.get(&job).map(Job::counts)
     }
 
-    /// Attempts of the job started so far, and those of them that were duplicates.
+    /// Returns the number of the job's attempts started so far, and that of duplicates among them.
     pub fn job_attempts(&self, job: JobId) -> Option<(u64, u64)> {
         self.jobs
             .table
@@ -98,7 +99,7 @@ impl Scheduler {
             .map(|job| (job.attempts, job.duplicates))
     }
 
-    /// The job's tasks in this state.
+    /// Returns the job's tasks in this state.
     pub fn tasks_in(&self, job: JobId, state: TaskState) -> Option<IdSet> {
         let job = self.jobs.table.get(&job)?;
         let recorded = || {
@@ -117,12 +118,12 @@ impl Scheduler {
         })
     }
 
-    /// The task's state; none where there is no such task.
+    /// Returns the task's state; `None` where there is no such task.
     pub fn task_state(&self, task: TaskId) -> Option<TaskState> {
         self.jobs.table.get(&task.job)?.task_state(task.index)
     }
 
-    /// Live attempts of the task, oldest first.
+    /// Returns the live attempts of the task, oldest first.
     pub fn task_attempts(&self, task: TaskId) -> Vec<LiveAttempt> {
         let record = self
             .jobs
@@ -132,7 +133,7 @@ impl Scheduler {
         record.map_or_else(Vec::new, |record| self.live(record).collect())
     }
 
-    /// Live attempts of the job, by task, oldest first.
+    /// Returns the live attempts of the job, by task, oldest first.
     pub fn live_attempts(&self, job: JobId) -> impl Iterator<Item = LiveAttempt> + '_ {
         let records = self
             .jobs
@@ -170,12 +171,12 @@ impl Scheduler {
         })
     }
 
-    /// The hosts that were ever heard of, or awaited, in this incarnation.
+    /// Returns the hosts that were ever heard of, or awaited, in this incarnation.
     pub fn hosts(&self) -> impl Iterator<Item = HostId> + '_ {
         self.hosts.table.keys()
     }
 
-    /// The host; none where it was never heard of or awaited in this incarnation.
+    /// Returns the host; `None` where it was never heard of or awaited in this incarnation.
     pub fn host(&self, host: HostId) -> Option<HostStatus> {
         self.hosts.table.get(&host).map(|host| HostStatus {
             state: host.state,
@@ -194,12 +195,12 @@ impl Scheduler {
         })
     }
 
-    /// How many results of a host in a row agreed with others'.
+    /// Returns the number of a host's results in a row that agreed with others'.
     pub fn host_valid(&self, host: HostId) -> u32 {
         self.hosts.table.get(&host).map_or(0, |host| host.valid)
     }
 
-    /// What was learned of hosts so far, with what goes on now.
+    /// Returns the experience so far, with the intervals that are still open now.
     pub fn experience(&self) -> Experience {
         let hosts = self.hosts.table.values();
         let up = hosts.filter(|host| host.heard.is_some() && host.liveness != Liveness::Lost);
@@ -220,13 +221,13 @@ impl Scheduler {
         }
     }
 
-    /// What is known of how good people's estimates are.
+    /// Returns the known quality of users' estimates.
     pub fn estimates(&self) -> &Estimates {
         &self.foresight.experience.estimates
     }
 
-    /// When the job's last task should be done; none where nothing is known of how long its tasks
-    /// take (neither a finished one nor an estimate), where no host takes work or will once its
+    /// Predicts the completion of the job's last task. `None` where its tasks' run times are
+    /// unknown (neither a finished one nor an estimate), where no host takes work or will once its
     /// owner leaves, or where the job is settled.
     pub fn predict_finish(&self, id: JobId, now: Time) -> Option<Time> {
         let job = self.jobs.table.get(&id).filter(|job| !job.settled())?;
@@ -242,8 +243,8 @@ impl Scheduler {
         let start_cost = self.settings.start_cost;
 
         if tasks > 0.0 {
-            // Jobs of which nothing is known are taken to be like the one that asks. Each task
-            // costs its start as well.
+            // Jobs of unknown work are taken to be like the one asked about. Each task takes its
+            // start as well.
             let ahead = self.jobs.ahead_of(job.rank, now);
             let start_s = start_cost.secs() * self.hosts.index.mean_speed().unwrap_or(1.0);
             tasks += (ahead.work_s(work_s) + ahead.tasks as f64 * start_s) / (work_s + start_s);
@@ -258,7 +259,7 @@ impl Scheduler {
             .map(|record| self.task_end_s(record, work, now))
             .collect();
 
-        // Of these nothing can be said where they are: as if they waited.
+        // These cannot be predicted where they are: they count as waiting.
         tasks += ends_s.iter().filter(|end_s| end_s.is_infinite()).count() as f64;
         let running_s = ends_s
             .into_iter()
@@ -276,8 +277,9 @@ impl Scheduler {
             .then(|| now + Span::from_secs_f64(left_s))
     }
 
-    /// In how many seconds a begun task should be done where it is, by the first of its attempts;
-    /// infinite where that cannot be said, since their hosts are silent, or paused by their owners.
+    /// Returns the seconds until a begun task should be done where it is, by the first of its
+    /// attempts; infinite where that cannot be predicted, since their hosts are silent, or paused
+    /// by their owners.
     fn task_end_s(&self, record: &Record, work: Work, now: Time) -> f64 {
         let ends = record.live.iter().filter_map(|copy| {
             let host = self
@@ -294,14 +296,14 @@ impl Scheduler {
         ends.fold(f64::INFINITY, f64::min)
     }
 
-    /// By when, in seconds from now, the hosts that take work could complete so many tasks; where
-    /// none does, those that will once their owners leave.
+    /// Returns the time, in seconds from now, by which the hosts that take work could complete
+    /// `tasks` tasks; if none does, the hosts that will once their owners leave.
     pub(crate) fn queue_s(&self, work_s: f64, tasks: u64, now: Time) -> f64 {
         let start_cost = self.settings.start_cost;
         let mut servers = Vec::new();
         let mut works = BTreeMap::new();
 
-        // What runs takes as long as others of its job, if that is known.
+        // A running attempt takes as long as others of its job, if that is known.
         let work_of = |id| {
             let job = self.jobs.table.get(&id);
             let mean_s = job.and_then(Job::task_work_s).unwrap_or(work_s);
@@ -342,7 +344,7 @@ impl Scheduler {
         completion_s(&servers, tasks, 0.0)
     }
 
-    /// When the job's last task should be done, with an interval of 80 %; none where
+    /// Predicts the completion of the job's last task, with an interval of 80 %; `None` where
     /// [`Self::predict_finish`] has none.
     pub fn predict(&self, id: JobId, now: Time) -> Option<Prediction> {
         let finish = self.predict_finish(id, now)?;
@@ -363,8 +365,8 @@ impl Scheduler {
         })
     }
 
-    /// Predicts the job's end where that has not been done at its stage, so that it can be compared
-    /// with what comes.
+    /// Predicts the job's completion once at each `Stage`, so that the predictions can be compared
+    /// with the outcome.
     pub(crate) fn note_prediction(&mut self, id: JobId) {
         let Some(job) = self
             .jobs
@@ -392,7 +394,7 @@ impl Scheduler {
 }
 
 impl Host {
-    /// Why it is in its state, in words, where that needs saying.
+    /// Returns the reason for its state, in words, where there is one.
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state, self.presence, self.owner) {
             (_, Presence::Left, _) => Some("its worker shut down".to_owned()),

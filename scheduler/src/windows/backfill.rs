@@ -1,14 +1,12 @@
-//! Speculative backfilling (Gainaru et al., section 4.3): time that is over before a waiting task
-//! has to be done is given to the task that should make the most of it. Such gaps are hosts that
-//! are kept for jobs of several ranks which hold out, and hosts that their owners lend for no
-//! longer. What should be done in time goes first, in the order of the line: it fits. A deadline's
-//! calendar has no gaps but the ends of loans: each slot's next task starts as soon as the slot is
-//! free.
+//! Speculative backfilling (Gainaru et al., section 4.3): an interval that may end before a task is
+//! done is given to the waiting task that should make the most of it. Such gaps are hosts reserved
+//! for gangs that wait for more, and hosts whose loans end. Tasks that should be done in time go
+//! first, in queue order: they fit. A deadline's calendar has no gaps but the ends of loans: each
+//! slot's next task starts as soon as the slot is free.
 //!
-//! Nobody is delayed by that: nothing is put into gaps while something waits that was promised, and
-//! what is there makes room, frozen where its host can hold it, as soon as somebody wants the slot
-//! for whom it is kept. What is not here: when the jobs that hold out start (`together`), and
-//! windows whose ends are a matter of chance (`idle`).
+//! Backfill delays no job: no gap is filled while a task with a promise waits, and a task in a gap
+//! is preempted, frozen where its host can hold it, as soon as the gang of the reservation wants
+//! the slot. The gangs' starts live in `crate::gang`; idle windows of random length in `idle`.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -25,18 +23,18 @@ use crate::state::host::elapsed_s;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
-/// So many gaps at a time are looked at, and for each so many waiting jobs.
+/// The most gaps considered at a time, and the most waiting jobs for each.
 const MOST_GAPS: usize = 16;
 const MOST_JOBS: usize = 8;
-/// What is not done by the end of a gap with this probability at least is not tried: it would
-/// mostly be computed in vain (the paper takes whoever has a chance; `reproduce gainaru` with 0,
+/// The least probability of being done by the end of a gap: a task below it would mostly be
+/// computed in vain (the paper takes every task that has a chance; `reproduce gainaru` with 0,
 /// 0.25, 0.5 and 0.8 speaks for a half).
 const LEAST_DONE: f64 = 0.5;
-/// By this part of a loan before its end who is not done gives up, and is not frozen first and
-/// given back much later.
+/// The part of a loan before its end at which an unfinished attempt is killed, so that it is not
+/// frozen first and given back much later.
 const EARLY: f64 = 0.02;
 
-/// A free slot, with how long it is.
+/// A free slot, with the time at which it ends.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     host: HostId,
@@ -44,16 +42,16 @@ struct Slot {
     kept_for: Option<JobId>,
 }
 
-/// Who makes the most of a gap.
+/// The task that makes the most of a gap.
 struct Filler {
     job: JobId,
     index: u32,
-    /// The probability that it is done in time; none where it keeps its state.
+    /// The probability that it is done in time; `None` where it keeps its state.
     done: Option<f64>,
 }
 
 impl Scheduler {
-    /// Puts waiting tasks into gaps that they do not surely fit.
+    /// Starts waiting tasks in gaps that they do not surely fit.
     pub(crate) fn fill_gaps(&mut self, fx: &mut Vec<Effect>) {
         let none = self.jobs.kept.is_empty() && self.hosts.index.lent.is_empty();
         if none || self.jobs.lines.waiting.is_empty() || self.promised_waits().is_some() {
@@ -67,7 +65,7 @@ impl Scheduler {
         }
     }
 
-    /// The job that is next, if it was promised something.
+    /// Returns the next job, if it has a promise.
     fn promised_waits(&self) -> Option<JobId> {
         self.jobs
             .lines
@@ -77,7 +75,7 @@ impl Scheduler {
             .map(|rank| rank.job)
     }
 
-    /// Slots that are free for some time.
+    /// Returns the slots that are free for a limited time.
     fn gaps(&self) -> Vec<Slot> {
         let now = self.now;
         let holding = self.jobs.gangs.iter().filter_map(|id| {
@@ -114,8 +112,8 @@ impl Scheduler {
             .collect()
     }
 
-    /// Which waiting task makes the most of a free slot, if any does; of equals the one that is
-    /// next.
+    /// Returns the waiting task that makes the most of a free slot, if any does; among equals the
+    /// next one.
     fn filler(&self, host: &Host, slot: &Slot) -> Option<Filler> {
         let now = self.now;
         let start_cost = self.settings.start_cost;
@@ -124,7 +122,7 @@ impl Scheduler {
             .map_or(slot.until, |lent| lent.min(slot.until));
         let length = (until.since(now).secs() - start_cost.secs()) * host.speed.factor();
 
-        // Who fits a loan was asked before, and may have had reasons not to come.
+        // A job that fits a loan was asked before, and its policy may have declined.
         let asked = |job: &Job| {
             slot.kept_for.is_some() || job.too_long_for(host, now, start_cost).is_some()
         };
@@ -141,7 +139,7 @@ impl Scheduler {
             .filter(does)
             .collect();
         if let Some(job) = jobs.iter().find(|job| job.rules.checkpoint) {
-            // All that it does there is of use.
+            // A task that keeps its state makes use of the whole gap.
             let index = job.alternatives(&|_: &u32| true).next()?;
             return Some(Filler {
                 job: job.rank.job,
@@ -186,8 +184,8 @@ impl Scheduler {
         Some(fillers.swap_remove(at))
     }
 
-    /// The law of the run times of a job's tasks, in seconds on a host of speed 1, where enough
-    /// runs are known.
+    /// Returns the law of the run times of a job's tasks, in seconds on a host of speed 1, where
+    /// enough runs are known.
     fn law<'a>(&'a self, job: &'a Job) -> Option<Cow<'a, Learned>> {
         if let Some(law) = job.lessons.law() {
             return Some(Cow::Borrowed(law));
@@ -237,7 +235,8 @@ impl Scheduler {
             self.incarnation,
         );
 
-        // Who comes back finds the host free; who waits for others may come later than expected.
+        // An owner's return ends the gap at a known time; a gang may start later than predicted, so
+        // no limit is set.
         let most = Span::from_secs_f64(left.secs() * (1.0 - EARLY));
         starter.most = kept_for
             .is_none()
@@ -262,8 +261,7 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// Forgets which attempts have to make room where they have ended, or where nobody holds out
-    /// any more.
+    /// Removes from `fillers` the attempts that have ended, and all of them if no gang waits.
     pub(crate) fn tend_fillers(&mut self) {
         if self.jobs.fillers.is_empty() {
             return;
@@ -288,8 +286,8 @@ impl Scheduler {
         self.jobs.fillers.retain(|attempt, host| on(host, attempt));
     }
 
-    /// Hosts on which an attempt would make room for a job of this rank, with their speeds; each
-    /// once, whatever it holds.
+    /// Returns the hosts on which an attempt would be preempted for a job of this rank, with their
+    /// speeds; each once, whatever it holds.
     pub(crate) fn filled(&self, rank: Rank) -> Vec<(Speed, HostId)> {
         let after = |attempt: &AttemptId| {
             self.jobs
@@ -313,8 +311,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// Of the attempts that were put into gaps of this host, the one that goes last makes room for
-    /// a task.
+    /// Preempts the last in order of the attempts in gaps of this host for a task.
     pub(crate) fn oust(&mut self, id: HostId, by: TaskId, fx: &mut Vec<Effect>) {
         let rank = |attempt: &AttemptId| self.jobs.table.get(&attempt.task.job).map(|job| job.rank);
         let fillers = self.jobs.fillers.iter().filter(|(_, on)| **on == id);
@@ -348,7 +345,7 @@ impl Scheduler {
         self.preempt(id, attempt, by, kept, fx);
     }
 
-    /// Whatever was put into gaps makes room while something waits that was promised.
+    /// Preempts all attempts in gaps while a task with a promise waits.
     pub(crate) fn clear_for_promised(&mut self, fx: &mut Vec<Effect>) {
         let Some(id) = self
             .promised_waits()
@@ -368,7 +365,7 @@ impl Scheduler {
     }
 }
 
-/// The probability that a run which takes longer than `failed` is done by `length`.
+/// Returns the probability that a run that takes longer than `failed` is done by `length`.
 fn done_by(length: f64, law: &Learned, failed: f64) -> f64 {
     let before = law.cdf(failed);
     let left = 1.0 - law.cdf(failed);

@@ -1,7 +1,7 @@
-//! Which of a promised job's tasks goes to a host of which it is known for how long it stays idle
-//! (Gainaru et al., section 4.3): the one that is expected to make the most of the window, though
-//! its limit may be longer than that. What is not here: when and where the job's next task starts,
-//! which the calendar says, and how windows are recorded.
+//! Idle windows of known law (Gainaru et al., section 4.3): a host gets the task of a job with a
+//! promise that is expected to make the most of its window, though the task's limit may be longer
+//! than that. The calendar says when and where the job's next task starts; windows are recorded by
+//! the caller.
 
 use common::{HostId, JobId, Span, Time};
 
@@ -12,22 +12,23 @@ use crate::state::host::Host;
 use crate::state::job::Job;
 use crate::state::scheduler::Scheduler;
 
-/// So many starts at a time are looked at, and for each so many tasks: each costs some thousand
+/// The most starts considered at a time, and the most tasks for each: each costs some thousand
 /// steps.
 const MOST_STARTS: usize = 64;
 const MOST_TASKS: usize = 16;
 
-/// A task that starts now, and where.
+/// A task that starts now, with its host.
 pub(crate) type Start = (JobId, u32, HostId);
 
 impl Scheduler {
-    /// How long the host's idle windows last, as was recorded.
+    /// Notes the law of the host's idle windows.
     pub(crate) fn on_host_windows(&mut self, id: HostId, windows: Windows) {
         self.hosts.entry(id, self.now).windows = Some(Box::new(windows));
     }
 
-    /// As many starts of the same jobs on the same hosts; of a job whose policy looks at windows,
-    /// each host has the waiting task that should make the most of its window.
+    /// Exchanges tasks between these starts, of the same jobs on the same hosts: under policies
+    /// that look at windows, each host gets the waiting task that should make the most of its
+    /// window.
     pub(crate) fn fill_windows(&self, mut starts: Vec<Start>) -> Vec<Start> {
         for at in 0..starts.len().min(MOST_STARTS) {
             let (id, index, host) = starts[at];
@@ -71,22 +72,22 @@ impl Scheduler {
 }
 
 impl Job {
-    /// Whether its policy looks at how long hosts stay idle.
+    /// Whether its policy looks at idle windows.
     pub(crate) fn looks_at_windows(&self) -> bool {
         let reckoning = self.policy.admission.reckoning();
         self.policy.placement == Placement::Windows
             || reckoning.is_some_and(|Reckoning { windows, .. }| windows)
     }
 
-    /// The waiting task that should make the most of a host, if enough is known; of equals the next
-    /// one.
+    /// Returns the waiting task that should make the most of a host's window, if enough is known;
+    /// among equals the next one.
     pub(crate) fn makes_the_most_of(&self, host: &Host, now: Time) -> Option<u32> {
         let waiting: Vec<u32> = self.alternatives(&|_: &u32| true).collect();
         self.best(&waiting, &host.absence(now)?, host.speed.factor())
     }
 
-    /// Some of the waiting tasks that are free: those that had attempts, and the next one that had
-    /// none.
+    /// Returns some of the waiting tasks that pass `free`: those that had attempts, and the next
+    /// one that had none.
     pub(crate) fn alternatives(&self, free: &impl Fn(&u32) -> bool) -> impl Iterator<Item = u32> {
         let tried = self
             .requeued
@@ -97,7 +98,7 @@ impl Job {
         tried.chain(fresh)
     }
 
-    /// Which of these tasks is expected to make the most of a window; of equals the first.
+    /// Returns the task that is expected to make the most of a window; among equals the first.
     fn best(&self, tasks: &[u32], absence: &Absence, speed: f64) -> Option<u32> {
         let law: &Learned = self.lessons.law()?;
         let window = Window::new(
@@ -118,15 +119,15 @@ impl Job {
     }
 }
 
-/// What is known of how long a host's owner stays away from now on.
+/// The law of the time for which a host's owner stays away from now on.
 struct Absence {
     outlook: Option<Outlook>,
-    /// For how long the host is lent.
+    /// The time for which the host is lent.
     left: Option<Span>,
 }
 
 impl Absence {
-    /// The probability that the owner is away for so long, in seconds.
+    /// Returns the probability that the owner stays away for `more_s` seconds.
     fn lasts(&self, more_s: f64) -> f64 {
         match (&self.outlook, self.left) {
             (_, Some(left)) if more_s > left.secs() => 0.0,
@@ -136,7 +137,7 @@ impl Absence {
 }
 
 impl Host {
-    /// How long its owner should stay away, where that is known.
+    /// Returns the law of its owner's absence, where known.
     fn absence(&self, now: Time) -> Option<Absence> {
         let age_s = now.since(self.owner_since.max(self.up_since)).secs();
         let outlook = self

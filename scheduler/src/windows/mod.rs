@@ -1,13 +1,12 @@
-//! Time that hosts are idle for and that is too short for the next task in line is given to another
-//! one (Gainaru et al. 2019, section 4.3).
+//! Backfill: an interval that is too short for the next task in the queue is given to another one
+//! (Gainaru et al. 2019, section 4.3).
 //!
-//! - [`backfill`]: gaps on hosts that are kept for jobs of several ranks, or until their owners want
-//!   them back.
-//! - [`idle`]: which of a promised job's tasks goes to a host whose owner was recorded to stay away for
-//!   a known time.
+//! - [`backfill`]: gaps on hosts that are reserved for gangs, or lent until a given time.
+//! - [`idle`]: the choice of a task for a host whose owner is expected to stay away for a time of
+//!   known law.
 //!
-//! Until when a host is lent is `state::owner_hours`; what a task should make of a window is computed
-//! by `prediction::reservation`.
+//! The loans of hosts live in `state::owner_hours`; the gain of a task in a window is computed by
+//! `prediction::reservation`.
 
 pub(crate) mod backfill;
 pub(crate) mod idle;

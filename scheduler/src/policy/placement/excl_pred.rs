@@ -1,8 +1,8 @@
 //! EXCL-PRED (Kondo et al. 2004, section 5.2): PRI-CR without the hosts that could not be done by
 //! the predicted end of the job.
 //!
-//! The end is predicted as wr (see [`crate::prediction::predict::makespan`]) when the job's first task can
-//! start, and again whenever as many tasks have finished as there were hosts at the last
+//! The end is predicted as wr (see [`crate::prediction::predict::makespan`]) when the job's first
+//! task can start, and again whenever as many tasks have finished as there were hosts at the last
 //! prediction. A host is left out at time t if t + start cost + work / speed lies beyond it.
 //!
 //! Readings: N is the number of hosts that can take work when the prediction is made. The paper
@@ -18,10 +18,11 @@ use super::View;
 use crate::policy::plan::{Forecast, Plan};
 use crate::prediction::predict;
 
-/// When exclusion ends.
+/// The end of the exclusion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExclPred {
-    /// How long before the predicted end hosts are excluded no more, in task times on a mean host.
+    /// The time before the predicted end from which hosts are no longer excluded, in task times on
+    /// a mean host.
     pub revert: f64,
 }
 
@@ -55,7 +56,8 @@ impl ExclPred {
         })
     }
 
-    /// Until when a host must be able to finish a task, while that is asked for.
+    /// Returns the time by which a host must be able to finish a task, with the work of a task,
+    /// while hosts are excluded.
     fn deadline(view: &impl View, plan: &Plan) -> Option<(Time, f64)> {
         let forecast = plan
             .forecast

@@ -1,13 +1,13 @@
 //! EXCL-S (Kondo et al. 2004, section 5.1): PRI-CR without the hosts whose clock rate lies more
-//! than so many standard deviations below the mean "over all hosts". Reading: all hosts that are
-//! known, present or not. Where no host that could take work is fast enough, the fastest of them
-//! is: a job must not wait for ever.
+//! than [`ExclS::sds`] standard deviations below the mean "over all hosts". Reading: all hosts that
+//! are known, present or not. If no host that could take work is fast enough, the fastest of them
+//! is taken: a job must not wait for ever.
 
 use common::{HostId, Speed};
 
 use super::View;
 
-/// Where the line lies.
+/// The threshold of speed below which hosts are excluded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExclS {
     /// Standard deviations below the mean (the paper: 1.5, 1, 0.5 and 0.25).

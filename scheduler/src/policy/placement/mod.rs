@@ -1,5 +1,5 @@
-//! On which ready host does the next task start, or on none yet? One file per answer; this one has
-//! what they share.
+//! The policy's answer on placement: the ready host on which the next task starts, if any. One
+//! module per answer; this one has the shared parts.
 
 use common::{HostId, Span, Speed, Time};
 
@@ -18,74 +18,74 @@ pub use excl_pred::ExclPred;
 pub use excl_s::ExclS;
 pub use pri_cr_wait::PriCrWait;
 
-/// Which ready host is best.
+/// The rule that chooses among ready hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Placement {
-    /// The one that has been ready for longest.
+    /// The host that has been ready for longest.
     Fcfs,
-    /// The fastest one.
+    /// The fastest host.
     PriCr,
-    /// The fastest one, after a wait for more hosts.
+    /// The fastest host, after a wait for more hosts.
     PriCrWait(PriCrWait),
-    /// The fastest of those that used to stay for long enough.
+    /// The fastest of the hosts that used to stay up for long enough.
     PriHistory,
-    /// The fastest one, unless it is slow among all hosts.
+    /// The fastest host, unless it is slow among all hosts.
     ExclS(ExclS),
-    /// The fastest one, unless it would be done after the predicted end of the job.
+    /// The fastest host, unless it would be done after the predicted end of the job.
     ExclPred(ExclPred),
-    /// The one that is done soonest, unless a busy host would be done sooner.
+    /// The host that is done soonest, unless a busy host would be done sooner.
     Lookahead,
-    /// The fastest one; there the task starts that should make the most of its owner's absence.
+    /// The fastest host; it gets the task that should make the most of its owner's absence.
     Windows,
-    /// Of promised jobs the one that the calendar names; of others the fastest one.
+    /// For jobs with a promise the host that the calendar names; for others the fastest one.
     Calendar,
 }
 
-/// What an answer sees: the grid as it is for one job, to be read only.
+/// The view of an answer: the present grid for one job, read-only.
 pub(crate) trait View {
     /// The time of the step.
     fn now(&self) -> Time;
 
-    /// What starting a task costs beside its work.
+    /// Returns the time that starting a task takes beside its work.
     fn start_cost(&self) -> Span;
 
-    /// Tasks of the job that wait for a first or another attempt.
+    /// Returns the number of the job's tasks that wait for a first or another attempt.
     fn waiting(&self) -> u64;
 
-    /// Tasks of the job that are not settled.
+    /// Returns the number of the job's unsettled tasks.
     fn unsettled(&self) -> u64;
 
-    /// Tasks of the job that are finished.
+    /// Returns the number of the job's finished tasks.
     fn finished(&self) -> u64;
 
-    /// Work of one task, in seconds on a host of speed 1, where it is known.
+    /// Returns the work of one task, in seconds on a host of speed 1, where known.
     fn work_s(&self) -> Option<f64>;
 
-    /// Slots of all hosts that take work now.
+    /// Returns the number of slots of all hosts that take work now.
     fn usable_slots(&self) -> u64;
 
-    /// Hosts with a free slot.
+    /// Returns the number of hosts with a free slot.
     fn ready(&self) -> u64;
 
-    /// Mean work per second of the hosts that are known.
+    /// Returns the mean work per second of the known hosts.
     fn mean_rate(&self) -> Option<f64>;
 
-    /// Mean and standard deviation of the speeds of all known hosts.
+    /// Returns the mean and standard deviation of the speeds of all known hosts.
     fn speed_mean_sd(&self) -> (f64, f64);
 
-    /// The highest speed of a host that could take work.
+    /// Returns the highest speed of a host that could take work.
     fn fastest(&self) -> Option<Speed>;
 
-    /// The ready hosts that do for the job, the one ready for longest first.
+    /// Returns the ready hosts that suit the job, the one ready for longest first.
     fn ready_by_since(&self) -> impl Iterator<Item = HostId>;
 
-    /// The same, the fastest first.
+    /// Returns the same hosts, the fastest first.
     fn ready_by_speed(&self) -> impl Iterator<Item = (Speed, HostId)>;
 
-    /// What is known of a host's past.
+    /// Returns a host's past, where known.
     fn past(&self, host: HostId) -> Option<Past>;
 
-    /// How long a task takes on a free slot of this speed, the start included.
+    /// Returns the time of a task on a free slot of this speed, the start included.
     fn duration_at(&self, work_s: f64, speed: Speed) -> Span {
         self.start_cost() + Span::from_secs_f64(work_s / speed.factor())
     }
@@ -96,9 +96,9 @@ pub(crate) trait View {
 pub(crate) struct Past {
     pub(crate) speed: Speed,
     pub(crate) free_slots: usize,
-    /// What it did on the day before, where that was recorded.
+    /// Its record of the day before, if any.
     pub(crate) record: Option<TrackRecord>,
-    /// What was seen of it since.
+    /// Its observed behaviour since then.
     pub(crate) habit: Habit,
 }
 
@@ -108,7 +108,7 @@ impl Placement {
         matches!(self, Placement::PriCrWait(_) | Placement::ExclPred(_))
     }
 
-    /// Brings the job's plan up to date before hosts are proposed.
+    /// Updates the job's plan before hosts are proposed.
     pub(crate) fn prepare(self, view: &impl View, plan: &mut Plan) {
         match self {
             Placement::PriCrWait(answer) => answer.prepare(view, plan),
@@ -117,7 +117,8 @@ impl Placement {
         }
     }
 
-    /// The host to take next, if `fit` has nothing against it; none where the job had better wait.
+    /// Returns the host to take next, among those that pass `fit`; `None` where the job had better
+    /// wait.
     pub(crate) fn propose(
         self,
         view: &impl View,
@@ -137,7 +138,7 @@ impl Placement {
         }
     }
 
-    /// How many ready hosts it would take, one after the other.
+    /// Returns the number of ready hosts that it would take, one after the other.
     pub(crate) fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
         match self {
             Placement::PriCrWait(_) if !plan.waited => 0,
@@ -147,13 +148,14 @@ impl Placement {
         }
     }
 
-    /// The free slots in the order in which it takes them, where that is worth finding out for all
-    /// of them at once.
+    /// Returns the free slots in the order in which it takes them, where computing that once for
+    /// all pays.
     pub(crate) fn order(self, view: &impl View) -> Option<Vec<HostId>> {
         (self == Placement::PriHistory).then(|| pri_history::order(view))
     }
 
-    /// Why a ready host is not taken though tasks wait; none where it would be.
+    /// Returns the reason why a ready host is not taken though tasks wait; `None` where it would
+    /// be.
     pub(crate) fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
         match self {
             Placement::PriCrWait(answer) => answer.objection(view, plan),

@@ -7,7 +7,7 @@ use common::Span;
 use super::View;
 use crate::policy::plan::Plan;
 
-/// For how long, and for how many hosts.
+/// The bounds of the wait for more hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PriCrWait {
     /// The longest wait (the paper: 10 minutes).

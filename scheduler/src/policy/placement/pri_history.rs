@@ -3,8 +3,8 @@
 //!
 //! Reading: the paper ranks within a queue by "operations per interval divided by operations per
 //! second", which is a time, "in this way according to their speed". We rank by operations per
-//! second. A host without a record of the day before is judged by what was seen of it since; one of
-//! which nothing is known counts as one that stays for long enough, with its speed.
+//! second. A host without a `TrackRecord` of the day before is judged by its `Habit` since; an
+//! unknown one counts as one that stays for long enough, with its speed.
 
 use common::HostId;
 
@@ -14,7 +14,7 @@ pub(super) fn propose(view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<
     order(view).into_iter().find(|host| fit(*host))
 }
 
-/// The free slots, the best one first.
+/// Returns the free slots, the best one first.
 pub(super) fn order(view: &impl View) -> Vec<HostId> {
     let work_s = view.work_s().unwrap_or(0.0);
     let rank = |past: &Past| match past.record {
@@ -30,8 +30,8 @@ pub(super) fn order(view: &impl View) -> Vec<HostId> {
         .map(|(host, past)| (rank(&past), host, past.free_slots))
         .collect();
 
-    // Stable: of equals the faster one by its clock, and then the one that has been ready for
-    // longer.
+    // A stable sort: among equals the faster one by its clock, and then the one that has been ready
+    // for longer.
     ranked.sort_by(|(a, ..), (b, ..)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     ranked
         .into_iter()
@@ -39,8 +39,8 @@ pub(super) fn order(view: &impl View) -> Vec<HostId> {
         .collect()
 }
 
-/// Mean work per availability interval, and per second, of a host that has been watched for a
-/// while.
+/// Returns the mean work per availability interval, and per second, of a host by its `Habit`; none
+/// before its first failure.
 fn lately(past: &Past) -> Option<(f64, f64)> {
     let habit = &past.habit;
     let rate = past.speed.factor() * habit.away_s / habit.up_s;

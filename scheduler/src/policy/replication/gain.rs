@@ -1,29 +1,29 @@
 //! Copies by expected makespan reduction, deskgrid's own rule.
 //!
 //! For each task that is not settled, G(x) is the probability that it is not done x seconds from
-//! now: the product over its live attempts of not being done (see [`crate::prediction::completion_law`]), times the
-//! probability that no later copy has saved it. The job is done by x with P(x), the product of 1 -
-//! G over its tasks. A copy on an idle host with law F brings the expected end forward by the
-//! integral of P / (1 - G) G F. The best task for each idle host, best host first, is copied as
-//! long as that gain is worth the price, which [`crate::prediction::experience::Prices`] learns so that the
-//! copies stay within their budget.
+//! now: the product over its live attempts of not being done (see
+//! [`crate::prediction::completion_law`]), times the probability that no later copy has saved it.
+//! The job is done by x with P(x), the product of 1 - G over its tasks. A copy on an idle host with
+//! law F brings the expected end forward by the integral of P / (1 - G) G F. The best task for each
+//! idle host, best host first, is copied as long as that gain is worth the price, which
+//! [`crate::prediction::experience::Prices`] learns so that the copies stay within their budget.
 
 use crate::prediction::completion_law::Law;
 use crate::prediction::experience::Curves;
 
-/// How much is copied.
+/// The budget of copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
-    /// Copies that a job may start, per task, on average over jobs.
+    /// The number of copies that a job may start, per task, on average over jobs.
     pub copies_max: f64,
 }
 
-/// Tasks that keep their state lose little, and make do with so much less.
+/// The factor on the budget of tasks that keep their state: they lose little by a failure.
 const WITH_STATE: f64 = 0.95;
 
 impl Gain {
-    /// Copies per task that jobs may start on average: those whose tasks keep their state, or the
-    /// others.
+    /// Returns the number of copies per task that jobs may start on average; `keeps` is whether
+    /// their tasks keep their state.
     pub(crate) fn budget(self, keeps: bool) -> f64 {
         if keeps {
             WITH_STATE * self.copies_max
@@ -33,11 +33,12 @@ impl Gain {
     }
 }
 
-/// Points of time at which probabilities are computed.
+/// The number of points of time at which probabilities are computed.
 const POINTS: usize = 24;
-/// A probability that is not told apart from 1.
+/// The least difference of a probability from 1.
 const CERTAIN: f64 = 1e-6;
-/// Suspensions are tabulated so many times between two points, and for so many points.
+/// The number of parts between two points in the table of suspensions; the table has `REACH`
+/// points.
 const PARTS: usize = 8;
 const REACH: usize = 64;
 
@@ -48,49 +49,50 @@ type Row = [f64; POINTS];
 #[derive(Debug, Clone)]
 pub(crate) struct Open {
     pub(crate) task: u32,
-    /// The part of it that a copy would have to do: 1, or less where there is a checkpoint.
+    /// The part of it that a copy would have to do: 1, or less with a checkpoint.
     pub(crate) left: f64,
     /// Whether another copy of it may start.
     pub(crate) room: bool,
 }
 
-/// What the search for copies is made from. Times are in seconds from now.
+/// The inputs of the search for copies. Times are in seconds from now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Search<'a> {
     pub(crate) curves: &'a Curves,
-    /// From when on the end of the job can change at all, and when its last attempt should be done.
+    /// The time from which on the end of the job can change at all; `last_s` is the expected end of
+    /// its last attempt.
     pub(crate) begin_s: f64,
     pub(crate) last_s: f64,
-    /// A task's time on a mean host, what starting costs of it, and its time on the best idle host.
+    /// A task's time on a mean host; `start_s` is the start's share of it, `best_s` its time on the
+    /// best idle host.
     pub(crate) task_s: f64,
     pub(crate) start_s: f64,
     pub(crate) best_s: f64,
-    /// How long a loss goes unnoticed.
+    /// The time for which a loss goes unnoticed.
     pub(crate) notice_s: f64,
     /// Whether tasks keep their state.
     pub(crate) keeps: bool,
 }
 
-/// The search, with its probabilities at the points of time.
+/// The state of the search, with its probabilities at the points of time.
 pub(crate) struct Gains<'a> {
     search: Search<'a>,
     step_s: f64,
     /// The points of time.
     at_s: Row,
-    /// How likely a suspension lasts for a time, in steps: by place and, in rows, by the parts of a
-    /// step beyond it.
+    /// The survival function of suspensions: columns in steps, rows in parts of a step.
     lasting: Vec<[f64; REACH]>,
-    /// By how much the hope for a task that has been missed falls from one point to the next.
+    /// The factor by which the hope for a missed task falls from one point to the next.
     fall: f64,
     open: Vec<Open>,
-    /// For each task, the odds that it is not done.
+    /// The odds of each task that it is not done.
     odds: Vec<Row>,
-    /// The probability that all are done.
+    /// The probability that all tasks are done.
     done: Row,
 }
 
 impl<'a> Gains<'a> {
-    /// A search among so many tasks.
+    /// Creates a search among `tasks` tasks.
     pub(crate) fn new(tasks: usize, search: Search<'a>) -> Self {
         let end_s =
             search.last_s.min(8.0 * search.task_s).max(search.begin_s) + 2.0 * search.task_s;
@@ -116,13 +118,13 @@ impl<'a> Gains<'a> {
         }
     }
 
-    /// How many points of time there are up to this one.
+    /// Returns the number of points up to this time.
     fn upto(&self, time_s: f64) -> usize {
         let place = (time_s - self.search.begin_s) / self.step_s + 0.5;
         place.clamp(0.0, POINTS as f64) as u32 as usize
     }
 
-    /// One more task, with the laws of its live attempts.
+    /// Adds a task with the laws of its live attempts.
     pub(crate) fn open(&mut self, open: Open, laws: impl Iterator<Item = Law>) {
         let mut undone = [1.0; POINTS];
         let mut first_s = f64::INFINITY;
@@ -142,7 +144,7 @@ impl<'a> Gains<'a> {
         self.odds.push(odds);
     }
 
-    /// Takes from each probability that this attempt is done by then.
+    /// Multiplies each probability by that of this attempt not being done by then.
     fn multiply(&self, row: &mut Row, law: &Law) {
         let first = ((law.end_s - self.search.begin_s) / self.step_s - 0.5)
             .ceil()
@@ -170,8 +172,8 @@ impl<'a> Gains<'a> {
         }
     }
 
-    /// The probabilities that no later copy of a task has saved it: certain until one could have,
-    /// then falling until the task would have been missed, and vanishing beyond.
+    /// Returns the probabilities that no later copy of a task has saved it: 1 until one could have,
+    /// then falling until the task would be missed, and vanishing beyond.
     fn unsaved(&self, first_s: f64, left: f64) -> Row {
         const LEFT: f64 = 0.5;
         let Search {
@@ -210,8 +212,9 @@ impl<'a> Gains<'a> {
         row
     }
 
-    /// The task whose copy on a host gains the most, with the seconds that it gains. `law` is that
-    /// of a copy with so much of its task left to do; `fit` says which tasks the host may take.
+    /// Returns the task whose copy on a host gains the most, with the gain in seconds. `law` gives
+    /// the law of a copy by the part of its task left to do; `fit` is whether the host may take a
+    /// task.
     pub(crate) fn best(
         &self,
         law: impl Fn(f64) -> Law,
@@ -231,19 +234,20 @@ impl<'a> Gains<'a> {
         best
     }
 
-    /// What it is worth at each point of time that a copy with this law is done by then.
+    /// Returns the worth, at each point of time, of a copy with this law being done by then.
     fn weights(&self, law: &Law) -> Row {
         let mut undone = [1.0; POINTS];
         self.multiply(&mut undone, law);
         std::array::from_fn(|point| self.done[point] * (1.0 - undone[point]) * self.step_s)
     }
 
-    /// The task at this place of the search, and the part of it that a copy would have to do.
+    /// Returns the task at this index of the search, and the part of it that a copy would have to
+    /// do.
     pub(crate) fn task(&self, at: usize) -> (u32, f64) {
         (self.open[at].task, self.open[at].left)
     }
 
-    /// The task gets a copy with this law.
+    /// Adds a copy with this law to the task at this index.
     pub(crate) fn add(&mut self, at: usize, law: &Law, room: bool) {
         let mut factor = [1.0; POINTS];
         self.multiply(&mut factor, law);
@@ -257,7 +261,7 @@ impl<'a> Gains<'a> {
     }
 }
 
-/// The sum of the products, in an order that lets several be added at a time.
+/// Returns the sum of the products, in an order that permits vector instructions.
 fn product(weights: &Row, odds: &Row) -> f64 {
     let mut sums = [0.0; 4];
     for (weights, odds) in weights.chunks_exact(4).zip(odds.chunks_exact(4)) {
@@ -275,7 +279,7 @@ mod tests {
     use crate::prediction::experience::{Experience, Temper};
     use crate::prediction::survival::LifeTable;
 
-    /// Hosts that never fail and whose owners hardly ever come.
+    /// Returns the curves of hosts that never fail and whose owners hardly ever come.
     fn calm() -> Curves {
         let never = LifeTable::prior(1e-9, 1.0);
         Experience {
@@ -346,8 +350,8 @@ mod tests {
         let (at, gain_s) = gains.best(|_| copy, |_| true).expect("there are tasks");
         assert_eq!(gains.task(at).0, 2);
 
-        // At most the 900 s that it is done sooner; less by what a later copy could have saved as
-        // well.
+        // At most the 900 s that it is done sooner; less by the share that a later copy could have
+        // saved as well.
         assert!((400.0..=910.0).contains(&gain_s), "{gain_s}");
         gains.add(at, &copy, true);
 

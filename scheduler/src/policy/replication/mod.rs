@@ -1,5 +1,5 @@
-//! Which running task deserves another copy, now? One file per answer; this one has what they
-//! share. Copies go only to slots that no waiting task could use.
+//! The policy's answer on replication: the running tasks that get another copy. One module per
+//! answer; this one has the shared parts. Copies go only to slots that no waiting task could use.
 
 use common::{Speed, Time};
 
@@ -15,10 +15,10 @@ pub use dup::{Dup, Replicated};
 pub use gain::Gain;
 pub use timeout::Timeout;
 
-/// Who is copied while it lives.
+/// The rule that chooses running tasks for copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Replication {
-    /// Nobody.
+    /// No task.
     None,
     /// A task none of whose live attempts can go on now.
     Rescue,
@@ -30,13 +30,14 @@ pub enum Replication {
     Gain(Gain),
 }
 
-/// a failed task "must be restarted from scratch on another host" and does not say what holds while
-/// a duplicate runs.
+/// The lost copies that are started again while another one lives. The paper says that a failed
+/// task "must be restarted from scratch on another host" and does not say what holds while a
+/// duplicate runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requeue {
-    /// Each one.
+    /// Every lost copy.
     Any,
-    /// The original one, or whatever was started in its place.
+    /// The original, or the copy that was started in its place.
     Primary,
     /// None: the live copy is waited for.
     Never,
@@ -53,7 +54,7 @@ impl Requeue {
 }
 
 impl Replication {
-    /// Why a task should be copied whose live attempts are held up like this, each of them.
+    /// Returns the reason to copy a task whose live attempts are all held up like this, if any.
     pub(crate) fn rescue(
         self,
         hold_ups: impl Iterator<Item = Option<CopyReason>>,
@@ -64,12 +65,12 @@ impl Replication {
         }
     }
 
-    /// Whether [`Self::rescue`] may ever have a reason.
+    /// Whether [`Self::rescue`] may ever return a reason.
     pub(crate) fn rescues(self) -> bool {
         matches!(self, Replication::Rescue | Replication::Gain(_))
     }
 
-    /// Which lost copies are started again while another one lives.
+    /// Returns the rule for lost copies while another one lives.
     pub(crate) fn requeue(self) -> Requeue {
         match self {
             Replication::Dup(answer) => answer.requeue,
@@ -78,7 +79,8 @@ impl Replication {
         }
     }
 
-    /// When an attempt that starts now is to be copied if its task is not done.
+    /// Returns the time at which an attempt that starts now is to be copied if its task is not
+    /// done.
     pub(crate) fn timeout(self, now: Time, plan: &Plan, duplicate: bool) -> Option<Time> {
         match self {
             Replication::Timeout(answer) => answer.at(now, plan, duplicate),
@@ -86,7 +88,7 @@ impl Replication {
         }
     }
 
-    /// Whether a job with so many tasks that has started so many copies may start another one.
+    /// Whether a job of `tasks` tasks that has started `copies` copies may start another one.
     pub(crate) fn may_copy(self, copies: u64, tasks: u64) -> bool {
         match self {
             Replication::Dup(answer) => answer.may_copy(copies, tasks),
@@ -94,7 +96,7 @@ impl Replication {
         }
     }
 
-    /// Whether tasks are copied when more slots are ready than tasks wait; then, which.
+    /// Returns the tasks that are copied when more slots are ready than tasks wait, if any are.
     pub(crate) fn overlap(self) -> Option<Replicated> {
         match self {
             Replication::Dup(answer) => Some(answer.which),
@@ -121,31 +123,29 @@ impl Replication {
     }
 }
 
-/// How urgent the copies that are wanted are, smaller first: lost primaries, then those of slow
-/// hosts.
+/// The urgency of a wanted copy, smaller first: lost primaries, then those of slow hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Urgency {
     pub(crate) class: Class,
-    /// Speed of the host that the task was first given to.
+    /// The speed of the host to which the task was first assigned.
     pub(crate) speed: Speed,
 }
 
 impl Urgency {
-    /// The first one of those in addition to attempts of which nothing is heard: all of them are
-    /// alike.
+    /// The first one of class [`Class::Unheard`]: all of that class are equally urgent.
     pub(crate) const LEAST_UNHEARD: Self = Self {
         class: Class::Unheard,
         speed: Speed::REFERENCE,
     };
 }
 
-/// What a copy is for.
+/// The purpose of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
-    /// In place of a lost primary; goes before waiting tasks.
+    /// It replaces a lost primary; goes before waiting tasks.
     Primary,
-    /// In addition to attempts of whose hosts nothing is heard; goes after all waiting tasks.
+    /// It is added to attempts on silent hosts; goes after all waiting tasks.
     Unheard,
-    /// In addition; goes after all waiting tasks.
+    /// It is added to running attempts; goes after all waiting tasks.
     Duplicate,
 }

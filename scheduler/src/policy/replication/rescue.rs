@@ -1,5 +1,5 @@
-//! A task none of whose live attempts can go on now, since their hosts are suspended or miss
-//! heartbeats.
+//! Copies of tasks none of whose live attempts can go on now, since their hosts are suspended or
+//! miss heartbeats.
 
 use crate::protocol::effect::CopyReason;
 

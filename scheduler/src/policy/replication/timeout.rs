@@ -10,12 +10,12 @@ use common::Time;
 use super::Requeue;
 use crate::policy::plan::Plan;
 
-/// Whose time runs out, and what else is copied.
+/// The options of the timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeout {
     /// Whether copies have a timeout too.
     pub chain: bool,
-    /// Which lost copies are started again.
+    /// The lost copies that are started again.
     pub requeue: Requeue,
 }
 

@@ -1,19 +1,19 @@
-//! How good predictions of waits were, and what follows for the next ones: their bias on a
-//! logarithmic scale, and how far from them the truth is. What is not here: the predictors.
+//! The errors of predicted waits, and the corrections from them: the bias on a logarithmic scale,
+//! and the spread around it. The predictors live in `wait`.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// Each prediction fades by this part with each later one.
+/// The part of its weight that each prediction loses with each later one.
 const FADING: f64 = 1e-3;
-/// So many predictions without a bias are assumed before the first one.
+/// The weight of the prior without a bias, in predictions.
 const PRIOR: f64 = 20.0;
-/// The least slope of a correction: a longer prediction stays a longer one.
+/// The least slope of a correction, so that a longer prediction stays a longer one.
 const FLATTEST: f64 = 0.05;
 
-/// What predictions were, beside what came: a line through the logarithms of both (section 5.4),
-/// faded, and drawn to the identity while little is known.
+/// The bias of predictions: a line through the logarithms of predicted and real waits (section
+/// 5.4), with fading weights, and drawn to the identity while little is known.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Bias {
     count: f64,
@@ -25,7 +25,7 @@ pub struct Bias {
 }
 
 impl Bias {
-    /// A wait was predicted, and came; both in seconds, those below one second counted as that.
+    /// Notes a predicted wait and the real one, in seconds; each counts as at least one second.
     pub fn observe(&mut self, predicted_s: f64, came_s: f64) {
         let x = predicted_s.max(1.0).ln();
         let y = came_s.max(1.0).ln();
@@ -51,7 +51,7 @@ impl Bias {
         self.xr += x * r;
     }
 
-    /// Intercept and slope of the line that corrects a prediction's natural logarithm.
+    /// Returns the intercept and slope of the line that corrects a prediction's natural logarithm.
     pub fn line(&self) -> (f64, f64) {
         let n = self.count + PRIOR;
         let xx = self.xx + PRIOR;
@@ -62,7 +62,7 @@ impl Bias {
     }
 }
 
-/// A prediction corrected by a line, in seconds; what is immediate stays so.
+/// Corrects a prediction by a line, in seconds; a wait of 0 stays 0.
 pub(crate) fn corrected_s((intercept, slope): (f64, f64), predicted_s: f64) -> f64 {
     if predicted_s <= 0.0 {
         0.0
@@ -71,16 +71,16 @@ pub(crate) fn corrected_s((intercept, slope): (f64, f64), predicted_s: f64) -> f
     }
 }
 
-/// Predictions of one job that holds out, until they can be compared with what came.
+/// Predictions for one waiting gang, kept until they can be compared with the real waits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pending {
-    /// For how many hosts, what was predicted (in seconds), and when.
+    /// Number of hosts, predicted wait (in seconds), and time of the prediction.
     told: Vec<(u32, f64, f64)>,
 }
 
 impl Pending {
-    /// So many hosts were predicted to be free in so many seconds. Only the first word on each
-    /// number of hosts counts. Whether it was the first.
+    /// Notes that `hosts` hosts were predicted to be free in `predicted_s` seconds. Only the first
+    /// prediction for each number of hosts counts; returns whether this was the first.
     pub fn told(&mut self, hosts: u32, predicted_s: f64, now_s: f64) -> bool {
         let first = self.told.iter().all(|(known, ..)| *known != hosts);
         if first {
@@ -89,7 +89,8 @@ impl Pending {
         first
     }
 
-    /// So many hosts are free now: which predictions can be judged, each with what came.
+    /// Returns the predictions that can be judged now that `free` hosts are free, each with the
+    /// real wait.
     pub fn came(&mut self, free: u32, now_s: f64) -> Vec<(f64, f64)> {
         let judged = |(hosts, ..): &(u32, f64, f64)| *hosts <= free;
         let came = self
@@ -103,23 +104,23 @@ impl Pending {
     }
 }
 
-/// So many errors are remembered of each kind of prediction, and as many must be known before they
+/// The number of errors remembered of each kind of prediction; `FEWEST` must be known before they
 /// count.
 const REMEMBERED: usize = 400;
 const FEWEST: usize = 20;
-/// Where kinds of predictions begin, in seconds.
+/// The begins of the kinds of predictions, in seconds.
 const KINDS_S: [f64; 6] = [0.0, 10.0, 120.0, 1_200.0, 7_200.0, 28_800.0];
-/// What is assumed of the error's logarithm before anything is known.
+/// The ends of the error's logarithm that are assumed beforehand.
 const UNKNOWN: (f64, f64) = (-2.0, 1.5);
 
-/// How far the truth is from predictions, by how long they are.
+/// The spread of real waits around predictions, by the length of the prediction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Margin {
     kinds: [VecDeque<f32>; KINDS_S.len()],
 }
 
 impl Margin {
-    /// A wait was predicted, and came; in seconds.
+    /// Notes a predicted wait and the real one, in seconds.
     pub fn observe(&mut self, predicted_s: f64, came_s: f64) {
         let error = ln_1p(came_s) - ln_1p(predicted_s);
         if let Some(kind) = self
@@ -134,8 +135,7 @@ impl Margin {
         }
     }
 
-    /// Where waits lie of which this was predicted: the one that a part `part` does not exceed, in
-    /// seconds.
+    /// Returns the quantile `part` of real waits for this prediction, in seconds.
     pub fn quantile_s(&self, predicted_s: f64, part: f64) -> f64 {
         let mut errors: Vec<f32> = self
             .kinds
@@ -152,7 +152,7 @@ impl Margin {
         let error = if errors.len() < FEWEST {
             UNKNOWN.0 + part * (UNKNOWN.1 - UNKNOWN.0)
         } else {
-            // As likely as not the next one falls between any two.
+            // The next error is equally likely to fall between any two.
             let place =
                 (part * (errors.len() + 1) as f64 - 1.0).clamp(0.0, (errors.len() - 1) as f64);
             let low = place as usize;
@@ -165,7 +165,7 @@ impl Margin {
         ((ln_1p(predicted_s) + error).exp() - 1.0).max(0.0)
     }
 
-    /// How many predictions could be compared with what came, of those that are remembered.
+    /// Returns the number of remembered predictions that were compared with real waits.
     pub fn known(&self) -> usize {
         self.kinds.iter().map(VecDeque::len).sum()
     }
@@ -181,27 +181,27 @@ fn kind(predicted_s: f64) -> usize {
         .saturating_sub(1)
 }
 
-/// How good predictions were: of those that are not immediate, on a logarithmic scale as in the
-/// paper's Figure 5; and of all of them the error in seconds.
+/// The quality of predictions: on a logarithmic scale, without immediate ones, as in the paper's
+/// Figure 5; and the error in seconds of all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accuracy {
-    /// How many there are.
+    /// The number of predictions.
     pub count: usize,
-    /// The trend: ln came = intercept + slope ln predicted (least squares). A perfect predictor has
-    /// 0 and 1.
+    /// The intercept of the trend: ln came = intercept + slope ln predicted (least squares). A
+    /// perfect predictor has 0, and slope 1.
     pub intercept: f64,
-    /// See `intercept`.
+    /// The slope of the trend.
     pub slope: f64,
     /// The coefficient of correlation of both logarithms.
     pub correlation: f64,
-    /// The median of the error, in seconds, whichever its sign.
+    /// The median of the absolute error, in seconds.
     pub median_error_s: f64,
     /// The median of came / predicted.
     pub median_ratio: f64,
 }
 
 impl Accuracy {
-    /// Of these pairs of what was predicted and what came, in seconds. None of no pairs.
+    /// Evaluates these pairs of predicted and real waits, in seconds; returns `None` without pairs.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
         let mut errors: Vec<f64> = pairs
             .iter()

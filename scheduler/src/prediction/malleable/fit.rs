@@ -1,21 +1,21 @@
-//! A job's work, average parallelism and variance learned from runs on different numbers of hosts.
-//! What is not here: the speedup curves.
+//! The fit of a job's work, average parallelism and variance to runs on different numbers of hosts.
+//! The speedup curves live in `speedup`.
 
 use super::speedup::{Malleable, Speedup};
 
-/// How far a run time usually is from its curve: the standard deviation of its logarithm.
+/// The standard deviation of the logarithm of run times around their curve.
 const NOISE: f64 = 0.1;
-/// How sure the first guess is: standard deviations of the logarithm of the parallelism, and of
-/// sigma around its middle.
+/// The prior's standard deviations: of the logarithm of the parallelism, and of sigma around
+/// [`SIGMA`].
 const PARALLELISM_SD: f64 = 1.5;
 const SIGMA_SD: f64 = 1.0;
 const SIGMA: f64 = 1.0;
-/// The largest sigma that is looked at, and how finely everything is.
+/// The largest sigma in the search; its `STEPS` per round, and its `ROUNDS`.
 const SIGMA_MOST: f64 = 4.0;
 const STEPS: u32 = 40;
 const ROUNDS: u32 = 3;
 
-/// What is said of a job before it has run; each may be unknown.
+/// The user's statements on a job; each may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Guess {
     /// Its work on one host, in seconds.
@@ -26,10 +26,10 @@ pub struct Guess {
     pub sigma: Option<f64>,
 }
 
-/// The job that explains these runs, each with its number of hosts and its seconds, and is not far
-/// from what was said. Runs on few different numbers of hosts tell little of parallelism; then it
-/// stays near `guess`, or near `widest`, the most hosts that the job may have. None where neither a
-/// run nor a guess tells of the work.
+/// Fits the job that explains these runs, each a number of hosts and its seconds, and is close to
+/// `guess`. Runs on few different numbers of hosts tell little of parallelism; then it stays near
+/// `guess`, or near `widest`, the most hosts that the job may have. `None` where neither a run nor
+/// `guess` gives the work.
 pub fn fit(runs: &[(u32, f64)], guess: &Guess, widest: u32) -> Option<Malleable> {
     let runs: Vec<(u32, f64)> = runs
         .iter()
@@ -72,7 +72,7 @@ struct Search<'a> {
     runs: &'a [(u32, f64)],
     usual: f64,
     sigma: f64,
-    /// Where it looks.
+    /// The ranges that are searched: logarithms of the parallelism, and sigmas.
     ln_parallelism: (f64, f64),
     sigmas: (f64, f64),
 }
@@ -91,7 +91,7 @@ impl Search<'_> {
         let all = places
             .filter_map(|(a, s)| self.one(at(self.ln_parallelism, a).exp(), at(self.sigmas, s)));
 
-        // Of equals the first: least parallelism, then least variance.
+        // Among equals the first: least parallelism, then least variance.
         all.reduce(|best, other| {
             if other.misfit.total_cmp(&best.misfit).is_lt() {
                 other
@@ -101,7 +101,7 @@ impl Search<'_> {
         })
     }
 
-    /// The best work for this curve, and how badly it all fits.
+    /// Returns the best work for this curve, with its misfit.
     fn one(&self, parallelism: f64, sigma: f64) -> Option<Found> {
         let speedup = Speedup::new(parallelism.max(1.0), sigma)?;
         let works = || {
@@ -123,7 +123,7 @@ impl Search<'_> {
         })
     }
 
-    /// Looks more closely around what was found.
+    /// Narrows the ranges around the best point.
     fn narrow(&mut self, found: &Found) {
         let around = |range: (f64, f64), value: f64| {
             let reach = 2.0 * (range.1 - range.0) / f64::from(STEPS);

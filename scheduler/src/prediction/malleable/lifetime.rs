@@ -1,19 +1,18 @@
-//! Laws of how long things last, asked by age. What is not here: laws learned from what was seen
-//! (`lives`).
+//! Laws of lifetimes, by age. Laws learned from observations live in `lives`.
 
 use crate::prediction::reservation::Run;
 
-/// How long something lasts that has already lasted for some time.
+/// The law of a life that has already lasted for some time.
 pub trait Lifetime {
-    /// The probability that what is `age_s` old ends within `more_s`: from 0 to 1, and never
-    /// falling with `more_s`.
+    /// Returns the probability that a life of age `age_s` ends within `more_s`: from 0 to 1, and
+    /// never falling with `more_s`.
     fn ended(&self, age_s: f64, more_s: f64) -> f64;
 
-    /// For how many seconds at most something of this age goes on, or something beyond.
+    /// Returns an upper bound, in seconds, of the rest of a life of this age.
     fn longest_s(&self, age_s: f64) -> f64;
 }
 
-/// Lifetimes whose logarithm is uniform: at most `t` with probability `b0 + b1 ln t` (equation 4).
+/// Lifetimes of uniform logarithm: at most `t` with probability `b0 + b1 ln t` (equation 4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct UniformLog {
     b0: f64,
@@ -21,26 +20,26 @@ pub struct UniformLog {
 }
 
 impl UniformLog {
-    /// The law that predictions fall back on: from e^2 to e^14 seconds (7 s to two weeks). Its tail
-    /// is longer than that of most work, which keeps jobs from waiting in vain.
+    /// The fallback law of predictions: from e^2 to e^14 seconds (7 s to two weeks). Its tail is
+    /// longer than that of most work, which keeps jobs from waiting in vain.
     pub const PATIENT: UniformLog = UniformLog {
         b0: -2.0 / 12.0,
         b1: 1.0 / 12.0,
     };
 
-    /// The law with this intercept and this slope; none where it does not rise.
+    /// Creates the law with this intercept and slope; `None` where it does not rise.
     pub fn new(b0: f64, b1: f64) -> Option<Self> {
         (b0.is_finite() && b1.is_finite() && b1 > 0.0).then_some(Self { b0, b1 })
     }
 
-    /// The law between these two lifetimes, given as natural logarithms of seconds.
+    /// Creates the law between these two lifetimes, given as natural logarithms of seconds.
     pub fn between(ln_least: f64, ln_most: f64) -> Option<Self> {
         let b1 = 1.0 / (ln_most - ln_least);
         Self::new(-ln_least * b1, b1)
     }
 
-    /// The law whose line is nearest to these runs (least squares over the product-limit estimate);
-    /// none of fewer than two different run times.
+    /// Fits the line nearest to these runs (least squares over the product-limit estimate); `None`
+    /// for fewer than two different run times.
     pub fn fitted(runs: &[Run]) -> Option<Self> {
         let curve = super::lives::Survival::of(runs)?;
         let points = || {
@@ -64,7 +63,7 @@ impl UniformLog {
         Self::new(y - b1 * x, b1)
     }
 
-    /// The probability of a lifetime of at most `time_s`.
+    /// Returns the probability of a lifetime of at most `time_s`.
     pub fn cdf(&self, time_s: f64) -> f64 {
         if time_s <= 0.0 {
             0.0
@@ -73,7 +72,7 @@ impl UniformLog {
         }
     }
 
-    /// No lifetime is longer than this, in seconds.
+    /// Returns the upper bound of lifetimes, in seconds.
     pub fn most_s(&self) -> f64 {
         ((1.0 - self.b0) / self.b1).exp()
     }
@@ -94,7 +93,7 @@ impl Lifetime for UniformLog {
     }
 }
 
-/// The law of what is ended at a limit, if it has not ended by then.
+/// The law of a life that is ended at a limit, if it has not ended by then.
 #[derive(Clone, Copy)]
 pub struct Within<'a> {
     /// The law without the limit.
@@ -113,7 +112,7 @@ impl Lifetime for Within<'_> {
     }
 
     fn longest_s(&self, age_s: f64) -> f64 {
-        // Who is beyond its limit already may end at any time.
+        // A life beyond its limit may end at any time.
         (self.limit_s - age_s).clamp(1.0, self.law.longest_s(age_s).max(1.0))
     }
 }

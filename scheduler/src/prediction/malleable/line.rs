@@ -1,22 +1,21 @@
-//! When each job of a queue starts that nobody passes: the mean predictor (section 3.2), where jobs
-//! ahead take hosts before they free them again. What is not here: queues in which some pass
-//! others.
+//! The starts of jobs in a first-come first-served queue: the mean predictor (section 3.2), where
+//! jobs ahead take hosts before they free them again. Backfill is not modelled.
 
 use super::lifetime::Lifetime;
 use super::solve::reached_s;
 use super::wait::{Machine, Unit};
 
-/// A job that waits.
+/// A waiting job.
 #[derive(Clone, Copy)]
 pub struct Waiting<'a> {
-    /// For how many hosts.
+    /// The number of hosts that it needs.
     pub hosts: u32,
-    /// How long it will run once it has them.
+    /// The law of its run time.
     pub law: &'a dyn Lifetime,
 }
 
-/// In how many seconds each job of this queue starts, first come, first served: none where it never
-/// does. So many hosts are free, and others are held by `running`.
+/// Predicts the start of each job of this queue, in seconds, first come, first served; `None` where
+/// it never starts. `free` hosts are free, and others are held by `running`.
 pub fn starts_s(free: u32, running: &[Unit<'_>], queue: &[Waiting<'_>]) -> Vec<Option<f64>> {
     let all = running
         .iter()
@@ -77,7 +76,7 @@ mod tests {
 
     #[test]
     fn who_waits_behind_others_waits_for_them_too() {
-        // Everything takes just about 100 s.
+        // All lives are of about 100 s.
         let law = UniformLog::between(99.9_f64.ln(), 100.1_f64.ln()).unwrap();
         let running = [Unit {
             hosts: 6,

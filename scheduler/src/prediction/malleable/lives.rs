@@ -1,6 +1,6 @@
-//! Laws of lifetimes learned from what was seen: per program, over what is done and what still runs
-//! (Kaplan and Meier); where too little is known of a program, from all programs together, and
-//! beyond that from a uniform-log law. What is not here: who observes.
+//! Laws of lifetimes learned from observations: per program, from ended and running runs (Kaplan
+//! and Meier); where a program is little known, from all programs together; and beyond that from a
+//! uniform-log law. The observations come from `Foresight`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,30 +11,31 @@ use super::lifetime::{Lifetime, UniformLog};
 use crate::collections::heard::Heard;
 use crate::prediction::reservation::{Run, product_limit};
 
-/// So many runs of a program are remembered, so many of all together, and so many programs.
+/// The number of runs remembered of a program, of all programs together (`POOLED`), and the number
+/// of programs.
 const REMEMBERED: usize = 256;
 const POOLED: usize = 1_024;
 const PROGRAMS: usize = 1_000;
-/// A curve counts as much as what it falls back on where so many of its runs got as old.
+/// The weight of the fallback law against a curve, in runs that reached the age.
 const PRIOR: f64 = 5.0;
-/// So many runs make a uniform-log law of their own.
+/// The number of runs from which a uniform-log law is fitted to them.
 const ENOUGH: usize = 50;
-/// What is older than anything known ends before so many times its age.
+/// The bound on the age of a life, as a multiple of the greatest age known.
 const AGES: f64 = 1_000.0;
-/// Before the shortest run by this factor no run is expected to end.
+/// No run is expected to end before the shortest one divided by this.
 const SHORTER: f64 = 2.0;
 
-/// The part of runs that is still going on, by age.
+/// The survival function of runs, by age.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Survival {
-    /// Ages at which runs ended, rising, with the part that goes on then.
+    /// Ages at which runs ended, rising, with the part that goes on after them.
     points: Vec<(f64, f64)>,
-    /// How long each run was seen, rising.
+    /// The time for which each run was observed, rising.
     seen: Vec<f64>,
 }
 
 impl Survival {
-    /// The curve of these runs; none of no runs, or where none took any time.
+    /// Estimates the curve of these runs; `None` without runs, or where all took no time.
     pub(super) fn of(runs: &[Run]) -> Option<Self> {
         let points = product_limit(runs)?
             .into_iter()
@@ -49,8 +50,8 @@ impl Survival {
         self.points.iter().copied()
     }
 
-    /// The part that goes on at this age: straight over the logarithm of time between the ages at
-    /// which runs ended.
+    /// Returns the part that goes on at this age, interpolated between the ages at which runs
+    /// ended, linearly in the logarithm of time.
     fn alive(&self, age_s: f64) -> f64 {
         let after = self.points.partition_point(|point| point.0 <= age_s);
         let Some(next) = self.points.get(after) else {
@@ -68,18 +69,18 @@ impl Survival {
         before.1 + part * (next.1 - before.1)
     }
 
-    /// How many runs were seen at this age.
+    /// Returns the number of runs that were observed at this age.
     fn watched(&self, age_s: f64) -> f64 {
         (self.seen.len() - self.seen.partition_point(|time| *time < age_s)) as f64
     }
 
-    /// How long the longest run was seen.
+    /// Returns the longest time for which a run was observed.
     fn last_s(&self) -> f64 {
         self.seen.last().copied().unwrap_or(0.0)
     }
 
-    /// What this curve makes of the probability that something ends within `more_s`, where
-    /// `otherwise` says the same for any age without it.
+    /// Returns the probability that a life ends within `more_s`, by this curve and `otherwise`, the
+    /// same probability of the fallback law.
     fn ended(&self, age_s: f64, more_s: f64, otherwise: &dyn Fn(f64, f64) -> f64) -> f64 {
         let watched = self.watched(age_s);
         let alive = self.alive(age_s);
@@ -89,7 +90,7 @@ impl Survival {
         }
 
         let mut goes_on = self.alive(age_s + more_s) / alive;
-        // Of those that were not done when they were last seen nothing is known from then on.
+        // Beyond the longest observation the fallback law decides.
         let beyond_s = age_s + more_s - self.last_s();
         if beyond_s > 0.0 && goes_on > 0.0 {
             goes_on *= 1.0 - otherwise(self.last_s(), beyond_s);
@@ -99,14 +100,14 @@ impl Survival {
     }
 }
 
-/// What was seen of lifetimes, by program.
+/// The observed lifetimes, by program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lives {
     programs: Heard<String, Seen>,
     all: Seen,
 }
 
-/// Runs of one program, in seconds; whether each was done.
+/// Runs of one program, in seconds, each with whether it was done.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Seen {
     latest: VecDeque<(f32, bool)>,
@@ -120,7 +121,7 @@ impl Seen {
         self.latest.push_back((run.time as f32, run.done));
     }
 
-    /// Its runs, and those that are still going on.
+    /// Returns its runs, with those that are still going on.
     fn runs(&self, running_s: &[f64]) -> Vec<Run> {
         let known = self.latest.iter().map(|(time, done)| Run {
             time: f64::from(*time),
@@ -133,7 +134,8 @@ impl Seen {
 }
 
 impl Lives {
-    /// A run of a program ended, or went out of sight. What took no time says nothing.
+    /// Notes a run of a program that ended, or was no longer observed. Runs that took no time are
+    /// left out.
     pub fn observe(&mut self, program: &str, run: Run) {
         if !(run.time.is_finite() && run.time > 0.0) {
             return;
@@ -143,13 +145,13 @@ impl Lives {
             .hear(program, PROGRAMS, |seen| seen.note(run, REMEMBERED));
     }
 
-    /// How many runs were seen, of all programs.
+    /// Returns the number of runs observed, of all programs.
     pub fn observed(&self) -> u64 {
         self.programs.observed()
     }
 
-    /// The law of a program of which runs of these ages (in seconds) are going on, where `pooled`
-    /// is that of all.
+    /// Returns the law of a program with running runs of these ages (in seconds); `pooled` is that
+    /// of all programs.
     pub fn law(&self, pooled: &Learned, program: &str, running_s: &[f64]) -> Learned {
         let own = self
             .programs
@@ -161,7 +163,7 @@ impl Lives {
         }
     }
 
-    /// The law of a program of which nothing is known.
+    /// Returns the law of an unknown program.
     pub fn pooled(&self) -> Learned {
         let runs = self.all.runs(&[]);
         let fitted = UniformLog::fitted(&runs).filter(|_| runs.len() >= ENOUGH);
@@ -174,7 +176,7 @@ impl Lives {
     }
 }
 
-/// A law that was learned.
+/// A learned law: the program's own, that of all programs, and the one beyond.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
     own: Option<Survival>,
@@ -182,8 +184,8 @@ pub struct Learned {
     beyond: UniformLog,
 }
 
-/// What is older than every law knows goes on for about as long again, in the median, and ends
-/// before so many times its age.
+/// Returns the probability that a life older than every law knows ends within `more_s`: its rest
+/// has about its age as the median, and ends before [`AGES`] times its age.
 fn as_long_again(age_s: f64, more_s: f64) -> f64 {
     if more_s <= 0.0 {
         0.0
@@ -194,7 +196,7 @@ fn as_long_again(age_s: f64, more_s: f64) -> f64 {
 
 impl Learned {
     fn beyond(&self, age_s: f64, more_s: f64) -> f64 {
-        // Who is nearly as old as anything may still go on.
+        // A life close to the end of the law may still go on.
         if age_s >= 0.9 * self.beyond.most_s() {
             as_long_again(age_s, more_s)
         } else {

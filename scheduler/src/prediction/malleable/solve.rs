@@ -1,13 +1,14 @@
-//! Where a rising function of time reaches a value. What is not here: what it is a function of.
+//! Root finding: the time at which a rising function reaches a value.
 
-/// Exact to this part of the time, or of a second.
+/// The accuracy, relative to the time or to a second.
 const NEAR: f64 = 1e-13;
-/// More steps than any bracket needs.
+/// The bound on steps; no bracket needs as many.
 const STEPS: u32 = 200;
 
-/// The time (seconds, between these two) at which `function`, which does not fall, reaches
-/// `target`: the end of the bracket if it does so only there. False position on a logarithmic scale
-/// of time, where lifetimes are nearly straight, with halvings between, so that no shape keeps it.
+/// Returns the time (seconds, between these two) at which `function`, which does not fall, reaches
+/// `target`: the end of the bracket if it does so only there. It uses false position on a
+/// logarithmic scale of time, where lifetimes are nearly straight, with bisections between, so that
+/// it converges for any shape.
 pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64, to_s: f64) -> f64 {
     let scale_s = 1.0;
     let place = |time_s: f64| (time_s + scale_s).ln();
@@ -45,7 +46,7 @@ pub(super) fn reached_s(function: impl Fn(f64) -> f64, target: f64, from_s: f64,
         if value < 0.0 {
             low_s = middle_s;
             low = value;
-            // The other end stayed: it counts for less, so that the next step goes beyond the root
+            // The other end stayed: it counts half, so that the next step goes beyond the root
             // (Illinois).
             if last_low == Some(true) {
                 high *= 0.5;

@@ -1,6 +1,5 @@
-//! How much faster a job is on several hosts: Downey's two families of speedup curves, by average
-//! parallelism and its variance (section 2.1). What is not here: how their numbers are learned
-//! (`fit`).
+//! The speedup of a job on several hosts: Downey's two families of curves, by average parallelism
+//! and its variance (section 2.1). `fit` learns their parameters.
 
 /// A speedup curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,25 +9,25 @@ pub struct Speedup {
 }
 
 impl Speedup {
-    /// The curve of this average parallelism (at least 1) and variance `sigma` (0 for none; about
-    /// the square of the coefficient of variation). None if either makes no sense.
+    /// Creates the curve of this average parallelism (at least 1) and variance `sigma` (0 for none;
+    /// about the square of the coefficient of variation). `None` if either is out of range.
     pub fn new(parallelism: f64, sigma: f64) -> Option<Self> {
         let fine =
             parallelism.is_finite() && parallelism >= 1.0 && sigma.is_finite() && sigma >= 0.0;
         fine.then_some(Self { parallelism, sigma })
     }
 
-    /// The average parallelism: no number of hosts gives a larger speedup.
+    /// Returns the average parallelism, the bound on the speedup.
     pub fn parallelism(&self) -> f64 {
         self.parallelism
     }
 
-    /// The variance of the parallelism.
+    /// Returns the variance of the parallelism.
     pub fn sigma(&self) -> f64 {
         self.sigma
     }
 
-    /// The speedup on so many hosts; 0 on none. Equations 1 and 2.
+    /// Returns the speedup on this many hosts; 0 on none. Equations 1 and 2.
     pub fn on(&self, hosts: u32) -> f64 {
         let a = self.parallelism;
         let sigma = self.sigma;
@@ -56,19 +55,19 @@ impl Speedup {
 /// A job that can run on more or fewer hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Malleable {
-    /// What it takes on one host, in seconds.
+    /// Its run time on one host, in seconds.
     pub work_s: f64,
-    /// How much faster it is on several.
+    /// Its speedup on several hosts.
     pub speedup: Speedup,
 }
 
 impl Malleable {
-    /// How long it runs on so many hosts, in seconds; for ever on none.
+    /// Returns the run time on this many hosts, in seconds; infinite on none.
     pub fn run_s(&self, hosts: u32) -> f64 {
         self.work_s / self.speedup.on(hosts)
     }
 
-    /// The most hosts that it should have: its average parallelism, rounded up.
+    /// Returns the most hosts that it should have: its average parallelism, rounded up.
     pub fn most(&self) -> u32 {
         self.speedup.parallelism.ceil().min(f64::from(u32::MAX)) as u32
     }

@@ -1,55 +1,56 @@
-//! When so many hosts will be free together: Downey's predictors (section 3), with hosts that come
-//! and go, and the whole law of the wait. What is not here: who waits, and what for.
+//! The wait for a number of free hosts: Downey's predictors (section 3), with hosts that come and
+//! go, and the exact law of the wait. The waiting jobs are unknown here.
 
 use super::lifetime::Lifetime;
 use super::solve::reached_s;
 
-/// From so many benefactors on the median predictor is used.
+/// The number of benefactors from which the median predictor is used.
 const BENEFACTORS: u32 = 2;
-/// Nobody is told a time that is later than this, in seconds: 30 years.
+/// The latest time, in seconds, that is ever predicted: 30 years.
 const NEVER_S: f64 = 1e9;
-/// Places at which a function that may fall again is looked at, before it is looked at closely.
+/// The number of points at which a function that may fall is sampled, before the root is searched.
 const PLACES: u32 = 96;
 
-/// What will free hosts when it ends: a job that runs on them, or what keeps a host away.
+/// A holder of hosts that frees them when it ends: a job that runs on them, or the absence of a
+/// host.
 #[derive(Clone, Copy)]
 pub struct Unit<'a> {
-    /// How many hosts.
+    /// The number of its hosts.
     pub hosts: u32,
-    /// For how long it has lasted, in seconds.
+    /// Its age, in seconds.
     pub age_s: f64,
-    /// How long such things last.
+    /// The law of its lifetime.
     pub law: &'a dyn Lifetime,
 }
 
-/// Hosts as they are now.
+/// The hosts as they are now.
 #[derive(Clone)]
 pub struct Machine<'a> {
     free: u32,
-    /// The largest first.
+    /// The units, the largest first.
     units: Vec<Unit<'a>>,
-    /// How long hosts stay, if they may leave.
+    /// The law of the time for which hosts stay, if they may leave.
     staying: Option<&'a dyn Lifetime>,
 }
 
-/// When so many hosts should be free, in seconds from now.
+/// The predicted wait for a number of free hosts, in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wait {
-    /// Units that could free enough alone.
+    /// The number of units that could free enough hosts alone.
     pub benefactors: u32,
-    /// The median of the time until the first benefactor ends (predictor A); none without one.
+    /// The median of the time until the first benefactor ends (predictor A); `None` without one.
     pub median_s: Option<f64>,
-    /// When as many hosts as are needed are free on average (predictor B); none if that never
-    /// comes.
+    /// The time at which the mean number of free hosts suffices (predictor B); `None` if it never
+    /// does.
     pub mean_s: Option<f64>,
     /// The one that is used: A if there are two or more benefactors, else B.
     pub used_s: Option<f64>,
 }
 
 impl<'a> Machine<'a> {
-    /// So many free hosts, and these units.
+    /// Creates a machine of `free` free hosts and these units.
     pub fn new(free: u32, mut units: Vec<Unit<'a>>) -> Self {
-        // A stable sort: equals stay as they are given, and it matters to nobody.
+        // A stable sort: the order of equals has no effect on predictions.
         units.sort_by(|a, b| b.hosts.cmp(&a.hosts).then(a.age_s.total_cmp(&b.age_s)));
         Self {
             free,
@@ -58,25 +59,25 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The same where hosts may leave again: from now on by this law.
+    /// Lets hosts leave again, from now on by this law.
     pub fn leaving(mut self, law: &'a dyn Lifetime) -> Self {
         self.staying = Some(law);
         self
     }
 
-    /// How many hosts are free.
+    /// Returns the number of free hosts.
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// All hosts, those included that are away.
+    /// Returns the number of all hosts, absent ones included.
     pub fn hosts(&self) -> u32 {
         self.units
             .iter()
             .fold(self.free, |sum, unit| sum.saturating_add(unit.hosts))
     }
 
-    /// When so many hosts should be free together.
+    /// Predicts the wait for this many free hosts.
     pub fn wait(&self, hosts: u32) -> Wait {
         let need = hosts.saturating_sub(self.free);
         if need == 0 {
@@ -105,7 +106,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The used prediction for each number of hosts between these two, in seconds.
+    /// Returns the used prediction for each number of hosts from `least` to `most`, in seconds.
     pub fn waits_s(&self, least: u32, most: u32) -> Vec<Option<f64>> {
         let mut medians: Vec<Option<Option<f64>>> = vec![None; self.units.len() + 1];
         let mut earliest_s = 0.0;
@@ -121,7 +122,7 @@ impl<'a> Machine<'a> {
             }
 
             let mean_s = self.mean_s(hosts, earliest_s);
-            // Without hosts that leave, more of them are there no earlier.
+            // If hosts never leave, more of them are free no earlier.
             if self.staying.is_none() {
                 earliest_s = mean_s.unwrap_or(earliest_s);
             }
@@ -131,8 +132,8 @@ impl<'a> Machine<'a> {
         (least..=most).map(&mut one).collect()
     }
 
-    /// The wait that is not exceeded with this probability: by the law of the number of free hosts
-    /// itself (equation 8), which does not need all outcomes one by one. None if that never comes.
+    /// Returns the quantile `part` of the wait, by the law of the number of free hosts itself
+    /// (equation 8), which needs no enumeration of outcomes. `None` if that many are never free.
     pub fn quantile_s(&self, hosts: u32, part: f64) -> Option<f64> {
         if hosts <= self.free {
             return Some(0.0);
@@ -143,9 +144,9 @@ impl<'a> Machine<'a> {
         self.first_s(|time_s| self.enough(hosts, time_s), part, 0.0)
     }
 
-    /// The same of each of these probabilities, which rise, for one host more than are free, for
-    /// two more, and so on: straight between the places of a scale, which is hardly dearer than one
-    /// of them exactly. For hosts that stay.
+    /// Returns these quantiles, which rise, for one host more than are free, for two more, and so
+    /// on. They are interpolated linearly between the points of a scale, which costs hardly more
+    /// than one of them exactly. Hosts are taken to stay.
     pub fn quantiles_s<const N: usize>(&self, parts: [f64; N]) -> Vec<[Option<f64>; N]> {
         let (Some(least), Some(most)) = (parts.first(), parts.last()) else {
             return Vec::new();
@@ -186,15 +187,15 @@ impl<'a> Machine<'a> {
             .collect()
     }
 
-    /// The probability that so many hosts are free at that time.
+    /// Returns the probability that this many hosts are free at that time.
     fn enough(&self, hosts: u32, time_s: f64) -> f64 {
         let sure = if self.staying.is_none() { self.free } else { 0 };
         let need = hosts.saturating_sub(sure) as usize;
         self.law(need, time_s)[need]
     }
 
-    /// The probability of each number of hosts that are free at that time, all from `need` on
-    /// together; beside those that are free already, where these stay.
+    /// Returns the probability of each number of hosts that are free at that time, all from `need`
+    /// on together; hosts that are free already and stay are not counted.
     fn law(&self, need: usize, time_s: f64) -> Vec<f64> {
         let stay = self.stay(time_s);
         let leave = if self.staying.is_none() { 0 } else { self.free };
@@ -219,7 +220,7 @@ impl<'a> Machine<'a> {
         self.staying.map_or(1.0, |law| 1.0 - law.ended(0.0, time_s))
     }
 
-    /// How many units could free so many hosts alone: they are the first ones.
+    /// Returns the number of units that could free this many hosts alone; they are the first ones.
     fn benefactors(&self, need: u32) -> usize {
         self.units.partition_point(|unit| unit.hosts >= need)
     }
@@ -253,11 +254,11 @@ impl<'a> Machine<'a> {
             self.stay(time_s) * (f64::from(self.free) + freed)
         };
 
-        // Sums miss a whole number by a rounding.
+        // The sum may fall short of a whole number by rounding.
         self.first_s(expected, f64::from(hosts) * (1.0 - 1e-13), earliest_s)
     }
 
-    /// When `function` first reaches `target`, not before `earliest_s`.
+    /// Returns the time at which `function` first reaches `target`, not before `earliest_s`.
     fn first_s(&self, function: impl Fn(f64) -> f64, target: f64, earliest_s: f64) -> Option<f64> {
         let longest_s = self
             .units
@@ -290,7 +291,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The law of a number once so many more count with this probability; its last place stands for all
+/// Adds `more` to a number of this law with this probability; the last place stands for all numbers
 /// beyond.
 fn also(law: &mut [f64], more: usize, probability: f64) {
     let last = law.len() - 1;

@@ -1,5 +1,5 @@
-//! The sequence of limits that costs the least where a stream of small work fills the gaps that
-//! limits leave. What is not here: the plain case (`sequence`), which bounds this one from below.
+//! The sequence of limits of least cost where a stream of small work fills the gaps that limits
+//! leave. The plain case lives in `sequence`, and bounds this one from below.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use super::grid::Grid;
 use super::sequence::{Sequence, costs, time_optimal};
 
 /// ATOptimal (Theorem 2): the sequence of least expected cost where small work arrives at `zeta`
-/// times the rate at which the processors compute, 0 up to but not 1. The programme looks at a
-/// state only if a lower bound of its cost leaves a chance.
+/// times the rate at which the processors compute, 0 up to but not 1. The programme expands a state
+/// only if a lower bound of its cost permits an improvement.
 pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
     if grid.last() == 0 {
         return time_optimal(grid);
@@ -45,15 +45,16 @@ pub fn adaptive_time_optimal(grid: &Grid, zeta: f64) -> Sequence {
     Sequence::new(grid, cost, points)
 }
 
-/// Beyond it costs are larger than numbers can tell apart.
+/// The largest `zeta`; beyond it costs exceed the precision of floats.
 const LARGEST: f64 = 1.0 - 1e-9;
 
-/// What failed limits leave behind.
+/// The state of the search after the failed limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct State {
-    /// The point of the last one.
+    /// The point of the last failed limit.
     done: u32,
-    /// How many they are; 0 where the grid begins at 0, since it makes no difference there.
+    /// The number of failed limits; 0 where the grid begins at 0, since it makes no difference
+    /// there.
     failed: u32,
     /// The sum of their points.
     sum: u32,
@@ -87,13 +88,13 @@ impl Search<'_> {
         }
     }
 
-    /// The time that the failed limits took.
+    /// Returns the time that the failed limits took.
     fn spent(&self, state: State) -> f64 {
         f64::from(state.failed) * self.grid.low() + f64::from(state.sum) * self.grid.step()
     }
 
-    /// No sequence costs less from here on: neither less than without small work, nor less than all
-    /// work that will have arrived by the end of the run itself.
+    /// Returns a lower bound of the cost from here on: the cost without small work, and the time of
+    /// all work that will have arrived by the end of the run itself.
     fn bound(&self, state: State) -> f64 {
         let at = state.done as usize;
         let work = self.grid.time_after(at) + self.zeta * self.spent(state) * self.grid.after(at);
@@ -120,7 +121,7 @@ impl Search<'_> {
             })
             .collect();
 
-        // The most promising first; of equals the longest.
+        // The most promising first; among equals the longest.
         chances.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.cmp(&a.2)));
         let mut best = Found {
             cost: f64::INFINITY,

@@ -1,40 +1,39 @@
-//! Speculative backfilling (Gainaru et al., section 4.3): which task would make the most of a
-//! window that is shorter than the limit it asks for. What is not here: how long windows last
-//! (`windows`), and the calendar that they are gaps of.
+//! Speculative backfilling (Gainaru et al., section 4.3): the task that makes the most of a window
+//! that is shorter than the limit it asks for. The law of windows lives in `windows`, the calendar
+//! with the gaps in `crate::deadline`.
 
 use super::law::RunTimes;
 
-/// A stretch of time in which some processors are free.
+/// An interval in which some processors are free.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gap {
-    /// How long they are.
+    /// The length of the interval.
     pub length: f64,
-    /// How many they are.
+    /// The number of free processors.
     pub processors: f64,
 }
 
-/// Who may be put into a gap.
+/// A task that may be put into a gap.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a, L> {
     /// The law of its run time.
     pub law: &'a L,
     /// The longest limit at which it was killed: it takes longer.
     pub failed: f64,
-    /// How many processors it needs.
+    /// The number of processors that it needs.
     pub processors: f64,
 }
 
-/// G: the part of a gap that is expected to be of use to this candidate, who is killed at the gap's
-/// end. 0 where it does not fit, or cannot be done by then. The paper's section 4.3: with p of q
-/// processors, a gap of length d, a run time of at most b with density f and distribution F, and a'
-/// the longest limit at which the candidate was killed,
+/// Returns G: the part of a gap that is expected to be of use to this candidate, which is killed at
+/// the gap's end. 0 where it does not fit, or cannot be done by then. The paper's section 4.3: with
+/// p of q processors, a gap of length d, a run time of at most b with density f and distribution F,
+/// and a' the longest limit at which the candidate was killed,
 ///
 /// ```text
 /// G = p/q  *  integral from a' to min(d, b) of  t/d  *  f(t) / (1 - F(a'))  dt
 /// ```
 ///
-/// A run that takes longer than the gap is of no use at all, as the paper has it: what was computed
-/// is lost.
+/// A run that takes longer than the gap is of no use, as in the paper: its work is lost.
 pub fn gain<L: RunTimes>(gap: Gap, candidate: &Candidate<'_, L>) -> f64 {
     if candidate.processors > gap.processors || gap.length <= 0.0 {
         return 0.0;
@@ -47,34 +46,34 @@ pub fn gain<L: RunTimes>(gap: Gap, candidate: &Candidate<'_, L>) -> f64 {
     candidate.processors / gap.processors * useful / gap.length / left
 }
 
-/// Steps in which a window without a certain end is looked at.
+/// The number of steps into which a window of random end is divided.
 const STEPS: u32 = 256;
 
-/// A window whose end is a matter of chance, with a law of run times: what [`gain`] becomes there
-/// for each who has that law. With S(t) the probability that the window lasts for so long, and h
-/// the longest time that is asked of it,
+/// A window of random length, with a law of run times: the form of [`gain`] for all candidates of
+/// that law. With S(t) the probability that the window lasts for t, and h the longest time that is
+/// asked of it,
 ///
 /// ```text
 /// G = p/q  *  integral from a' to min(h, b) of  t S(t)  *  f(t) / (1 - F(a'))  dt   /   integral from 0 to h of S(t) dt
 /// ```
 ///
-/// which is the expected use by the expected length, and the paper's G where the window surely
+/// which is the expected use over the expected length, and the paper's G where the window surely
 /// lasts for h.
 #[derive(Debug, Clone)]
 pub struct Window<'a, L> {
     law: &'a L,
     /// The integral of S.
     length: f64,
-    /// Up to where runs are of use.
+    /// The longest run time that is of use.
     most: f64,
-    /// In the middle of each step, S; and from each step on, what is of use.
+    /// S in the middle of each step; `useful` is the integral of use from each step on.
     open: Vec<f64>,
     useful: Vec<f64>,
 }
 
 impl<'a, L: RunTimes> Window<'a, L> {
-    /// A window of which `open` says how probable it is that it lasts for so long, and of which
-    /// nothing is asked beyond `horizon`.
+    /// Creates a window for which `open` gives the probability of each length; no candidate asks
+    /// for more than `horizon`.
     pub fn new(open: &dyn Fn(f64) -> f64, horizon: f64, law: &'a L) -> Self {
         let length = steps(horizon)
             .map(|(from, to)| open((from + to) / 2.0) * (to - from))
@@ -101,8 +100,8 @@ impl<'a, L: RunTimes> Window<'a, L> {
         }
     }
 
-    /// What is of use to who was killed at this limit and needs this part of the window's
-    /// processors.
+    /// Returns the gain of a candidate that was killed at this limit and needs this part of the
+    /// window's processors.
     pub fn gain(&self, failed: f64, part: f64) -> f64 {
         let (failed, left) = (failed.max(0.0), 1.0 - self.law.cdf(failed));
         if part > 1.0
@@ -126,7 +125,7 @@ fn steps(most: f64) -> impl Iterator<Item = (f64, f64)> {
     (0..STEPS).map(move |step| (at(step), at(step + 1)))
 }
 
-/// [`Window`] for one candidate.
+/// Returns the gain of one candidate in a [`Window`].
 pub fn gain_while<L: RunTimes>(
     open: &dyn Fn(f64) -> f64,
     horizon: f64,
@@ -137,8 +136,7 @@ pub fn gain_while<L: RunTimes>(
         .gain(candidate.failed, candidate.processors / processors)
 }
 
-/// Who of these is put into a window whose end is a matter of chance (see [`Window`]), chosen as in
-/// [`fill`].
+/// Chooses the candidate for a window of random length (see [`Window`]), as [`fill`] does.
 pub fn fill_while<L: RunTimes>(
     open: &dyn Fn(f64) -> f64,
     horizon: f64,
@@ -152,8 +150,8 @@ pub fn fill_while<L: RunTimes>(
     )
 }
 
-/// Who of these is put into a gap: the one of the largest gain, of equals the first; none if none
-/// has any. Says also the gain.
+/// Chooses the candidate of the largest gain for a gap, among equals the first; `None` if none has
+/// any. Returns its index and the gain.
 pub fn fill<L: RunTimes>(gap: Gap, candidates: &[Candidate<'_, L>]) -> Option<(usize, f64)> {
     largest(candidates.iter().map(|candidate| gain(gap, candidate)))
 }

@@ -1,5 +1,5 @@
-//! A law of run times on equally spaced points, which is what the dynamic programmes work on, and
-//! the expected cost of a given sequence. What is not here: the search for the best one.
+//! A law of run times on equally spaced points, as the dynamic programmes need it, and the expected
+//! cost of a given sequence. The searches for the best one live in `sequence` and `adaptive`.
 
 use super::law::RunTimes;
 
@@ -10,16 +10,17 @@ pub struct Grid {
     step: f64,
     /// The probability of each point.
     parts: Vec<f64>,
-    /// Up to and with each point: the probability, and its sum of time by probability.
+    /// The probability up to and including each point; `time_upto` is the sum of time by
+    /// probability.
     upto: Vec<f64>,
     time_upto: Vec<f64>,
-    /// The probability of what lies after each point, summed from the far end, where it is small.
+    /// The probability beyond each point, summed from the far end, where it is small.
     after: Vec<f64>,
 }
 
 impl Grid {
-    /// The law on `n` equal steps (at least one) over its support: each point has what lies in the
-    /// step up to it.
+    /// Divides the law's support into `n` equal steps (at least one): each point gets the
+    /// probability of the step up to it.
     pub fn of(law: &impl RunTimes, n: usize) -> Self {
         let ((low, high), n) = (law.support(), n.max(1));
         let step = (high - low) / n as f64;
@@ -34,7 +35,7 @@ impl Grid {
         Self::new(low, step, parts.collect())
     }
 
-    /// Points from `low` on, `step` apart, with these probabilities; at least one.
+    /// Creates points from `low` on, `step` apart, with these probabilities; at least one.
     pub fn new(low: f64, step: f64, parts: Vec<f64>) -> Self {
         let parts = if parts.is_empty() { vec![1.0] } else { parts };
         let n = parts.len() - 1;
@@ -65,45 +66,45 @@ impl Grid {
         }
     }
 
-    /// The number of the last point.
+    /// Returns the index of the last point.
     pub fn last(&self) -> usize {
         self.parts.len() - 1
     }
 
-    /// The time of a point.
+    /// Returns the time of a point.
     pub fn time(&self, i: usize) -> f64 {
         self.low + i as f64 * self.step
     }
 
-    /// The first point's time.
+    /// Returns the first point's time.
     pub fn low(&self) -> f64 {
         self.low
     }
 
-    /// The distance between points.
+    /// Returns the distance between points.
     pub fn step(&self) -> f64 {
         self.step
     }
 
-    /// The probability of what lies after a point.
+    /// Returns the probability beyond a point.
     pub fn after(&self, i: usize) -> f64 {
         self.after[i]
     }
 
-    /// The probability of each point.
+    /// Returns the probability of each point.
     pub fn parts(&self) -> &[f64] {
         &self.parts
     }
 
-    /// The mean of what lies after a point, times its probability.
+    /// Returns the mean of the times beyond a point, times their probability.
     pub(super) fn time_after(&self, i: usize) -> f64 {
         self.time_upto[self.last()] - self.time_upto[i]
     }
 
-    /// What a limit at `next` adds to the expected cost (Theorem 1): the last limit was at `done`,
-    /// and all before it took `spent` together. A run that ends early enough leaves room for the
-    /// small work that arrived meanwhile, and costs the whole limit; one that ends late costs
-    /// itself and all that work.
+    /// Returns the part of the expected cost that a limit at `next` adds (Theorem 1): the last
+    /// limit was at `done`, and all before it took `spent` together. A run that ends early enough
+    /// leaves room for the small work that arrived meanwhile, and costs the whole limit; one that
+    /// ends late costs itself and all that work.
     pub(super) fn stage(&self, zeta: f64, done: usize, next: usize, spent: f64) -> f64 {
         let limit = self.time(next);
         let threshold = self.threshold(zeta, done, next, spent);
@@ -116,17 +117,17 @@ impl Grid {
         limit * early + (late_time + zeta * spent * late) / (1.0 - zeta)
     }
 
-    /// The last point up to which a run costs the whole limit.
+    /// Returns the last point up to which a run costs the whole limit.
     fn threshold(&self, zeta: f64, done: usize, next: usize, spent: f64) -> usize {
         let time = (1.0 - zeta) * self.time(next) - zeta * spent;
         // A point on the threshold costs the same either way, so rounding does not matter.
         let point = ((time - self.low) / self.step + 1e-9).floor();
-        // Also where all points are one, and there is no number of steps.
+        // This also holds where all points are one, and the number of steps is not a number.
         (point.max(done as f64) as usize).min(next)
     }
 
-    /// The expected cost of limits at these points, in ascending order, the last point among them;
-    /// `zeta` is the rate of small work that fills gaps (0 up to but not 1).
+    /// Returns the expected cost of limits at these points, in ascending order, the last point
+    /// among them; `zeta` is the rate of small work that fills gaps (0 up to but not 1).
     pub fn cost(&self, zeta: f64, points: &[usize]) -> f64 {
         let mut done = 0;
         let mut spent = 0.0;

@@ -1,18 +1,17 @@
-//! Laws of run times with a name, cut to a support. What is not here: laws learned from runs
-//! (`learned`).
+//! Named laws of run times, truncated to a support. Laws learned from runs live in `learned`.
 
 use statrs::function::{beta, erf, gamma};
 
-/// The probabilities of a run time.
+/// A law of run times.
 pub trait RunTimes {
-    /// No run is shorter than the first number or longer than the second.
+    /// Returns the shortest and the longest run time.
     fn support(&self) -> (f64, f64);
 
-    /// The probability of a run no longer than `time`: 0 up to the support's begin, 1 from its end
-    /// on.
+    /// Returns the probability of a run no longer than `time`: 0 up to the begin of the support, 1
+    /// from its end on.
     fn cdf(&self, time: f64) -> f64;
 
-    /// The integral of `t f(t)` over run times between these two.
+    /// Returns the integral of `t f(t)` over run times between these two.
     fn partial_mean(&self, from: f64, to: f64) -> f64 {
         let (low, high) = self.support();
         let from = from.clamp(low, high);
@@ -24,13 +23,13 @@ pub trait RunTimes {
         (to * self.cdf(to) - from * self.cdf(from) - area).max(0.0)
     }
 
-    /// The mean run time.
+    /// Returns the mean run time.
     fn mean(&self) -> f64 {
         let (low, high) = self.support();
         self.partial_mean(low, high)
     }
 
-    /// The run time that a part `share` of all runs does not exceed, to about 15 digits.
+    /// Returns the quantile `share` of run times, to about 15 digits.
     fn quantile(&self, share: f64) -> f64 {
         let (mut low, mut high) = self.support();
         for _ in 0..64 {
@@ -45,14 +44,14 @@ pub trait RunTimes {
     }
 }
 
-/// What a law is before it is cut to its support.
+/// A family of laws, before truncation to a support.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Family {
     /// Normal.
     TruncatedNormal {
-        /// Its mean before it is cut.
+        /// The mean before truncation.
         mean: f64,
-        /// Its standard deviation before it is cut.
+        /// The standard deviation before truncation.
         sd: f64,
     },
     /// Exponential.
@@ -67,7 +66,7 @@ pub enum Family {
         /// The second shape.
         beta: f64,
     },
-    /// Pareto from the support's begin on.
+    /// Pareto from the begin of the support on.
     BoundedPareto {
         /// The tail's exponent.
         alpha: f64,
@@ -93,11 +92,11 @@ pub enum Family {
         /// Its scale.
         scale: f64,
     },
-    /// Every time of the support alike.
+    /// Every time of the support is equally likely.
     Uniform,
 }
 
-/// Why there is no such law.
+/// The reason why a law cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BadLaw {
     /// The support is no interval of times.
@@ -105,20 +104,20 @@ pub enum BadLaw {
         "the support from {low} to {high} is no stretch of time: it must begin at 0 or later and end after that"
     )]
     Support {
-        /// Where it begins.
+        /// The begin of the support.
         low: f64,
-        /// Where it ends.
+        /// The end of the support.
         high: f64,
     },
-    /// A Pareto law without a begin.
+    /// A Pareto law whose support begins at 0.
     #[error("a Pareto law must begin after 0, where its density has no bound")]
     ParetoAtZero,
-    /// A parameter makes no sense.
+    /// A parameter is out of range.
     #[error("{name} is {value}: it must be a finite number{}", if *.positive { " above 0" } else { "" })]
     Parameter {
-        /// Which.
+        /// The name of the parameter.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
         /// Whether it must be above zero.
         positive: bool,
@@ -126,51 +125,51 @@ pub enum BadLaw {
     /// The law has next to no mass on its support.
     #[error("next to none of the law lies between {low} and {high}: check the parameters' unit")]
     Empty {
-        /// Where the support begins.
+        /// The begin of the support.
         low: f64,
-        /// Where it ends.
+        /// The end of the support.
         high: f64,
     },
     /// There is no law of this name.
     #[error("there is no law `{0}`")]
     Unknown(String),
-    /// More or fewer numbers than the law has.
+    /// The number of parameters is not the law's.
     #[error("{name} takes {wanted} numbers ({form}), not {found}")]
     Count {
-        /// The law.
+        /// The name of the law.
         name: &'static str,
-        /// How it is written.
+        /// The form in which it is written, as in `LAWS`.
         form: &'static str,
-        /// How many it takes.
+        /// The number of parameters it takes.
         wanted: usize,
-        /// How many there are.
+        /// The number of parameters given.
         found: usize,
     },
-    /// A number that is none.
+    /// A parameter is not a number.
     #[error("`{0}` is not a number")]
     NotANumber(String),
 }
 
-/// A law with a name, cut to a support and made whole again.
+/// A named law, truncated to a support and normalized.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Law {
     family: Family,
     low: f64,
     high: f64,
-    /// What the uncut law has below its support, and within it.
+    /// The mass of the untruncated law below its support; `within` is that on it.
     below: f64,
     within: f64,
 }
 
-/// The least part of an uncut law that its support may hold.
+/// The least mass of an untruncated law on its support.
 const LEAST_MASS: f64 = 1e-9;
 
 impl Law {
-    /// The law of this family on run times between these two.
+    /// Creates the law of this family on run times from `low` to `high`.
     ///
     /// # Errors
-    /// If the support is no stretch of time, a parameter makes no sense, or nothing of the law lies
-    /// in its support.
+    /// If the support is no interval, a parameter is out of range, or the law has next to no mass
+    /// on its support.
     pub fn new(family: Family, low: f64, high: f64) -> Result<Self, BadLaw> {
         if !(low.is_finite() && high.is_finite() && low >= 0.0 && high > low) {
             return Err(BadLaw::Support { low, high });
@@ -205,7 +204,7 @@ impl Law {
         })
     }
 
-    /// Its family.
+    /// Returns its family.
     pub fn family(&self) -> Family {
         self.family
     }
@@ -228,7 +227,7 @@ impl RunTimes for Law {
 }
 
 impl Family {
-    /// The parameters with their names, and whether they must be above zero.
+    /// Returns the parameters with their names, and whether they must be positive.
     fn parameters(self) -> [(&'static str, f64, bool); 2] {
         const NONE: (&str, f64, bool) = ("", 0.0, false);
         match self {
@@ -244,7 +243,8 @@ impl Family {
         }
     }
 
-    /// The uncut law's probability of a run no longer than `time`, which lies in the support.
+    /// Returns the untruncated law's probability of a run no longer than `time`, which lies in the
+    /// support.
     fn uncut(self, time: f64, low: f64, high: f64) -> f64 {
         match self {
             Family::TruncatedNormal { mean, sd } => normal((time - mean) / sd),
@@ -266,15 +266,15 @@ impl Family {
     }
 }
 
-/// The part of a standard normal law below `z`.
+/// Returns the standard normal distribution function at `z`.
 fn normal(z: f64) -> f64 {
     0.5 * erf::erfc(-z / std::f64::consts::SQRT_2)
 }
 
-/// The integral of a function over a stretch: Simpson's rule, each half again until both agree to
-/// about 12 digits.
+/// Returns the integral of a function over an interval: Simpson's rule, with each half divided
+/// again until both agree to about 12 digits.
 fn integral(of: &dyn Fn(f64) -> f64, from: f64, to: f64) -> f64 {
-    // Some pieces from the start, so that a narrow peak between three looks is not passed over.
+    // Several pieces at the start, so that a narrow peak between three samples is not missed.
     const PIECES: u32 = 16;
     const DEPTH: u32 = 30;
     let wide = (to - from) / f64::from(PIECES);

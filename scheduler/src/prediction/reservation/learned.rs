@@ -1,14 +1,14 @@
-//! Laws of run times learned from runs, those that were killed or still run among them (Kaplan and
-//! Meier). What is not here: laws with a name (`law`), and which runs are alike.
+//! Laws of run times learned from runs, killed and running ones among them (Kaplan and Meier).
+//! Named laws live in `law`.
 
 use serde::{Deserialize, Serialize};
 
 use super::law::RunTimes;
 
-/// A run that was seen.
+/// An observed run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// How long it was seen for.
+    /// The time for which it was observed.
     pub time: f64,
     /// Whether it was done then. If not, it was killed or is still running: it would have taken
     /// longer.
@@ -16,23 +16,23 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run that took so long.
+    /// Creates a run that was done after `time`.
     pub fn done(time: f64) -> Self {
         Run { time, done: true }
     }
 
-    /// A run that was not done after so long.
+    /// Creates a run that was not done after `time`.
     pub fn cut(time: f64) -> Self {
         Run { time, done: false }
     }
 }
 
-/// Where the rest lies at most of which no run was done, by the longest run.
+/// The upper bound of runs that were not done, as a multiple of the longest run.
 const BEYOND: f64 = 1.5;
 /// Tails count as light while the runs' standard deviation is below this part of their mean.
 const LIGHT: f64 = 0.6;
 
-/// A law of run times from runs that were seen.
+/// A law of run times learned from observed runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
     /// Times, rising, each with the probability of a run no longer.
@@ -42,8 +42,8 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Just what was seen: each run's time has its probability, and what no run tells of lies at
-    /// the longest time. None of no runs, or where all times are 0.
+    /// The empirical law: each run's time has its probability, and the mass of unfinished runs lies
+    /// at the longest time. `None` without runs, or where all times are 0.
     pub fn observed(runs: &[Run]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         if let Some(last) = points.last_mut() {
@@ -55,11 +55,11 @@ impl Learned {
         })
     }
 
-    /// What the next runs may be like: evenly spread between those that were seen, from somewhat
-    /// before the shortest one on (an average step between runs), and somewhat beyond the longest
-    /// one where runs are alike (the next of k is longer than all of them with a probability of 1 /
-    /// (k + 1), and the less so the more there are), or where the longest was not done. None of no
-    /// runs, or where all times are 0.
+    /// The predicted law of the next runs: evenly spread between the observed ones, from somewhat
+    /// before the shortest one on (an average step between runs). It goes somewhat beyond the
+    /// longest one where the tail is light (the next of k is longer than all of them with a
+    /// probability of 1 / (k + 1), and by less the more there are), or where the longest was not
+    /// done. `None` without runs, or where all times are 0.
     pub fn expected(runs: &[Run]) -> Option<Self> {
         let mut points = product_limit(runs)?;
         let (longest, mut known) = *points.last()?;
@@ -92,8 +92,8 @@ impl RunTimes for Learned {
     }
 
     fn cdf(&self, time: f64) -> f64 {
-        // A grid's points are multiples of its step, and miss the times that they stand for by a
-        // rounding.
+        // A grid's points are multiples of its step, and differ by rounding from the times they
+        // stand for.
         let last = self.support().1;
         let upto = self
             .points
@@ -141,7 +141,7 @@ pub(crate) fn product_limit(runs: &[Run]) -> Option<Vec<(f64, f64)>> {
         .filter(|run| run.time.is_finite() && run.time >= 0.0)
         .collect();
 
-    // Of equal times the done ones first: who was cut off then might have gone on.
+    // Among equal times the done ones first: a run that was cut off then might have gone on.
     sorted.sort_by(|a, b| a.time.total_cmp(&b.time).then(b.done.cmp(&a.done)));
     let longest = sorted.last().filter(|run| run.time > 0.0)?.time;
     let mut points = Vec::<(f64, f64)>::new();

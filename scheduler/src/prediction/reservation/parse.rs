@@ -1,12 +1,12 @@
-//! How people write a law: `truncnorm:0,20,8,2`, the support first, then the parameters. What is
-//! not here: the laws.
+//! The text form of a law: `truncnorm:0,20,8,2`, the support first, then the parameters. The laws
+//! live in `law`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::law::{BadLaw, Family, Law, RunTimes};
 
-/// The laws' names, each with how it is written.
+/// The names of the laws, each with its text form.
 pub const LAWS: [(&str, &str); 8] = [
     ("truncnorm", "truncnorm:FROM,TO,MEAN,SD"),
     ("exponential", "exponential:FROM,TO,RATE"),

@@ -1,20 +1,20 @@
-//! The sequence of limits that costs the least where nothing fills gaps, and what a sequence is.
-//! What is not here: small work that fills gaps (`adaptive`).
+//! The sequence of limits of least cost where nothing fills gaps, and [`Sequence`] itself. The case
+//! of small work in gaps lives in `adaptive`.
 
 use super::grid::Grid;
 use super::law::RunTimes;
 
-/// Limits for one attempt after the other, until one is done.
+/// The limits of one attempt after the other, until one is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sequence {
-    /// The expected cost: the time of all limits up to the one that suffices, with what small work
-    /// adds.
+    /// The expected cost: the time of all limits up to the one that suffices, with the addition of
+    /// small work.
     pub cost: f64,
     /// The grid's points at which the limits are.
     pub points: Vec<usize>,
     /// The limits, rising.
     pub limits: Vec<f64>,
-    /// For each limit the probability that an attempt with it, or an earlier one, is done.
+    /// The probability, for each limit, that an attempt with it or an earlier one is done.
     pub done: Vec<f64>,
 }
 
@@ -33,19 +33,20 @@ impl Sequence {
         }
     }
 
-    /// The limit of an attempt after so many that were killed at theirs (see [`limit_after`]).
+    /// Returns the limit of an attempt after `killed` ones that were killed at theirs (see
+    /// [`limit_after`]).
     pub fn limit(&self, killed: u32) -> f64 {
         limit_after(&self.limits, killed)
     }
 
-    /// The expected cost of this sequence where run times follow this law (see [`cost_under`]).
+    /// Returns the expected cost of this sequence under this law of run times (see [`cost_under`]).
     pub fn cost_under(&self, law: &impl RunTimes) -> f64 {
         cost_under(&self.limits, law)
     }
 }
 
-/// The expected cost of these limits, with doubled ones after their end, where run times follow
-/// this law and nothing fills gaps.
+/// Returns the expected cost of these limits, with doubled ones after their end, under this law of
+/// run times where nothing fills gaps.
 pub fn cost_under(limits: &[f64], law: &impl RunTimes) -> f64 {
     let mut cost = 0.0;
     let mut undone = 1.0;
@@ -59,9 +60,8 @@ pub fn cost_under(limits: &[f64], law: &impl RunTimes) -> f64 {
     cost
 }
 
-/// The limit of an attempt after so many that were killed at theirs. After the last one limits
-/// double: a law that was learned may have been wrong about its end. No limit at all where there
-/// are none.
+/// Returns the limit of an attempt after `killed` ones that were killed at theirs. After the last
+/// one limits double: the end of a learned law may have been wrong. Infinite without limits.
 pub fn limit_after(limits: &[f64], killed: u32) -> f64 {
     let last = limits.last().copied().unwrap_or(f64::INFINITY);
     let known = u32::try_from(limits.len()).unwrap_or(u32::MAX);
@@ -73,8 +73,8 @@ pub fn limit_after(limits: &[f64], killed: u32) -> f64 {
     }
 }
 
-/// TOptimal: the sequence of least expected cost where nothing fills gaps, and where several cost
-/// the same, one with long limits. O(n^2).
+/// TOptimal: the sequence of least expected cost where nothing fills gaps; among sequences of equal
+/// cost one with long limits. O(n^2).
 pub fn time_optimal(grid: &Grid) -> Sequence {
     let (costs, nexts) = costs(grid);
     let mut points = Vec::new();
@@ -97,7 +97,8 @@ pub fn time_optimal(grid: &Grid) -> Sequence {
     Sequence::new(grid, cost, points)
 }
 
-/// From each point on: the least expected cost that is still to come, and the next limit's point.
+/// Returns, from each point on, the least expected cost that is still to come, and the next limit's
+/// point.
 pub(super) fn costs(grid: &Grid) -> (Vec<f64>, Vec<usize>) {
     let n = grid.last();
     let mut costs = vec![0.0; n + 1];

@@ -1,6 +1,6 @@
-//! How long a host's idle windows last, learned from its recorded availability: a rate of ends by
-//! the window's age, times what the hour of the week makes of it. What is not here: who records
-//! availability, and what is put into a window (`gain`).
+//! The law of a host's idle windows, learned from its recorded availability: a hazard rate by the
+//! window's age, times a factor for the hour of the week. The task for a window is chosen in
+//! `gain`.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,22 +9,22 @@ use crate::prediction::survival::{Curve, LifeTable};
 const HOUR_S: f64 = 3_600.0;
 /// Hours of a week.
 const HOURS: usize = 168;
-/// How many expected ends an hour of the week is given at the usual rate before its own count.
+/// The weight of the usual rate against an hour's own count, in expected ends.
 const PRIOR: f64 = 0.5;
-/// The rate, in ends per second, that is taken before anything was seen: two a working day.
+/// The prior rate, in ends per second: two a working day.
 const PRIOR_RATE: f64 = 2.0 / 28_800.0;
-/// Its weight in each age class, in ends.
+/// The weight of the prior in each age class, in ends.
 const PRIOR_WEIGHT: f64 = 0.25;
 
-/// The hour of the week at a time in seconds since 1970 in UTC, 0 for midnight on Monday, where
-/// local time is so many seconds ahead.
+/// Returns the hour of the week at a time in seconds since 1970 in UTC, 0 for midnight on Monday;
+/// local time is `ahead_s` seconds ahead.
 pub fn hour_of_week(epoch_s: f64, ahead_s: f64) -> usize {
     // 1970 began on a Thursday.
     let hours = ((epoch_s + ahead_s) / HOUR_S).floor() + 72.0;
     hours.rem_euclid(HOURS as f64) as usize
 }
 
-/// A window that was seen, or a part of one.
+/// An observed window, or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Piece {
     from_age_s: f64,
@@ -32,11 +32,11 @@ struct Piece {
     hour: usize,
 }
 
-/// What is known of a host's windows.
+/// The observed idle windows of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Windows {
     by_age: LifeTable,
-    /// By hour of the week: ends, and how many the age alone would have made expected.
+    /// The number of ends by hour of the week; `expected` is the number expected by age alone.
     ends: Vec<f64>,
     expected: Vec<f64>,
 }
@@ -52,8 +52,8 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// A window lasted from one time to another (seconds since 1970 in local time), and ended then
-    /// or went out of sight.
+    /// Notes a window from one time to another (seconds since 1970 in local time), which ended then
+    /// or was no longer observed.
     pub fn observe(&mut self, from_s: f64, to_s: f64, ended: bool) {
         if from_s.is_nan() || to_s.is_nan() || to_s <= from_s {
             return;
@@ -69,17 +69,17 @@ impl Windows {
         }
     }
 
-    /// How many times as often windows end in this hour of the week as at their age otherwise.
+    /// Returns the factor on the hazard rate in this hour of the week.
     pub fn factor(&self, hour: usize) -> f64 {
         let at = hour % HOURS;
         let all = |values: &[f64]| values.iter().sum::<f64>();
-        // So that the factors are 1 on average, whatever the rates were while this was learned.
+        // Makes the factors 1 on average, whatever the rates were while they were learned.
         let level = (all(&self.ends) + PRIOR) / (all(&self.expected) + PRIOR);
         (self.ends[at] / level + PRIOR) / (self.expected[at] + PRIOR)
     }
 
-    /// What may become of a window that has been open for `age_s` at `now_s` (seconds since 1970 in
-    /// local time).
+    /// Returns the outlook of a window that has been open for `age_s` at `now_s` (seconds since
+    /// 1970 in local time).
     pub fn outlook(&self, now_s: f64, age_s: f64) -> Outlook {
         let factors = (0..HOURS).map(|hour| self.factor(hour)).collect();
         Outlook {
@@ -91,7 +91,7 @@ impl Windows {
     }
 }
 
-/// What may become of an open window.
+/// The survival function of an open window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     curve: Curve,
@@ -101,7 +101,7 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// The probability that it stays open for so many seconds more.
+    /// Returns the probability that it stays open for `more_s` more seconds.
     pub fn open(&self, more_s: f64) -> f64 {
         let hazard = pieces(self.now_s, self.age_s, self.age_s + more_s.max(0.0)).map(|piece| {
             let by_age = self.curve.hazard(piece.to_age_s) - self.curve.hazard(piece.from_age_s);
@@ -111,10 +111,10 @@ impl Outlook {
     }
 }
 
-/// A stretch of a window, cut at full hours: it has `from_age_s` at `from_s`.
+/// Cuts a part of a window at full hours; it has the age `from_age_s` at `from_s`.
 fn pieces(from_s: f64, from_age_s: f64, to_age_s: f64) -> impl Iterator<Item = Piece> {
     let first = (from_s / HOUR_S).floor();
-    // A year is more than anybody asks for.
+    // A year is the longest window asked for.
     let age_at = move |hour: u32| from_age_s + (first + f64::from(hour)) * HOUR_S - from_s;
     (0..366 * 24_u32)
         .take_while(move |hour| age_at(*hour) < to_age_s)
