@@ -249,7 +249,10 @@ impl From<master::MasterError> for Failure {
         let hint = match error {
             master::MasterError::Link(error) => return error.into(),
             master::MasterError::Config(_) => {
-                return Failure::usage(error.to_string(), "see configs/master.toml");
+                return Failure::usage(
+                    error.to_string(),
+                    "deskgrid master config prints every setting with its meaning and default",
+                );
             }
             master::MasterError::Lost(ref lost) => lost.hint(),
             master::MasterError::Clock { .. } => {
@@ -272,7 +275,11 @@ impl From<worker::WorkerError> for Failure {
         let hint = match error {
             WorkerError::Content(error) => return error.into(),
             WorkerError::Config { .. } => {
-                return Failure::usage(error.to_string(), "see configs/worker.toml").caused(&error);
+                return Failure::usage(
+                    error.to_string(),
+                    "deskgrid worker config prints every setting with its meaning and default",
+                )
+                .caused(&error);
             }
             WorkerError::InUse(_) => "",
             _ => "the log above says more",

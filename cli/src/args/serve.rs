@@ -38,7 +38,8 @@ pub(crate) enum MasterCommand {
     #[command(after_help = "\
 Examples:
   deskgrid master start
-  deskgrid --dir /srv/deskgrid master start --http none --config configs/master.toml
+  deskgrid --dir /srv/deskgrid master start --http none --config master.toml
+`deskgrid master config` prints all settings, to begin a file with.
 The first start makes the grid's own CA, and an admin identity in the same state directory:
 commands with the same --dir on this machine may do everything at once.")]
     Start(MasterArgs),
@@ -51,6 +52,9 @@ commands with the same --dir on this machine may do everything at once.")]
         #[arg(long, value_name = "DUR")]
         timeout: Option<Dur>,
     },
+    /// Print every setting of a master, with its meaning, unit and default
+    #[command(after_help = "Example:\n  deskgrid master config > master.toml")]
+    Config,
     /// Make a new CA; the present one is trusted until every machine has renewed its certificate.
     /// Stop the master first
     #[command(
@@ -158,7 +162,8 @@ Examples:
   deskgrid worker start --master grid.example.org:7411      asks for the token on a terminal
   deskgrid worker start --master grid.example.org:7411 --join-file token
   deskgrid worker start                       later: the identity is in the state directory
-  deskgrid worker start --slots 2 --config configs/worker.toml")]
+  deskgrid worker start --slots 2 --config worker.toml
+`deskgrid worker config` prints all settings, to begin a file with.")]
     Start(WorkerArgs),
     /// How the worker on this machine is, and what it does; needs no master
     #[command(after_help = "\
@@ -186,6 +191,17 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     /// End a pause; needs no master
     #[command(after_help = "Example:\n  deskgrid worker resume")]
     Resume,
+    /// Print every setting of a worker, with its meaning, unit and default
+    #[command(after_help = "\
+Examples:
+  deskgrid worker config > worker.toml
+  deskgrid worker config --like htcondor > worker.toml")]
+    Config {
+        /// Only the owner's rules that are different: those that people know of BOINC or HTCondor,
+        /// or of a PC that nobody sits at
+        #[arg(long, value_name = "KIND")]
+        like: Option<Like>,
+    },
     /// Make the worker a service of systemd, which starts with the PC; shows what it would do
     /// unless --yes
     #[cfg(unix)]
@@ -224,6 +240,17 @@ The same command, as administrator, on every PC: a token made with --uses 100 le
         after_help = "Example:\n  deskgrid worker install makes a service that calls this"
     )]
     Service(super::scm::RunArgs),
+}
+
+/// Whose rules a worker's settings are to be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Like {
+    /// BOINC's: 3 minutes without input, load below a quarter, no battery.
+    Boinc,
+    /// HTCondor's desktop policy: 15 minutes, load of 0.5 and 0.3.
+    Htcondor,
+    /// Of a PC that nobody sits at: only the switches and hours count.
+    Dedicated,
 }
 
 /// `deskgrid worker install`.
