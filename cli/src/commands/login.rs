@@ -66,7 +66,7 @@ pub(super) async fn identity(
     args: &Enrol,
     who: Who,
 ) -> Result<(Identity, bool), Failure> {
-    if Identity::exists(dir) && !args.rejoin {
+    if Identity::found(dir)? && !args.rejoin {
         if args.join.is_some() || args.join_file.is_some() {
             note(
                 "note: this machine has joined before; the token is not used (--rejoin joins again)",
