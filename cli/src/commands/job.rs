@@ -8,7 +8,7 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
-use super::{Context, cat, failures, fetch, joblog, judge};
+use super::{Context, cat, failures, fetch, host, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{Jobs, OneJob};
@@ -718,6 +718,11 @@ fn explained(view: &ExplainView, color: bool) -> String {
     out += &waiting.text("no task waits\n");
     out += "\n";
     out += &hosts.text("there are no hosts: deskgrid worker start --help\n");
+    let benched = view
+        .hosts
+        .iter()
+        .filter(|(_, why)| why == "benched" || why.starts_with("benched: "));
+    out += &host::of_benched(benched.map(|(host, _)| host.as_str()));
 
     if !view.duplicates.is_empty() {
         let mut copies = Rows::new(&["COPY", "ON", "STARTED BECAUSE"], color);
