@@ -195,7 +195,7 @@ async fn results(
         .then(|| Silence::new(IdSet::from_range(job.0, job.0), note));
     loop {
         let client = session.client().clone();
-        let following = awaited.follow(context, &session, &tasks);
+        let following = Box::pin(awaited.follow(context, &session, &tasks));
         match Silence::beside(&mut silence, &client, following).await {
             Ok(()) => break,
             Err(failure) if failure.passing() => {
