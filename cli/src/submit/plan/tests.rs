@@ -1,3 +1,5 @@
+//! What plans are made of command lines and job files.
+
 use super::*;
 use crate::args::{Cli, Command};
 use crate::failure::{Exit, Failure};

@@ -125,6 +125,13 @@ fn who_may_not_look_into_a_state_directory_is_told_that_and_not_that_it_is_empty
         6,
         &denied,
     );
+    let doctor = grid.deskgrid(["doctor"]).stdout;
+    assert!(
+        doctor.contains("run deskgrid doctor as the account"),
+        "{doctor}"
+    );
+    assert!(!doctor.contains("has not joined"), "{doctor}");
+
     for command in ["status", "pause", "resume"] {
         let as_worker = ["try: run it as the worker's account or root"];
         fails(grid.as_user("h1", ["worker", command]), 6, &as_worker);
