@@ -77,11 +77,25 @@ impl Failure {
 
     /// A file or another thing of the system's did not do what was needed.
     pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
         let hint = match error.kind() {
-            std::io::ErrorKind::PermissionDenied => {
-                "check who may write there, or choose another place"
+            ErrorKind::PermissionDenied => {
+                "check who may read and write there, or choose another place"
             }
-            std::io::ErrorKind::StorageFull => "make room on the disk",
+            ErrorKind::StorageFull => "make room on the disk",
+            ErrorKind::NotFound => {
+                "check the name; relative names start from the directory where you run deskgrid"
+            }
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+                "a file is in the way: move it, or choose another place"
+            }
+            ErrorKind::IsADirectory => "name a file: this is a directory",
+            ErrorKind::ReadOnlyFilesystem => "choose a place that can be written",
+            ErrorKind::AddrInUse => {
+                "stop the program that listens there, perhaps another master, or choose another port \
+                 (of a master: --listen or --http)"
+            }
+            ErrorKind::AddrNotAvailable => "name an address of this machine, or 0.0.0.0 for all",
             _ => "",
         };
         Self::new(Exit::Error, "io", what, hint).because(error)
@@ -228,6 +242,11 @@ impl From<LinkError> for Failure {
                     "deskgrid login --master HOST:PORT (or --dir with the master's own directory)";
                 Failure::new(Exit::NotAuthorised, "no-identity", what, hint)
             }
+            LinkError::HiddenIdentity { dir, source } => {
+                let what = format!("this account may not look into {}", dir.display());
+                let hint = "run it as the account to which that belongs (or as root), or name another state directory with --dir";
+                Failure::new(Exit::NotAuthorised, "no-permission", what, hint).because(source)
+            }
             LinkError::BadIdentity(_) => {
                 Failure::new(Exit::NotAuthorised, "bad-identity", error.to_string(), "")
             }
@@ -249,7 +268,10 @@ impl From<master::MasterError> for Failure {
         let hint = match error {
             master::MasterError::Link(error) => return error.into(),
             master::MasterError::Config(_) => {
-                return Failure::usage(error.to_string(), "see configs/master.toml");
+                return Failure::usage(
+                    error.to_string(),
+                    "deskgrid master config prints every setting with its meaning and default",
+                );
             }
             master::MasterError::Lost(ref lost) => lost.hint(),
             master::MasterError::Clock { .. } => {
@@ -272,7 +294,11 @@ impl From<worker::WorkerError> for Failure {
         let hint = match error {
             WorkerError::Content(error) => return error.into(),
             WorkerError::Config { .. } => {
-                return Failure::usage(error.to_string(), "see configs/worker.toml").caused(&error);
+                return Failure::usage(
+                    error.to_string(),
+                    "deskgrid worker config prints every setting with its meaning and default",
+                )
+                .caused(&error);
             }
             WorkerError::InUse(_) => "",
             _ => "the log above says more",

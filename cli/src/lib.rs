@@ -17,6 +17,7 @@ mod progress;
 #[cfg(unix)]
 mod service;
 mod session;
+mod silence;
 mod state;
 mod submit;
 mod usage;

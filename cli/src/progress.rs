@@ -66,6 +66,18 @@ impl Progress {
         }
     }
 
+    /// What tells people something beside the progress.
+    pub(crate) fn teller(&self) -> impl FnMut(&str) + use<> {
+        let bar = match self {
+            Progress::Bar(bar) => Some(bar.clone()),
+            Progress::Lines { .. } => None,
+        };
+        move |text| match &bar {
+            Some(bar) => bar.suspend(|| note(text)),
+            None => note(text),
+        }
+    }
+
     /// Takes the bar away.
     pub(crate) fn end(&self) {
         if let Progress::Bar(bar) = self {

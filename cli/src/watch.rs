@@ -15,14 +15,15 @@ use link::{Client, LinkError};
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 use crate::session::Session;
+use crate::silence::Silence;
 use crate::state::StateDir;
 
 /// What to wait for, and how.
-#[derive(Debug)]
 pub(crate) struct Watch<'a> {
     way: WayBack<'a>,
     jobs: Selector,
     quiet: bool,
+    silence: Option<Silence<'a>>,
 }
 
 /// The way back to a master that was away.
@@ -125,6 +126,15 @@ impl<'a> Watch<'a> {
             way: WayBack::new(state, deadline),
             jobs,
             quiet,
+            silence: None,
+        }
+    }
+
+    /// The same, and somebody is told why while nothing happens.
+    pub(crate) fn telling(self, silence: Silence<'a>) -> Self {
+        Self {
+            silence: Some(silence),
+            ..self
         }
     }
 
@@ -140,8 +150,10 @@ impl<'a> Watch<'a> {
     ) -> Result<Ended, Failure> {
         let mut last = BTreeMap::new();
         let mut client = session.client().clone();
+        let mut silence = self.silence.take();
         loop {
-            match self.follow(&client, &mut last, &mut seen).await {
+            let following = self.follow(&client, &mut last, &mut seen);
+            match Silence::beside(&mut silence, &client, following).await {
                 Ok(()) => return Ok(self.ended(last)),
                 Err(error) if error.passing() => note(&format!("{error}; connecting again")),
                 Err(error) => return Err(error.into()),

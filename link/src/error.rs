@@ -73,6 +73,14 @@ pub enum LinkError {
         /// Where it was looked for.
         dir: PathBuf,
     },
+    /// Whether there is one cannot be seen.
+    #[error("cannot look into {dir}: {source}", dir = dir.display())]
+    HiddenIdentity {
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// An identity or token whose parts do not make sense.
     #[error("bad identity: {0}")]
     BadIdentity(String),

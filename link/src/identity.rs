@@ -61,11 +61,27 @@ impl Identity {
         dir.join("link.toml").exists()
     }
 
+    /// The same, where not being let in is not taken for an answer.
+    ///
+    /// # Errors
+    /// If this account may not look there.
+    pub fn found(dir: &Path) -> Result<bool, LinkError> {
+        let link = dir.join("link.toml");
+        link.try_exists().map_err(|source| match source.kind() {
+            std::io::ErrorKind::PermissionDenied => LinkError::HiddenIdentity {
+                dir: dir.to_owned(),
+                source,
+            },
+            _ => LinkError::file("cannot read", &link)(source),
+        })
+    }
+
     /// Reads an identity.
     ///
     /// # Errors
     /// If there is none, a part is missing, or others may read the key.
     pub fn load(dir: &Path) -> Result<Self, LinkError> {
+        Self::found(dir)?;
         crate::renewal::finish_replacing(dir)?;
         if !Self::exists(dir) {
             return Err(LinkError::NoIdentity {

@@ -72,7 +72,26 @@ impl Room {
         }
 
         room.tend();
+        if let Some(why) = room.takes_nothing_new() {
+            tracing::warn!("{why}");
+        }
+
         Ok(room)
+    }
+
+    /// Why nothing new is taken with the room that there is, if so, for the admin.
+    fn takes_nothing_new(&self) -> Option<String> {
+        let left = self.left();
+        (left <= self.reserve).then(|| {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            format!(
+                "this master takes no new work: {:.1} MiB are left on the disk of {}, and {:.1} MiB of it are kept for the \
+                 results of what runs (reserve_bytes). Make room, or put the state directory (--dir) on another disk",
+                mib(left),
+                self.home.display(),
+                mib(self.reserve)
+            )
+        })
     }
 
     /// Bytes that can be written, those that the file holds included.
@@ -222,6 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plenty = Room::open(dir.path(), 1 << 20).unwrap();
         assert_eq!(plenty.refuse_new(1 << 20), None);
+        assert_eq!(plenty.takes_nothing_new(), None);
 
         // A reserve that is larger than the disk: nothing new can have room on it.
         let scarce = Room::open(dir.path(), u64::MAX / 4).unwrap();
@@ -232,6 +252,8 @@ mod tests {
             "{refusal:?}"
         );
         assert_eq!(scarce.refuse_result(1 << 20), None);
+        let told = scarce.takes_nothing_new().expect("nothing is taken");
+        assert!(told.contains("MiB are left on the disk of"), "{told}");
 
         let refusal = scarce
             .refuse_result(free(dir.path()) * 2)

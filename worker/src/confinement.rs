@@ -150,7 +150,7 @@ impl InForce {
     /// Says in the log what is in force, and what an owner should know of it.
     pub(crate) fn announce(&self) {
         let tasks_as = self.tasks_as();
-        tracing::info!(freezer = %self.grounds.freezer(), confinement = %self.level, most = %self.most, tasks_as, "safety");
+        tracing::info!(freezer = %self.grounds.freezer(), confinement = %self.level, most = %self.most, tasks_as, "how tasks are kept apart from the owner");
         if let Some(warning) = self.warning() {
             tracing::warn!("{warning}");
         }

@@ -164,7 +164,14 @@ pub async fn run(
     facts.confinement = level;
     facts.confinement_most = most;
     facts.network = network;
-    tracing::info!(?facts, "this host");
+    tracing::info!(
+        name = facts.name,
+        slots = facts.slots,
+        processors = facts.cores,
+        speed = %facts.speed,
+        memory_mib = facts.memory_mib,
+        "this host"
+    );
 
     let gauge = Gauge::new(facts.slots, facts.cores);
     let grace = Span::from_millis(config.grace_ms);
@@ -547,9 +554,8 @@ impl Shell {
         self.lend(now);
         if decision != self.engine.machine().decision() {
             tracing::info!(
-                ?decision,
                 why = self.policy.why().first().map(|finding| &*finding.says),
-                "the owner's policy"
+                "{decision}"
             );
             self.happen(Event::Decided(decision), outputs);
         }

@@ -38,7 +38,8 @@ pub(crate) enum MasterCommand {
     #[command(after_help = "\
 Examples:
   deskgrid master start
-  deskgrid --dir /srv/deskgrid master start --http none --config configs/master.toml
+  deskgrid --dir /srv/deskgrid master start --http none --config master.toml
+`deskgrid master config` prints all settings, to begin a file with.
 The first start makes the grid's own CA, and an admin identity in the same state directory:
 commands with the same --dir on this machine may do everything at once.")]
     Start(MasterArgs),
@@ -51,6 +52,9 @@ commands with the same --dir on this machine may do everything at once.")]
         #[arg(long, value_name = "DUR")]
         timeout: Option<Dur>,
     },
+    /// Print every setting of a master, with its meaning, unit and default
+    #[command(after_help = "Example:\n  deskgrid master config > master.toml")]
+    Config,
     /// Make a new CA; the present one is trusted until every machine has renewed its certificate.
     /// Stop the master first
     #[command(
@@ -158,7 +162,8 @@ Examples:
   deskgrid worker start --master grid.example.org:7411      asks for the token on a terminal
   deskgrid worker start --master grid.example.org:7411 --join-file token
   deskgrid worker start                       later: the identity is in the state directory
-  deskgrid worker start --slots 2 --config configs/worker.toml")]
+  deskgrid worker start --slots 2 --config worker.toml
+`deskgrid worker config` prints all settings, to begin a file with.")]
     Start(WorkerArgs),
     /// How the worker on this machine is, and what it does; needs no master
     #[command(after_help = "\
@@ -186,6 +191,17 @@ Works by a file in the worker's directory, so also while no worker runs.")]
     /// End a pause; needs no master
     #[command(after_help = "Example:\n  deskgrid worker resume")]
     Resume,
+    /// Print every setting of a worker, with its meaning, unit and default
+    #[command(after_help = "\
+Examples:
+  deskgrid worker config > worker.toml
+  deskgrid worker config --like htcondor > worker.toml")]
+    Config {
+        /// Only the owner's rules that are different: those that people know of BOINC or HTCondor,
+        /// or of a PC that nobody sits at
+        #[arg(long, value_name = "KIND")]
+        like: Option<Like>,
+    },
     /// Make the worker a service of systemd, which starts with the PC; shows what it would do
     /// unless --yes
     #[cfg(unix)]
@@ -224,6 +240,17 @@ The same command, as administrator, on every PC: a token made with --uses 100 le
         after_help = "Example:\n  deskgrid worker install makes a service that calls this"
     )]
     Service(super::scm::RunArgs),
+}
+
+/// Whose rules a worker's settings are to be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Like {
+    /// BOINC's: 3 minutes without input, load below a quarter, no battery.
+    Boinc,
+    /// HTCondor's desktop policy: 15 minutes, load of 0.5 and 0.3.
+    Htcondor,
+    /// Of a PC that nobody sits at: only the switches and hours count.
+    Dedicated,
 }
 
 /// `deskgrid worker install`.
@@ -286,8 +313,9 @@ pub(crate) struct WorkerArgs {
 /// How a machine gets its identity.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Enrol {
-    /// The master's address; of who has joined, in place of the one that is known
-    #[arg(long, value_name = "HOST:PORT")]
+    /// The master's address; of who has joined, in place of the one that is known. The port may be
+    /// left out where it is 7411
+    #[arg(long, value_name = "HOST:PORT", value_parser = master_address)]
     pub master: Option<String>,
     /// The token that the admin made with `deskgrid token create`; `-` reads it from standard
     /// input. Better given by --join-file or DESKGRID_JOIN: other accounts can read arguments until
@@ -309,6 +337,33 @@ pub(crate) struct Enrol {
     /// Join again although there is an identity, and replace it
     #[arg(long, requires = "master")]
     pub rejoin: bool,
+}
+
+/// `HOST:PORT`; the port is the usual one where only a host is given.
+fn master_address(given: &str) -> Result<String, String> {
+    const USUAL: u16 = 7411;
+    let example = "write HOST:PORT, such as grid.example.org:7411";
+    if given.contains("://") {
+        return Err(format!("it is a URL; {example}"));
+    }
+
+    let (host, port) = match given.rsplit_once(':') {
+        // An address of IPv6 has brackets where a port stands behind it.
+        Some((host, _)) if host.contains(':') && !host.ends_with(']') => (given, None),
+        Some(_) if given.ends_with(']') => (given, None),
+        Some((host, port)) => (host, Some(port)),
+        None => (given, None),
+    };
+    if host.is_empty() || host.contains(['/', ' ']) {
+        return Err(format!("it names no host; {example}"));
+    }
+
+    match port {
+        Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => Ok(given.to_owned()),
+        Some(port) => Err(format!("`{port}` is no port; {example}")),
+        None if host.parse::<std::net::Ipv6Addr>().is_ok() => Ok(format!("[{host}]:{USUAL}")),
+        None => Ok(format!("{host}:{USUAL}")),
+    }
 }
 
 /// `deskgrid token`.
@@ -424,4 +479,36 @@ pub(crate) struct AuditArgs {
     /// How many entries, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub last: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_master_is_named_by_host_and_port_and_the_port_is_the_usual_one_where_it_is_missing() {
+        for (given, read) in [
+            ("127.0.0.1", "127.0.0.1:7411"),
+            ("grid.example.org", "grid.example.org:7411"),
+            ("grid:99", "grid:99"),
+            ("[::1]:99", "[::1]:99"),
+            ("[::1]", "[::1]:7411"),
+            ("::1", "[::1]:7411"),
+        ] {
+            assert_eq!(master_address(given).as_deref(), Ok(read), "{given}");
+        }
+
+        for (given, why) in [
+            ("http://grid:7411", "it is a URL"),
+            ("grid:", "`` is no port"),
+            ("grid:x", "`x` is no port"),
+            ("grid:70000", "is no port"),
+            (":7411", "names no host"),
+            ("", "names no host"),
+        ] {
+            let wrong = master_address(given).unwrap_err();
+            let told = wrong.contains(why) && wrong.contains("such as grid.example.org:7411");
+            assert!(told, "{given}: {wrong}");
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! `deskgrid host`.
 
 use common::host::HostFacts;
-use common::view::HostView;
+use common::view::{HostState, HostView};
 use common::wire::client::Request;
 
 use super::Context;
 use crate::args::HostCommand;
 use crate::failure::{Exit, Failure};
-use crate::output::table::{Rows, facts};
+use crate::output::table::{Rows, facts, printable};
 use crate::output::{json, when};
 use crate::session::Session;
 
@@ -53,11 +53,37 @@ async fn list(context: &Context, session: &Session) -> Result<(), Failure> {
         ];
         let mut rows = Rows::new(&headings, context.out.color());
         hosts.iter().for_each(|host| rows.add(row(host)));
-        rows.text("no host has joined yet: deskgrid token create --role worker")
+        let table = rows.text("no host has joined yet: deskgrid token create --role worker");
+        let benched = hosts
+            .iter()
+            .filter(|host| host.state == HostState::Benched)
+            .map(|host| host.facts.name.as_str());
+        table + &of_benched(benched)
     };
     context
         .out
         .show(&json::Hosts::from(&hosts[..]), text, || names(&hosts))
+}
+
+/// What becomes of a host that is benched, and who can end that.
+fn next_try(host: &str) -> String {
+    format!(
+        "it gets one task at a time after a pause, until one succeeds; an admin can end that with: deskgrid host resume {}",
+        printable(host)
+    )
+}
+
+/// The same of all of these below a table in which they stand; nothing where there is none.
+pub(super) fn of_benched<'a>(mut hosts: impl Iterator<Item = &'a str>) -> String {
+    match (hosts.next(), hosts.next()) {
+        (None, _) => String::new(),
+        (Some(host), None) => {
+            format!("\n{} is benched: {}\n", printable(host), next_try(host))
+        }
+        (Some(_), Some(_)) => {
+            format!("\nof each benched host: {}\n", next_try("HOST"))
+        }
+    }
 }
 
 fn names(hosts: &[HostView]) -> Vec<String> {
@@ -121,6 +147,10 @@ fn describe(host: &HostView) -> String {
             )),
         ),
         ("why", host.reason.clone()),
+        (
+            "next task",
+            (host.state == HostState::Benched).then(|| next_try(&host.facts.name)),
+        ),
         ("heard", host.heard.map(|time| when::relative(time, now))),
         (
             "owner",
@@ -180,4 +210,22 @@ fn confines(facts: &HostFacts) -> String {
         "no network"
     };
     format!("{level}; {network}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_benched_host_it_is_said_when_it_gets_tasks_again_and_who_can_end_that() {
+        let one = of_benched(["pc-1"].into_iter());
+        assert_eq!(
+            one,
+            "\npc-1 is benched: it gets one task at a time after a pause, until one succeeds; an admin can end that with: \
+             deskgrid host resume pc-1\n"
+        );
+        let two = of_benched(["pc-1", "pc-2"].into_iter());
+        assert!(two.contains("deskgrid host resume HOST"), "{two}");
+        assert_eq!(of_benched([].into_iter()), "");
+    }
 }

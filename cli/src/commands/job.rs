@@ -8,15 +8,16 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, Time};
 use link::client::unexpected;
 
-use super::{Context, cat, failures, fetch, joblog, judge};
+use super::{Context, cat, failures, fetch, host, joblog, judge};
 use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{Jobs, OneJob};
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Rows, facts, printable};
-use crate::output::{json, when};
+use crate::output::{json, note, when};
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::silence::Silence;
 use crate::watch::{Ended, Watch};
 
 /// Does what was asked for.
@@ -387,35 +388,48 @@ async fn wait(
 ) -> Result<Exit, Failure> {
     let timeout = args.timeout.map(|timeout| timeout.0);
     // A job that is not there would never be settled.
-    found(&session, &args.jobs).await?;
+    let found = found(&session, &args.jobs).await?;
+    let unsettled = found.iter().filter(|job| !job.state.settled());
+    let awaited = Awaited {
+        jobs: args.jobs.selector.clone(),
+        unsettled: unsettled.map(|job| job.job.0).collect(),
+    };
 
-    let ended = wait_for(
-        context,
-        session,
-        args.jobs.selector.clone(),
-        timeout,
-        progress,
-    )
-    .await?;
+    let ended = wait_for(context, session, awaited, timeout, progress).await?;
     show(context, &args.jobs, &ended.jobs, || outcome(&ended))?;
 
     Ok(ended.exit())
 }
 
-/// Waits for jobs, with a bar if `progress`.
+/// Which jobs are waited for.
+pub(super) struct Awaited {
+    /// In the user's words.
+    pub jobs: Selector,
+    /// Those of them that are not settled yet.
+    pub unsettled: IdSet,
+}
+
+/// Waits for jobs, with a bar if `progress`. People are told why while nothing happens.
 pub(super) async fn wait_for(
     context: &Context,
     session: Session,
-    jobs: Selector,
+    awaited: Awaited,
     timeout: Option<Duration>,
     progress: bool,
 ) -> Result<Ended, Failure> {
+    let Awaited { jobs, unsettled } = awaited;
     let watch = Watch::new(&context.state, jobs, timeout, !progress);
-    if !progress || context.out.mode() != OutputMode::Cli {
+    if context.out.mode() != OutputMode::Cli {
         return watch.run(session, |_| {}).await;
     }
 
+    if !progress {
+        let silence = Silence::new(unsettled, note);
+        return watch.telling(silence).run(session, |_| {}).await;
+    }
+
     let mut bar = Progress::new();
+    let watch = watch.telling(Silence::new(unsettled, bar.teller()));
     let ended = watch.run(session, |jobs| bar.show(jobs)).await;
     bar.end();
     ended
@@ -704,6 +718,11 @@ fn explained(view: &ExplainView, color: bool) -> String {
     out += &waiting.text("no task waits\n");
     out += "\n";
     out += &hosts.text("there are no hosts: deskgrid worker start --help\n");
+    let benched = view
+        .hosts
+        .iter()
+        .filter(|(_, why)| why == "benched" || why.starts_with("benched: "));
+    out += &host::of_benched(benched.map(|(host, _)| host.as_str()));
 
     if !view.duplicates.is_empty() {
         let mut copies = Rows::new(&["COPY", "ON", "STARTED BECAUSE"], color);

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use common::token::{JoinToken, Role};
 use common::wire::enrol::Wanted;
-use link::Identity;
+use link::error::ONLY_A_RENEWAL;
+use link::{Identity, LinkError};
 use serde::Serialize;
 
 use super::Context;
@@ -66,13 +67,19 @@ pub(super) async fn identity(
     args: &Enrol,
     who: Who,
 ) -> Result<(Identity, bool), Failure> {
-    if Identity::exists(dir) && !args.rejoin {
+    if Identity::found(dir)? && !args.rejoin {
         if args.join.is_some() || args.join_file.is_some() {
             note(
                 "note: this machine has joined before; the token is not used (--rejoin joins again)",
             );
         }
-        return Ok((known(dir, args, who)?, false));
+        let identity = known(dir, args, who)?;
+        return match &args.master {
+            Some(master) if *master != identity.link.master && who == Who::User => {
+                Ok((moved(dir, identity, master).await?, false))
+            }
+            _ => Ok((identity, false)),
+        };
     }
 
     let Some(master) = &args.master else {
@@ -92,31 +99,45 @@ pub(super) async fn identity(
     Ok((identity, true))
 }
 
+/// The identity, its grid at another address from now on: what answers there must be that grid.
+async fn moved(dir: &Path, mut identity: Identity, master: &str) -> Result<Identity, Failure> {
+    let before = std::mem::replace(&mut identity.link.master, master.to_owned());
+    match crate::session::connect(&identity).await {
+        Ok(client) => client.close().await,
+        // It is the grid, and the next command renews the certificate.
+        Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {}
+        Err(error) => return Err(not_moved(error, &before, master)),
+    }
+
+    identity.save(dir)?;
+    Ok(identity)
+}
+
+fn not_moved(error: LinkError, before: &str, master: &str) -> Failure {
+    let hint = match error {
+        LinkError::Unreachable { .. } => format!(
+            "check the address; this machine stays logged in at {before}, and `deskgrid login` without --master changes nothing"
+        ),
+        LinkError::WrongMaster { .. } => format!(
+            "this machine stays logged in at {before}; to join the grid at {master} instead, with a token from its admin: \
+             deskgrid login --rejoin --master {master}"
+        ),
+        error => return error.into(),
+    };
+    Failure {
+        hint,
+        ..error.into()
+    }
+}
+
 /// The identity that is there. A worker may be told of another address of its master.
 fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
     let mut identity = Identity::load(dir)?;
     check_role(dir, identity.link.role, who)?;
-    match &args.master {
-        Some(master) if *master != identity.link.master && who == Who::Worker => {
-            identity.link.master.clone_from(master);
-        }
-        Some(master)
-            if *master != identity.link.master
-                && args.join.is_none()
-                && args.join_file.is_none() =>
-        {
-            let what = format!(
-                "this machine is logged in at {} already",
-                identity.link.master
-            );
-            return Err(Failure::new(
-                Exit::Usage,
-                "joined",
-                what,
-                "log in anew with a token: add --rejoin",
-            ));
-        }
-        _ => {}
+    if let Some(master) = &args.master
+        && who == Who::Worker
+    {
+        identity.link.master.clone_from(master);
     }
 
     Ok(identity)

@@ -2,6 +2,7 @@
 
 mod account;
 mod cat;
+mod config;
 mod doctor;
 mod failures;
 mod fetch;
@@ -104,6 +105,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
             operations::check(context, !no_content)
         }
         Command::Master(MasterCommand::Restore { from }) => operations::restore(context, &from),
+        Command::Master(MasterCommand::Config) => config::master(context),
+        Command::Worker(WorkerCommand::Config { like }) => config::worker(context, like),
         Command::Worker(WorkerCommand::Start(args)) => worker::start(context, args).await,
         Command::Worker(WorkerCommand::Status { why }) => owner::status(context, why).await,
         Command::Worker(WorkerCommand::Pause { lasts }) => owner::pause(context, lasts).await,

@@ -1,6 +1,7 @@
 //! `deskgrid worker status`, `pause` and `resume`: what the owner of this machine asks its worker,
 //! without the master.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -252,6 +253,14 @@ fn failure(error: ControlError, dir: &Path) -> Failure {
                 }
                 None => failure,
             }
+        }
+        ControlError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+            let what = format!(
+                "this account may not speak with the worker in {}",
+                dir.display()
+            );
+            let hint = "run it as the worker's account or root (sudo), or name your own worker's directory with --dir";
+            Failure::new(Exit::NotAuthorised, "no-permission", what, hint).because(source)
         }
         ControlError::Io { source, .. } => Failure::io(
             format!("cannot speak with the worker in {}", dir.display()),

@@ -21,6 +21,7 @@ use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::output::{json, note};
 use crate::session::Session;
+use crate::silence::Silence;
 use crate::watch::WayBack;
 
 /// The results of so many tasks are asked for at a time.
@@ -190,8 +191,12 @@ async fn results(
         come: Vec::new(),
     };
     let mut way = WayBack::new(&context.state, None);
+    let mut silence = (context.out.mode() == OutputMode::Cli)
+        .then(|| Silence::new(IdSet::from_range(job.0, job.0), note));
     loop {
-        match awaited.follow(context, &session, &tasks).await {
+        let client = session.client().clone();
+        let following = Box::pin(awaited.follow(context, &session, &tasks));
+        match Silence::beside(&mut silence, &client, following).await {
             Ok(()) => break,
             Err(failure) if failure.passing() => {
                 let because = failure

@@ -2,11 +2,11 @@
 
 use common::view::{CounterView, Forecast, LimitsView, PromiseView, QualityView, WidthView};
 use common::wire::client::Reply;
-use common::{JobId, RequestId};
+use common::{IdSet, JobId, RequestId};
 use uuid::Uuid;
 
 use super::Context;
-use super::job::{counted, limits_in_words, wait_for};
+use super::job::{Awaited, counted, limits_in_words, wait_for};
 use super::width::width_in_words;
 use crate::args::value::OneJob;
 use crate::args::{OutputMode, SubmitArgs};
@@ -131,8 +131,11 @@ async fn wait_and_show(
     document: Submitted,
     progress: bool,
 ) -> Result<Exit, Failure> {
-    let jobs = OneJob::Id(job).into();
-    let ended = wait_for(context, session, jobs, None, progress).await?;
+    let awaited = Awaited {
+        jobs: OneJob::Id(job).into(),
+        unsettled: IdSet::from_range(job.0, job.0),
+    };
+    let ended = wait_for(context, session, awaited, None, progress).await?;
 
     let info = ended.jobs.first().map(Into::into);
     let document = Submitted { info, ..document };

@@ -3,7 +3,7 @@
 use common::checkpoint::Saved;
 use common::selector::Selector;
 use common::view::{AttemptView, TaskState, TaskView};
-use common::{IdSet, TaskId, Time};
+use common::{IdSet, Span, TaskId, Time};
 
 use super::Context;
 use crate::args::TaskCommand;
@@ -181,7 +181,7 @@ fn describe(task: &TaskView, color: bool) -> String {
             attempt.host.clone(),
             attempt.state.to_string(),
             when::relative(attempt.assigned, now),
-            attempt.ran.to_string(),
+            ran(attempt),
             attempt.cpu.to_string(),
             attempt.suspended.to_string(),
             attempt
@@ -198,6 +198,16 @@ fn describe(task: &TaskView, color: bool) -> String {
         .filter_map(|attempt| states(attempt, now))
         .collect();
     format!("{head}\n{}{states}", rows.text("it has had no attempt yet"))
+}
+
+/// How long it ran; at most so long where its host never said and it had been started.
+fn ran(attempt: &AttemptView) -> String {
+    match (attempt.ran, attempt.started, attempt.finished) {
+        (Span::ZERO, Some(started), Some(finished)) if finished > started => {
+            format!("up to {}", finished.since(started))
+        }
+        (ran, ..) => ran.to_string(),
+    }
 }
 
 /// Since when an attempt is suspended, what it started from, and what it has saved, where there is
@@ -232,4 +242,51 @@ fn states(attempt: &AttemptView, now: Time) -> Option<String> {
         .collect();
 
     (!all.is_empty()).then(|| format!("{} {}\n", attempt.attempt, all.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use common::view::AttemptState;
+    use common::{AttemptId, Incarnation, JobId};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_whose_host_never_said_how_long_it_ran_did_not_run_for_no_time() {
+        let silent = AttemptView {
+            attempt: AttemptId {
+                task: TaskId::new(JobId(1), 1),
+                number: 1,
+                incarnation: Incarnation(1),
+            },
+            host: "h1".to_owned(),
+            state: AttemptState::Killed,
+            duplicate: false,
+            assigned: Time(0),
+            started: Some(Time(1_000_000)),
+            finished: Some(Time(13_000_000)),
+            ran: Span::ZERO,
+            cpu: Span::ZERO,
+            suspended: Span::ZERO,
+            suspended_since: None,
+            exit_code: None,
+            reason: None,
+            started_from: None,
+            saved: None,
+            checkpoint_problem: None,
+            belief: None,
+        };
+        assert_eq!(ran(&silent), "up to 12.0s");
+
+        let said = AttemptView {
+            ran: Span::from_secs(3),
+            ..silent.clone()
+        };
+        assert_eq!(ran(&said), "3.0s");
+        let never_started = AttemptView {
+            started: None,
+            ..silent
+        };
+        assert_eq!(ran(&never_started), "0.0ms");
+    }
 }

@@ -132,6 +132,14 @@ pub(crate) enum BuildError {
         /// What is wrong.
         why: String,
     },
+    /// An output pattern that no file of a task has.
+    #[error("`{glob}` names no output file: {why}")]
+    OutputPlace {
+        /// What was given, with the item in its place.
+        glob: String,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// A policy that is not in the catalogue.
     #[error("there is no policy `{given}`")]
     Policy {
@@ -208,6 +216,11 @@ impl BuildError {
             BuildError::InputName { input, .. } => format!("name it yourself: --input '{}:in.dat'", bare(input)),
             BuildError::StreamName { .. } => "a relative path such as logs/out.txt, or none".to_owned(),
             BuildError::Glob { .. } => "a pattern such as out.txt, *.csv or results/**".to_owned(),
+            BuildError::OutputPlace { .. } => {
+                "a path or pattern below the directory in which the task runs, such as out.txt or results/**; \
+                 `job fetch JOB --into DIR` puts it elsewhere here"
+                    .to_owned()
+            }
             BuildError::Policy { near: Some(near), .. } => {
                 format!("{near}? deskgrid policy list shows all")
             }

@@ -35,6 +35,17 @@ pub enum Decision {
     Evict(YieldReason),
 }
 
+impl std::fmt::Display for Decision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Decision::Run => f.write_str("tasks may run"),
+            Decision::Yield(reason, slots) => write!(f, "tasks may use {slots} slots: {reason}"),
+            Decision::Freeze(reason) => write!(f, "tasks are suspended: {reason}"),
+            Decision::Evict(reason) => write!(f, "tasks are given back: {reason}"),
+        }
+    }
+}
+
 impl Decision {
     /// How many of `all` slots may be used.
     pub fn slots(self, all: u32) -> u32 {

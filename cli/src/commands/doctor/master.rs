@@ -31,7 +31,7 @@ pub(super) fn identities(state: &StateDir) -> Vec<(&'static str, Result<Identity
         (USER, state.client()),
     ];
     dirs.into_iter()
-        .filter(|(_, dir)| Identity::exists(dir))
+        .filter(|(_, dir)| !matches!(Identity::found(dir), Ok(false)))
         .map(|(who, dir)| (who, Identity::load(&dir)))
         .collect()
 }
@@ -41,6 +41,10 @@ pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) 
     let check = |what: &str| format!("{who}: {what}");
     let identity = match identity {
         Ok(identity) => identity,
+        Err(error @ LinkError::HiddenIdentity { .. }) => {
+            let todo = "run deskgrid doctor as the account to which that belongs, or as root";
+            return vec![Finding::wrong(check("identity"), error.to_string(), todo)];
+        }
         Err(error) => {
             return vec![Finding::wrong(
                 check("identity"),

@@ -469,6 +469,33 @@ fn what_cannot_be_is_said_before_anything_is_sent() {
 }
 
 #[test]
+fn an_output_outside_the_tasks_directory_is_refused_before_anything_is_sent() {
+    let desk = Desk::new();
+    for (glob, want) in [
+        ("../x", "leads out of the task's directory"),
+        ("a/../../x", "leads out of the task's directory"),
+        ("/tmp/out.txt", "it is absolute"),
+        ("./out.txt", "`.` as a name"),
+        ("results/", "outputs are files"),
+        ("a//b", "an empty name"),
+    ] {
+        let text = desk.wrong(&["--output-file", glob, "run"]);
+        let whole = text.contains(want) && text.contains(glob) && text.contains("\ntry: a path");
+        assert!(whole, "{glob}: {text}");
+    }
+
+    // A list of paths makes such names too.
+    let list = desk.file("list", "fine\n/home/ann/photo\n");
+    let each = ["--each-line", &list, "--output-file"];
+    let text = desk.wrong(&[&each[..], &["%{ITEM}.txt", "run"]].concat());
+    assert!(text.contains("`/home/ann/photo.txt`"), "{text}");
+
+    for glob in ["out.txt", "results/**", "..x/a..b", "%{TASK_ID}/*.csv"] {
+        desk.job(&["--output-file", glob, "run"]);
+    }
+}
+
+#[test]
 fn job_files_have_the_names_of_the_flags_and_flags_go_before_them() {
     let desk = Desk::new();
     let text = "array = \"1-10\"\nretries = 3\npriority = 1\ntimeout = \"1m\"\nenv = [\"A=1\"]\ncommand = [\"run\", \"x\"]\n";

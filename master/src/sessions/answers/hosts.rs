@@ -80,7 +80,11 @@ impl Asker {
         host: String,
         draining: bool,
     ) -> Result<Vec<HostView>, NoAnswer> {
-        self.only_admins("draining a host")?;
+        self.only_admins(if draining {
+            "draining a host"
+        } else {
+            "resuming a host"
+        })?;
         let drained = self.core(move |core| match core.find_host(&host) {
             None => Ok(Err(host)),
             Some(id) => {

@@ -75,3 +75,37 @@ fn a_program_that_no_host_has_fails_its_job_at_once_and_says_so() {
         );
     }
 }
+
+#[test]
+fn of_a_benched_host_it_is_said_when_it_gets_its_next_task_and_who_can_end_that() {
+    let mut grid = Grid::start();
+    grid.worker("good").slots(1).start();
+    grid.worker("bad").slots(1).start();
+
+    let job = "--array 1-30 --retries 9 --wait -- sh -c";
+    let fails_there = ["sleep 0.05; test $DESKGRID_HOST = good"];
+    for _ in 0..3 {
+        let words = std::iter::once("submit").chain(job.split(' '));
+        grid.deskgrid(words.chain(fails_there)).expect_code(0);
+    }
+    grid.until("it is benched", &["host", "info", "bad"], |host| {
+        (host["state"] == "benched").then_some(())
+    });
+
+    let waits = grid.submit(["--array", "1-2", "--", "sleep", "600"]);
+    let next = "it gets one task at a time after a pause, until one succeeds; an admin can end that with: \
+                deskgrid host resume bad";
+    for words in [
+        &["host", "list"][..],
+        &["host", "info", "bad"],
+        &["job", "explain", &waits],
+    ] {
+        let told = grid.deskgrid(words).expect_code(0).stdout;
+        assert!(told.contains(next), "{words:?}: {told}");
+    }
+
+    grid.as_user("admin", ["host", "resume", "bad"])
+        .expect_code(0);
+    let told = grid.deskgrid(["host", "list"]).expect_code(0).stdout;
+    assert!(!told.contains(next), "{told}");
+}

@@ -67,6 +67,101 @@ fn each_wrong_thing_is_a_clear_error_with_its_own_exit_code() {
 }
 
 #[test]
+fn what_the_system_denies_is_said_with_what_to_do() {
+    let grid = Grid::start();
+    let login = ["login", "--master"];
+    let with = |more: &[&str]| grid.as_user("fresh", [&login[..], more].concat());
+    fails(
+        with(&["http://grid:7411"]),
+        2,
+        &["it is a URL", "HOST:PORT", "try:"],
+    );
+    fails(
+        with(&["127.0.0.1", "--join-file", "gone"]),
+        1,
+        &["the token in gone", "try: check the name"],
+    );
+
+    let start = |listen: &str| {
+        let words = ["master", "start", "--http", "none", "--listen", listen];
+        grid.as_user("second", words)
+    };
+    fails(
+        start(grid.listen()),
+        1,
+        &[grid.listen(), "in use", "try: stop the program", "--listen"],
+    );
+
+    grid.file("state/file", "");
+    let under = ["master", "start", "--listen", "127.0.0.1:0"];
+    fails(
+        grid.as_user("file/below", under),
+        1,
+        &["cannot make", "try: a file is in the way"],
+    );
+
+    fails(
+        grid.deskgrid(["host", "resume", "h1"]),
+        6,
+        &["resuming a host needs the role admin"],
+    );
+}
+
+#[test]
+fn who_may_not_look_into_a_state_directory_is_told_that_and_not_that_it_is_empty() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("SKIPPED: only root can be somebody else");
+    }
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+
+    for who in ["user", "h1"] {
+        grid.wrap(who, ["setpriv", "--reuid=65534", "--clear-groups"]);
+    }
+    let denied = ["Permission denied", "try: run it as"];
+    fails(grid.deskgrid(["job", "list"]), 6, &denied);
+    fails(
+        grid.deskgrid(["login", "--master", grid.listen()]),
+        6,
+        &denied,
+    );
+    let doctor = grid.deskgrid(["doctor"]).stdout;
+    assert!(
+        doctor.contains("run deskgrid doctor as the account"),
+        "{doctor}"
+    );
+    assert!(!doctor.contains("has not joined"), "{doctor}");
+
+    for command in ["status", "pause", "resume"] {
+        let as_worker = ["try: run it as the worker's account or root"];
+        fails(grid.as_user("h1", ["worker", command]), 6, &as_worker);
+    }
+}
+
+#[test]
+fn who_has_only_the_program_gets_the_settings_from_it() {
+    let grid = Grid::prepared("");
+    let print = |words: &[&str]| grid.as_user("admin", words).expect_code(0).stdout;
+    let master = print(&["master", "config"]);
+    let worker = print(&["worker", "config"]);
+    assert!(master::Config::parse(&master).is_ok_and(|read| read == master::Config::default()));
+    assert!(
+        worker
+            .parse::<worker::Config>()
+            .is_ok_and(|read| read == worker::Config::default())
+    );
+    assert!(print(&["worker", "config", "--like", "htcondor"]).contains("HTCondor"));
+
+    for who in ["master", "worker"] {
+        let file = grid.file("bad.toml", "colour = \"blue\"\n");
+        let mut words = vec![who.as_ref(), "start".as_ref(), "--config".as_ref()];
+        words.push(file.as_os_str());
+        let hint = format!("try: deskgrid {who} config prints every setting");
+        fails(grid.as_user("admin", words), 2, &["colour", &hint]);
+    }
+}
+
+#[test]
 fn an_unreachable_master_is_said_and_has_its_own_exit_code() {
     let mut grid = Grid::start();
     grid.kill_master();

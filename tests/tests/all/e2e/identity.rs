@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 
-use tests::Grid;
+use tests::{Grid, eventually};
 
 fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory can be made");
@@ -113,6 +114,39 @@ fn a_token_works_as_often_as_it_says_and_not_after_it_is_revoked() {
         .expect("parts");
     let wrong_ca = format!("{head}.{}", hash.chars().rev().collect::<String>());
     join("fourth", &wrong_ca).expect_code(6);
+}
+
+#[test]
+fn login_takes_another_address_of_the_same_grid_and_of_no_other() {
+    let mut grid = Grid::start();
+    let other = Grid::start();
+    let old = grid.listen().to_owned();
+    let login = |grid: &Grid, master: &str| grid.deskgrid(["login", "--master", master]);
+
+    let strange = login(&grid, other.listen()).expect_code(6).stderr;
+    assert!(
+        strange.contains("--rejoin") && strange.contains(&format!("logged in at {old}")),
+        "{strange}"
+    );
+    let nobody = login(&grid, "127.0.0.1:1").expect_code(7).stderr;
+    assert!(
+        nobody.contains("127.0.0.1:1 does not answer") && nobody.contains("try: check the address"),
+        "{nobody}"
+    );
+    grid.json(["job", "list"]);
+
+    // The grid moves, and who was told stays with it.
+    let free = Grid::prepared("");
+    grid.kill_master();
+    grid.listen_at(free.listen(), free.http());
+    grid.launch_master();
+    let new = grid.listen().to_owned();
+    eventually("the master is there", Duration::from_secs(30), || {
+        (login(&grid, &new).code == 0).then_some(())
+    });
+    let known = grid.json(["login"]);
+    assert_eq!(known["master"], new.as_str(), "{known}");
+    grid.json(["job", "list"]);
 }
 
 #[test]

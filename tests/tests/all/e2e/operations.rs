@@ -218,3 +218,20 @@ fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
         })
         .collect()
 }
+
+#[test]
+fn a_master_whose_disk_has_no_room_for_new_work_says_so_when_it_starts() {
+    // A reserve of an exbibyte, which no disk has.
+    let mut grid = Grid::prepared_fast("reserve_bytes = 1152921504606846976\n");
+    grid.begin();
+    let log = fs::read_to_string(grid.dir().join("master.log")).expect("it says something");
+    for words in [
+        "takes no new work",
+        "MiB are left on the disk of",
+        "1099511627776.0 MiB",
+        "--dir",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    grid.deskgrid(["submit", "--", "true"]).expect_code(1);
+}

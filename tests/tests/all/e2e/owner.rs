@@ -72,6 +72,51 @@ fn a_paused_host_freezes_its_task_and_goes_on_later() {
 }
 
 #[test]
+fn who_waits_while_no_host_takes_work_is_told_why() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    fs::write(switch(&grid, "h1"), "").expect("a file can be written");
+    grid.until("the pause is seen", &["host", "info", "h1"], |host| {
+        (host["state"] == "suspended").then_some(())
+    });
+
+    let waits = grid.background(["submit", "--wait", "--", "true"]);
+    grid.until("the job is there", &["job", "list"], |list| {
+        list["jobs"].get(0).map(drop)
+    });
+
+    let progress = grid.background(["job", "progress", "1", "--timeout", "9s"]);
+    let script = ["--output", "json", "job", "wait", "1", "--timeout", "9s"];
+    let script = grid.deskgrid(script).expect_code(4);
+    let progress = progress.finish();
+    fs::remove_file(switch(&grid, "h1")).expect("is there");
+
+    let why = "note: no host takes work: 1 suspended (paused by the owner); see 'deskgrid job explain 1'\n";
+    let told = waits.finish().expect_code(0).stderr;
+    assert_eq!(told.matches(why).count(), 1, "{told}");
+    assert_eq!(progress.stderr.matches(why).count(), 1, "{progress:?}");
+    assert_eq!(script.stderr, "");
+}
+
+#[test]
+fn a_workers_log_is_in_words_and_shows_no_types_of_the_program() {
+    let mut grid = Grid::start();
+    grid.worker("h1").start();
+    fs::write(switch(&grid, "h1"), "").expect("a file can be written");
+    grid.until("the pause is seen", &["host", "info", "h1"], |host| {
+        (host["state"] == "suspended").then_some(())
+    });
+
+    let log = fs::read_to_string(grid.dir().join("h1.log")).expect("it says something");
+    for words in ["not paused", "tasks are suspended: paused-by-owner"] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    for code in ["Seen(", "HostFacts", "Some(", "Freeze("] {
+        assert!(!log.contains(code), "{code}: {log}");
+    }
+}
+
+#[test]
 fn a_frozen_task_is_copied_to_a_host_that_would_idle() {
     let mut grid = Grid::start();
     grid.worker("mine").start();

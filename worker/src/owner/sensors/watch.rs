@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Sensor;
+use super::words::words;
 use crate::owner::sight::{Reading, Sight, Topic};
 
 /// A sensor's stack, in bytes; only what it touches takes memory.
@@ -134,7 +135,7 @@ fn news<T: From<Sighted>>(
         return;
     }
     if std::mem::discriminant(&sight) != std::mem::discriminant(&desk.told) {
-        tracing::info!(sensor, name, ?sight, "a sensor sees something else");
+        tracing::info!(name, sees = words(&sight), "a sensor");
     }
 
     desk.told = sight.clone();

@@ -1,0 +1,46 @@
+//! `deskgrid master config` and `worker config`: the shipped settings, which this program carries.
+
+use serde::Serialize;
+
+use super::Context;
+use crate::args::serve::Like;
+use crate::failure::{Exit, Failure};
+
+const MASTER: &str = include_str!("../../../configs/master.toml");
+const WORKER: &str = include_str!("../../../configs/worker.toml");
+const BOINC: &str = include_str!("../../../configs/worker-boinc.toml");
+const HTCONDOR: &str = include_str!("../../../configs/worker-htcondor.toml");
+const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
+
+#[derive(Serialize)]
+struct Shipped {
+    /// The file's text.
+    config: &'static str,
+}
+
+/// Prints a master's.
+pub(super) fn master(context: &Context) -> Result<Exit, Failure> {
+    show(context, MASTER)
+}
+
+/// Prints a worker's.
+pub(super) fn worker(context: &Context, like: Option<Like>) -> Result<Exit, Failure> {
+    show(
+        context,
+        match like {
+            None => WORKER,
+            Some(Like::Boinc) => BOINC,
+            Some(Like::Htcondor) => HTCONDOR,
+            Some(Like::Dedicated) => DEDICATED,
+        },
+    )
+}
+
+fn show(context: &Context, config: &'static str) -> Result<Exit, Failure> {
+    context.out.show(
+        &Shipped { config },
+        || config.to_owned(),
+        || vec![config.to_owned()],
+    )?;
+    Ok(Exit::Well)
+}

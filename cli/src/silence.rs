@@ -1,0 +1,356 @@
+//! What is said to somebody who waits while nothing of a job runs: why, in one line, and again when
+//! the reason changes. What is not here: the waiting itself.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use common::view::{ExplainView, JobView};
+use common::wire::client::{Reply, Request};
+use common::{IdSet, JobId};
+use link::{Client, LinkError};
+use tokio::time::Instant;
+
+use crate::output::table::printable;
+
+/// The first look is no earlier: what was submitted just now may be about to begin.
+const FIRST: Duration = Duration::from_secs(1);
+/// The time between two looks where something has changed; longer and longer where nothing does.
+const EVERY: Duration = Duration::from_secs(5);
+/// The longest time between two looks.
+const EVERY_AT_MOST: Duration = Duration::from_secs(30);
+/// The least time between two lines.
+const SAY_EVERY: Duration = Duration::from_secs(30);
+/// So many jobs that have ended are passed over in one look.
+const PASSED_OVER: usize = 8;
+
+/// Looks now and then whether anything of the awaited jobs runs.
+pub(crate) struct Silence<'a> {
+    /// Those that were not settled when last seen.
+    jobs: IdSet,
+    /// What the job had reached at the last look, if nothing of it ran.
+    before: Option<Mark>,
+    said: Option<(Instant, String)>,
+    say: Box<dyn FnMut(&str) + 'a>,
+}
+
+/// What moves whenever a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    job: JobId,
+    attempts: u64,
+    settled: u64,
+}
+
+impl Mark {
+    /// None of a job of which something runs.
+    fn of(job: &JobView) -> Option<Self> {
+        (job.tasks.running == 0).then_some(Self {
+            job: job.job,
+            attempts: job.attempts,
+            settled: job.tasks.settled(),
+        })
+    }
+}
+
+impl<'a> Silence<'a> {
+    /// Of these jobs, which are not settled; `say` tells people.
+    pub(crate) fn new(jobs: IdSet, say: impl FnMut(&str) + 'a) -> Self {
+        Self {
+            jobs,
+            before: None,
+            said: None,
+            say: Box::new(say),
+        }
+    }
+
+    /// What `work` gives, and while it lasts somebody is told why nothing happens.
+    pub(crate) async fn beside<T>(
+        silence: &mut Option<Self>,
+        client: &Client,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let Some(silence) = silence else {
+            return work.await;
+        };
+        tokio::select! {
+            done = work => done,
+            never = silence.watch(client) => match never {},
+        }
+    }
+
+    /// Looks and tells for as long as it is let. What goes wrong with the connection is told by
+    /// whoever waits over it.
+    async fn watch(&mut self, client: &Client) -> Infallible {
+        tokio::time::sleep(FIRST).await;
+        let mut pause = EVERY;
+        loop {
+            let before = self.before;
+            if let Ok(Some(view)) = self.look(client).await {
+                self.saw(&view, Instant::now());
+            }
+
+            tokio::time::sleep(pause).await;
+            pause = if self.before == before {
+                (pause * 2).min(EVERY_AT_MOST)
+            } else {
+                EVERY
+            };
+        }
+    }
+
+    /// The first job that is not settled, with why it waits.
+    async fn look(&mut self, client: &Client) -> Result<Option<Box<ExplainView>>, LinkError> {
+        for _ in 0..PASSED_OVER {
+            let Some(job) = self.jobs.first() else {
+                return Ok(None);
+            };
+            let request = Request::Explain { job: JobId(job) };
+            match client.ask(&request).await?.pop() {
+                Some(Reply::Explained(view)) if !view.job.state.settled() => {
+                    return Ok(Some(view));
+                }
+                _ => drop(self.jobs.remove(job)),
+            }
+        }
+
+        Ok(None)
+    }
+
+    /// Nothing ran at two looks, and nothing had changed: that is told, with why.
+    fn saw(&mut self, view: &ExplainView, now: Instant) {
+        let mark = Mark::of(&view.job);
+        let still = mark.is_some() && mark == self.before;
+        self.before = mark;
+        if !still {
+            // Should it stand still again for the same reason, that is news.
+            if let Some((_, key)) = &mut self.said {
+                key.clear();
+            }
+            return;
+        }
+
+        let why = why(view);
+        let key = without_numbers(&why);
+        let told = self.said.as_ref().is_some_and(|(at, before)| {
+            *before == key || now.saturating_duration_since(*at) < SAY_EVERY
+        });
+        if !told {
+            let job = view.job.job;
+            (self.say)(&format!("note: {why}; see 'deskgrid job explain {job}'"));
+            self.said = Some((now, key));
+        }
+    }
+}
+
+/// What stays the same while only numbers and times change.
+fn without_numbers(text: &str) -> String {
+    let words = text
+        .split_whitespace()
+        .map(|word| word.trim_start_matches('('));
+    let words = words.filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Why nothing of the job runs: what its hosts do, where none of them would take a task, else what
+/// its tasks wait for.
+fn why(view: &ExplainView) -> String {
+    if view.hosts.is_empty() {
+        return "no host takes work: none has joined".to_owned();
+    }
+
+    let begun_or_waiting = view.job.tasks.waiting + view.job.tasks.suspended > 0;
+    let free = |(_, why): &(String, String)| kind(why) == "ready" || kind(why) == "passed over";
+    if begun_or_waiting && !view.hosts.iter().any(free) {
+        return format!("no host takes work: {}", fleet(&view.hosts));
+    }
+
+    let mut reasons: Vec<&str> = view.waiting.iter().map(|(why, _)| why.as_str()).collect();
+    reasons.dedup();
+    let reasons = if reasons.is_empty() {
+        fleet(&view.hosts)
+    } else {
+        reasons.join("; ")
+    };
+    format!(
+        "no task of job {} runs: {}",
+        view.job.job,
+        printable(&reasons)
+    )
+}
+
+/// A host's state, at the head of why it takes nothing.
+fn kind(why: &str) -> &str {
+    let kind = why.split_once(": ").map_or(why, |(kind, _)| kind);
+    // `2 slots, 1 slot held for jobs of several ranks`.
+    if kind.starts_with(|c: char| c.is_ascii_digit()) {
+        return "busy";
+    }
+    kind
+}
+
+/// `3 suspended (other programs are busy), 1 benched`: how many hosts are in each state.
+fn fleet(hosts: &[(String, String)]) -> String {
+    let mut kinds: BTreeMap<&str, (usize, Vec<&str>)> = BTreeMap::new();
+    for (_, why) in hosts {
+        let (number, reasons) = kinds.entry(kind(why)).or_default();
+        *number += 1;
+        let reason = why.split_once(": ").map_or("", |(_, reason)| reason);
+        let reason = in_words(reason);
+        if !reason.is_empty() && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+
+    let mut parts: Vec<_> = kinds.into_iter().collect();
+    parts.sort_by_key(|(kind, (number, _))| (std::cmp::Reverse(*number), *kind));
+    let part = |(kind, (number, reasons)): (&str, (usize, Vec<&str>))| match kind {
+        "busy" => format!("{number} busy with other tasks"),
+        "suspended" if !reasons.is_empty() => {
+            format!("{number} suspended ({})", reasons.join("; "))
+        }
+        kind => format!("{number} {kind}"),
+    };
+    let text = parts.into_iter().map(part).collect::<Vec<_>>().join(", ");
+    printable(&text).to_string()
+}
+
+/// What an owner's reason means to somebody who does not know the words of hosts' states.
+fn in_words(reason: &str) -> &str {
+    match reason {
+        "in-use" => "somebody uses the PC",
+        "busy" => "other programs are busy",
+        "on-battery" => "on battery",
+        "outside-hours" => "outside the owner's hours",
+        "paused-by-owner" => "paused by the owner",
+        "exclusive-app" => "a program wants the PC for itself",
+        "low-memory" => "other programs need the memory",
+        "starting-up" => "the worker has just started",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::Time;
+    use common::view::{JobState, TaskCounts};
+
+    use super::*;
+
+    fn view(tasks: TaskCounts, hosts: &[&str], waiting: &[&str]) -> ExplainView {
+        let job = JobView {
+            job: JobId(1),
+            name: "x".to_owned(),
+            user: "ann".to_owned(),
+            state: JobState::Waiting,
+            policy: "deskgrid".to_owned(),
+            priority: 0,
+            tasks,
+            attempts: 0,
+            duplicates: 0,
+            submitted: Time(0),
+            started: None,
+            finished: None,
+            predicted: None,
+            predicted_makespan: None,
+            reason: None,
+            promise: None,
+            limits: None,
+            starts: None,
+            width: None,
+        };
+        let hosts = hosts.iter().enumerate();
+        ExplainView {
+            job,
+            waiting: waiting
+                .iter()
+                .map(|why| ((*why).to_owned(), "1".to_owned()))
+                .collect(),
+            hosts: hosts
+                .map(|(n, why)| (format!("h{n}"), (*why).to_owned()))
+                .collect(),
+            duplicates: Vec::new(),
+        }
+    }
+
+    fn waiting() -> TaskCounts {
+        TaskCounts {
+            total: 2,
+            waiting: 2,
+            ..TaskCounts::default()
+        }
+    }
+
+    #[test]
+    fn what_keeps_all_hosts_is_said_in_plain_words() {
+        let hosts = [
+            "suspended: busy",
+            "suspended: busy",
+            "suspended: in-use",
+            "benched: tasks failed here",
+            "busy: 1 slot, 1 attempt held",
+        ];
+        assert_eq!(
+            why(&view(waiting(), &hosts, &["no slot is free"])),
+            "no host takes work: 3 suspended (other programs are busy; somebody uses the PC), 1 benched, \
+             1 busy with other tasks"
+        );
+        assert_eq!(
+            why(&view(waiting(), &[], &["no host has joined"])),
+            "no host takes work: none has joined"
+        );
+    }
+
+    #[test]
+    fn where_hosts_are_free_it_is_said_what_the_tasks_wait_for() {
+        let reasons = ["it needs 4 hosts at once: 2 of 3 that will do are free"];
+        assert_eq!(
+            why(&view(waiting(), &["ready: 1 of 1 slot free"], &reasons)),
+            format!("no task of job 1 runs: {}", reasons[0])
+        );
+    }
+
+    #[test]
+    fn only_a_job_that_stands_still_is_told_of_and_a_new_reason_only_after_a_while() {
+        let mut said: Vec<String> = Vec::new();
+        let mut silence = Silence::new(IdSet::from_range(1, 1), |line| said.push(line.to_owned()));
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let suspended = view(waiting(), &["suspended: in-use"], &["x"]);
+        let more = view(
+            waiting(),
+            &["suspended: in-use", "suspended: in-use"],
+            &["x"],
+        );
+        let benched = view(waiting(), &["benched: tasks failed here"], &["x"]);
+
+        silence.saw(&suspended, at(1));
+        silence.saw(&suspended, at(6));
+        silence.saw(&more, at(16));
+        silence.saw(&benched, at(20));
+        silence.saw(&benched, at(37));
+        silence.saw(&benched, at(67));
+
+        // What runs is no reason to say anything, and neither is what has just moved.
+        let running = TaskCounts {
+            running: 1,
+            waiting: 1,
+            total: 2,
+            ..TaskCounts::default()
+        };
+        silence.saw(&view(running, &["suspended: in-use"], &["x"]), at(100));
+        silence.saw(&view(running, &["suspended: in-use"], &["x"]), at(105));
+        silence.saw(&suspended, at(110));
+        silence.saw(&suspended, at(115));
+
+        drop(silence);
+        assert_eq!(
+            said,
+            [
+                "note: no host takes work: 1 suspended (somebody uses the PC); see 'deskgrid job explain 1'",
+                "note: no host takes work: 1 benched; see 'deskgrid job explain 1'",
+                "note: no host takes work: 1 suspended (somebody uses the PC); see 'deskgrid job explain 1'",
+            ]
+        );
+    }
+}
