@@ -23,7 +23,7 @@ Examples:
   One task for each file of a list; each sends its file and brings one back:
     deskgrid submit --each-line files.txt --input '%{ITEM}:in' --output-file out -- convert in out
     deskgrid job fetch last --into results
-  A long task that saves its state (see the README) and loses at most half a minute with its PC:
+  A long task that saves its state (see docs/checkpoints.md) and loses at most half a minute with its PC:
     deskgrid submit --checkpoint 30s --input ./simulate -- ./simulate
   Results that two hosts of different owners agree on, numbers in them to six digits:
     deskgrid submit --quorum 2 --compare float:1e-6 --array 1-100 --input ./simulate -- ./simulate %{TASK_ID}

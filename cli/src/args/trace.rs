@@ -16,7 +16,7 @@ Examples:
   deskgrid trace export --format fta --out tables --since 30d --hosts pc-1,pc-2
   deskgrid trace export --format parquet --out columns --from monday
 Admins only, without --from: it says when people were at their desks.
-What each format can hold, and what it loses, stands in the README.")]
+What each format can hold, and what it loses, is told in docs/traces.md.")]
     Export(ExportArgs),
     /// Put a trace of others into the format that simulate and stats take: DIR/hosts.csv and
     /// DIR/availability.csv
