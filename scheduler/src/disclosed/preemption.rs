@@ -39,7 +39,7 @@ struct Kind {
     placement: Placement,
 }
 
-/// A task that wants room.
+/// A waiting task that wants room: the next one of `job`.
 struct Claim {
     job: JobId,
     /// Its turn. In jobs without speculation all tasks are alike.

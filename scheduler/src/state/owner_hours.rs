@@ -57,12 +57,12 @@ impl Scheduler {
 }
 
 impl Host {
-    /// Returns its loan, if its end is still to come.
+    /// Returns `lent`, if its end is still to come.
     pub(crate) fn loan(&self, now: Time) -> Option<Lent> {
         self.lent.filter(|lent| lent.until > now)
     }
 
-    /// Returns the end of its loan.
+    /// Returns the end of its `loan`.
     pub(crate) fn lent_until(&self, now: Time) -> Option<Time> {
         self.loan(now).map(|lent| lent.until)
     }

@@ -394,7 +394,7 @@ impl Scheduler {
 }
 
 impl Host {
-    /// Returns the reason for its state, in words, where there is one.
+    /// Returns the reason for its `state`, in words, where there is one.
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state, self.presence, self.owner) {
             (_, Presence::Left, _) => Some("its worker shut down".to_owned()),
