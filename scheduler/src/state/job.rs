@@ -46,7 +46,7 @@ const FAR_OFF: f64 = 1.5;
 /// with its user's estimates.
 const TEACHING: u64 = 256;
 
-/// A job.
+/// A job: its rules and policy, and the state of all its tasks.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) rules: Rules,

@@ -475,7 +475,7 @@ impl Job {
         (tasks.intersection(requested), rest)
     }
 
-    /// Whether nobody has requested the task.
+    /// Whether the task is only disclosed: nobody has requested it.
     pub(crate) fn only_disclosed(&self, index: u32) -> bool {
         self.speculation
             .as_ref()
