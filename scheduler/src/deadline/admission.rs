@@ -87,8 +87,8 @@ pub(crate) struct Reckoner<'a> {
 }
 
 impl Scheduler {
-    /// Returns the offer for a bag that came now, if it has a deadline. Neither admits it nor kills
-    /// an attempt.
+    /// Returns the offer for a bag that comes now, if it has a deadline. Neither admits it nor
+    /// kills an attempt.
     ///
     /// # Errors
     /// The reason why it would not be admitted.

@@ -100,8 +100,8 @@ impl Scheduler {
             .for_each(|user| self.expect_of(user, MOST_BEFORE as usize + 1));
     }
 
-    /// Updates the user's probability to go on, and the order of the first `first` jobs, in these
-    /// jobs.
+    /// Updates the first `first` jobs of the user: the probability that he goes on, and the number
+    /// of tasks expected before each job's (`Job::expect`).
     fn expect_of(&mut self, user: &str, first: usize) {
         let table = &mut self.jobs.table;
         let speculators = &mut self.jobs.speculators;
