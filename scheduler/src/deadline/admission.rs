@@ -55,7 +55,7 @@ pub struct Planned {
     pub finish: Time,
 }
 
-/// The predicted end of attempts that have run for longer than expected.
+/// The predicted end of attempts that have run for longer than expected, by `Reckoner`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Overdue {
     /// At once (the paper's reading), or soon.
@@ -73,7 +73,7 @@ const LATE: Time = Time(u64::MAX / 4);
 /// listed as often.
 type Draft = Vec<(u32, Span)>;
 
-/// The scheduler's state as seen by one way of computing the calendar.
+/// The scheduler's state as seen by one way of computing the calendar, its `Reckoning`.
 pub(crate) struct Reckoner<'a> {
     scheduler: &'a Scheduler,
     reckoning: Reckoning,
@@ -87,8 +87,8 @@ pub(crate) struct Reckoner<'a> {
 }
 
 impl Scheduler {
-    /// Returns the offer for a bag that came now, if it has a deadline. Neither admits it nor kills
-    /// an attempt.
+    /// Returns the offer for a bag that comes now, if it has a deadline. Neither admits it nor
+    /// kills an attempt.
     ///
     /// # Errors
     /// The reason why it would not be admitted.
@@ -482,7 +482,7 @@ impl<'a> Reckoner<'a> {
         if end < self.now { self.soonest } else { end }
     }
 
-    /// Builds the calendar of the slots of hosts that take work, with their running attempts.
+    /// Builds the `Calendar` of the slots of hosts that take work, with their running attempts.
     pub(crate) fn calendar(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = Calendar::default();
         for host in self
@@ -595,7 +595,7 @@ impl<'a> Reckoner<'a> {
         }
     }
 
-    /// Builds the calendar with everything that comes before a new bag. Jobs of killed attempts
+    /// Builds the `Calendar` with everything that comes before a new bag. Jobs of killed attempts
     /// that are retried come behind the bag, with all their waiting tasks.
     fn occupied(&self, without: &BTreeSet<AttemptId>) -> Calendar {
         let mut calendar = self.calendar(without);

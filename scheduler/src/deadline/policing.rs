@@ -28,7 +28,7 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// Returns its run time over its estimate.
+    /// Returns `elapsed` over `estimate`.
     fn excess(&self) -> f64 {
         self.elapsed.secs() / self.estimate.secs().max(1e-6)
     }

@@ -34,7 +34,7 @@ impl Scheduler {
             .map(|law| law.mean())
     }
 
-    /// Returns the lessons of past runs for a bag's tasks, where its policy uses them.
+    /// Returns the `Lessons` of past runs for a bag's tasks, where its policy uses them.
     pub(crate) fn past_lessons(&self, bag: &Bag, limits: Limits) -> Lessons {
         if !matches!(limits, Limits::Learned(_) | Limits::Windowed { .. }) || bag.rules.checkpoint {
             return Lessons::default();
@@ -73,8 +73,8 @@ impl Scheduler {
         lessons
     }
 
-    /// Returns the limits that a bag's attempts would get, if its policy learns them from past runs
-    /// and it has a deadline or ranks.
+    /// Returns the [`LearnedLimits`] that a bag's attempts would get, if its policy learns them
+    /// from past runs and it has a deadline or ranks.
     pub fn limits_offered(&self, bag: &Bag) -> Option<LearnedLimits> {
         let limits = policy(&bag.rules.policy)?.limits;
         let learned = matches!(limits, Limits::Learned(_))
@@ -82,8 +82,8 @@ impl Scheduler {
         learned.then(|| self.past_lessons(bag, limits).told())
     }
 
-    /// Returns the limits of the job's attempts, if they are learned and it has a promise or is a
-    /// gang.
+    /// Returns the [`LearnedLimits`] of the job's attempts, if they are learned and it has a
+    /// promise or is a gang.
     pub fn learned_limits(&self, id: JobId) -> Option<LearnedLimits> {
         let job = self.jobs.table.get(&id)?;
         let learned = matches!(job.policy.limits, Limits::Learned(_)) && job.reserves();

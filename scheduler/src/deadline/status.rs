@@ -6,7 +6,7 @@ use common::{JobId, Time};
 use crate::state::host::elapsed_s;
 use crate::state::scheduler::Scheduler;
 
-/// The state of the promise of an unsettled job.
+/// The state of the `Promise` of an unsettled job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keeping {
     /// The time at which it was made, or renewed since tasks were tried again by hand.

@@ -56,7 +56,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// Adds a task.
+    /// Adds a task, with [`Self::spend`] and [`Self::wait`].
     pub fn add(&mut self, entry: &Entry) {
         self.spend(entry);
         if let Some(response) = entry.visible_response() {

@@ -25,7 +25,8 @@ impl Host {
 }
 
 impl Scheduler {
-    /// Freezes an attempt for another task if its host can hold it; returns whether it did.
+    /// Freezes an attempt for another task if its host can (`Host::can_hold`); returns whether it
+    /// did.
     pub(crate) fn try_freeze(
         &mut self,
         id: HostId,
@@ -87,8 +88,8 @@ impl Scheduler {
         }
     }
 
-    /// Lets the requested tasks of a job that are frozen start again on another host, if one is
-    /// idle.
+    /// Adds wishes for copies of the frozen ones among these requested tasks, for other hosts that
+    /// are idle (`Job::want_copy`).
     pub(crate) fn look_elsewhere(&mut self, id: JobId, tasks: &IdSet) {
         let Some(job) = self
             .jobs

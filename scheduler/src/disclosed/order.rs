@@ -14,8 +14,7 @@ use crate::state::scheduler::Scheduler;
 const MOST_BEFORE: u32 = 64;
 
 impl Scheduler {
-    /// Handles a request for tasks of a job. A request for further tasks is a decision of the user
-    /// to go on.
+    /// Handles `TasksRequested`. A request for further tasks is a decision of the user to go on.
     pub(crate) fn on_tasks_requested(&mut self, id: JobId, tasks: Option<&IdSet>) {
         let place = self.jobs.arrivals;
         let Some(job) = self.jobs.table.get_mut(&id) else {
@@ -57,7 +56,7 @@ impl Scheduler {
         }
     }
 
-    /// Cancels the unrequested tasks of a job.
+    /// Handles `UnrequestedCancelled`: cancels the unrequested tasks of a job.
     pub(crate) fn on_unrequested_cancelled(&mut self, id: JobId, fx: &mut Vec<Effect>) {
         let Some(rest) = self.jobs.table.get_mut(&id).and_then(Job::drop_rest) else {
             return;
@@ -73,7 +72,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes that a user requested a task of a settled job, or dropped its rest.
+    /// Handles `RestDecided`: a user requested a task of a settled job, or dropped its rest.
     pub(crate) fn on_rest_decided(&mut self, user: &str, dropped: Option<bool>) {
         let speculator = self.jobs.speculators.entry(user.to_owned()).or_default();
         speculator.unasked = 0;
@@ -101,8 +100,8 @@ impl Scheduler {
             .for_each(|user| self.expect_of(user, MOST_BEFORE as usize + 1));
     }
 
-    /// Updates the user's probability to go on, and the order of the first `first` jobs, in these
-    /// jobs.
+    /// Updates the first `first` jobs of the user: the probability that he goes on, and the number
+    /// of tasks expected before each job's (`Job::expect`).
     fn expect_of(&mut self, user: &str, first: usize) {
         let table = &mut self.jobs.table;
         let speculators = &mut self.jobs.speculators;
@@ -134,7 +133,8 @@ impl Scheduler {
         }
     }
 
-    /// Registers a new job that tells requested from disclosed tasks.
+    /// Registers a new job with its user's `Speculator`, if it tells requested from disclosed
+    /// tasks.
     pub(crate) fn meet(&mut self, id: JobId, job: &mut Job) {
         if job.speculation.is_none() {
             return;
@@ -170,7 +170,7 @@ impl Scheduler {
         self.expect_of(&user, MOST_BEFORE as usize + 1);
     }
 
-    /// Notes that the user's share of stored output is full, or has room again.
+    /// Handles `ShareFull`: the user's share of stored output is full, or has room again.
     pub(crate) fn on_share_full(&mut self, user: String, full: bool) {
         let speculator = self.jobs.speculators.entry(user).or_default();
         speculator.full = full;

@@ -39,7 +39,7 @@ struct Kind {
     placement: Placement,
 }
 
-/// A task that wants room.
+/// A waiting task that wants room: the next one of `job`.
 struct Claim {
     job: JobId,
     /// Its turn. In jobs without speculation all tasks are alike.
@@ -445,8 +445,8 @@ impl Scheduler {
     }
 
     /// Preempts attempts of unrequested tasks for a waiting gang, if it starts on their hosts and
-    /// the free ones. Returns whether it did. It is not tried with fewer free hosts than before:
-    /// each preemption loses something.
+    /// the free ones. Returns whether it did. It uses all free hosts, and preempts only for those
+    /// that it lacks: each preemption loses something.
     fn make_room_for_ranks(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         let Some(job) = self.jobs.table.get(&id) else {
             return false;

@@ -60,15 +60,15 @@ impl Scheduler {
         }
     }
 
-    /// Releases the slots reserved for waiting gangs, which are decided on anew.
+    /// Releases the slots of `Jobs::kept`, reserved for waiting gangs, which are decided on anew.
     pub(crate) fn release_kept(&mut self) {
         for host in std::mem::take(&mut self.jobs.kept) {
             self.hosts.reserve(host, false, self.now);
         }
     }
 
-    /// Updates the hosts that a gang holds: a host on which a rank is done stays held, a host that
-    /// is gone does not, and once the job is settled none does.
+    /// Updates the `seats` of a gang: a host on which a rank is done stays held, a host that is
+    /// gone does not, and once the job is settled none does.
     fn settle_seats(&mut self, id: JobId) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             self.jobs.gangs.remove(&id);
@@ -211,7 +211,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// Starts a rank on a host.
+    /// Starts the rank `index` on a host.
     fn seat(&mut self, id: JobId, index: u32, host: HostId, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
@@ -250,7 +250,8 @@ impl Scheduler {
         self.jobs.lines.sync(job);
     }
 
-    /// Notes that a rank has no host, and schedules a review for the case that this lasts.
+    /// Notes that a rank has no host, in `Gang::lacking`, and schedules a review for the case that
+    /// this lasts.
     fn lack(&mut self, id: JobId) {
         let now = self.now;
         let lease = self.settings.lease;
@@ -331,8 +332,7 @@ impl Scheduler {
         self.settle_seats(id);
     }
 
-    /// Starts the commands of all ready ranks, once all ranks that are not done are ready or
-    /// running.
+    /// Sends `Begin` to all ready ranks, once all ranks that are not done are ready or running.
     fn begin_together(&mut self, id: JobId, fx: &mut Vec<Effect>) {
         let Some(job) = self.jobs.table.get_mut(&id) else {
             return;
@@ -452,7 +452,7 @@ impl Scheduler {
         }
     }
 
-    /// Reserves the free hosts for a gang that waits for more.
+    /// Reserves the free hosts for a gang that waits for more, in `Jobs::kept`.
     fn hold(&mut self, id: JobId, holdout: Holdout, free: &[HostId], fx: &mut Vec<Effect>) {
         // Seconds are rounded: the review comes when that time has surely passed.
         let now_s = self.now.secs();

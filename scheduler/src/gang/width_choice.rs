@@ -32,7 +32,7 @@ const WIDEST: u32 = 64;
 /// The prospects of a gang at each number of hosts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WidthOffer {
-    /// The speedup law on hosts of the present mean speed, where known.
+    /// The speedup law ([`Malleable`]) on hosts of the present mean speed, where known.
     pub scaling: Option<Malleable>,
     /// The number of runs that `scaling` is fitted to.
     pub runs: usize,
@@ -63,7 +63,7 @@ pub struct Together {
     pub begun: Option<Time>,
     /// The predicted completion time, once it holds its hosts and its speedup is known.
     pub finish: Option<Time>,
-    /// The prospects at each number of hosts, while it holds none.
+    /// The prospects at each number of hosts, while it holds none, see [`WidthOffer`].
     pub offer: Option<WidthOffer>,
 }
 

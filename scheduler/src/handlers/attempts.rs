@@ -84,7 +84,8 @@ impl Scheduler {
         Some(host)
     }
 
-    /// Learns run times and estimates from the end of an attempt.
+    /// Learns run times and estimates from the end of an attempt, into `Experience` and the job's
+    /// `pace`.
     fn learn(&mut self, attempt: AttemptId, outcome: &Outcome, ran: Span, speed: Speed) {
         let Some(job) = self.jobs.table.get_mut(&attempt.task.job) else {
             return;
@@ -179,8 +180,8 @@ impl Scheduler {
         }
     }
 
-    /// Decides the use of a completion whose attempt is not live. A result still counts while its
-    /// task is not settled, even if its host had been given up. A failure was charged when the
+    /// Decides the `Verdict` on a completion whose attempt is not live. A result still counts while
+    /// its task is not settled, even if its host had been given up. A failure was charged when the
     /// attempt went off the books.
     fn judge(&mut self, host: HostId, attempt: AttemptId, success: bool) -> Verdict {
         let TaskId { job, index } = attempt.task;
@@ -248,7 +249,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a live attempt off the books that did not end by itself.
+    /// Takes a live attempt off the `Books` that did not end by itself.
     pub(crate) fn lose(
         &mut self,
         host: HostId,
@@ -329,7 +330,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends an attempt through no fault of its own; its task waits again.
+    /// Ends an attempt for the reason `why`, with `Charge::Nothing`; its task waits again.
     pub(crate) fn take_away(
         &mut self,
         host: HostId,
@@ -446,7 +447,7 @@ impl Scheduler {
         }
     }
 
-    /// Cancels these unsettled tasks, or all of them.
+    /// Cancels these unsettled tasks, or all of them if `tasks` is `None`.
     pub(crate) fn cancel(
         &mut self,
         id: JobId,

@@ -122,8 +122,8 @@ impl Scheduler {
         }
     }
 
-    /// Starts as many tasks of a job as its policy wants now; only the next one if tasks have ranks
-    /// of their own. Returns whether the job is to be asked again.
+    /// Starts as many tasks of a job as its policy wants now; only its next task if it has a
+    /// `Speculation`. Returns whether the job is to be asked again.
     pub(crate) fn place_job(&mut self, id: JobId, fx: &mut Vec<Effect>) -> bool {
         if self.jobs.gangs.contains(&id) {
             self.place_gang(id, fx);
@@ -272,8 +272,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes back backlogs that do not move: a task turned out longer than those before it, and the
-    /// tasks behind it may run elsewhere.
+    /// Takes back backlogs that do not move (`QUIET_LOOKS`): a task turned out longer than those
+    /// before it, and the tasks behind it may run elsewhere.
     pub(crate) fn recall(&mut self, fx: &mut Vec<Effect>) {
         let next = self.now + self.settings.backlog_look();
         while let Some((at, id)) = self.hosts.index.backlogs.first().copied()
@@ -462,7 +462,7 @@ impl<'a> Starter<'a> {
         self.start(job, turn.index, host, why, fx).is_some()
     }
 
-    /// Updates the job's plan. When its completion is predicted for the first time, its running
+    /// Updates the job's `plan`. When its completion is predicted for the first time, its running
     /// attempts get timeouts.
     pub(crate) fn prepare(&self, job: &mut Job) {
         if !job.policy.placement.prepares() {
@@ -531,7 +531,8 @@ impl<'a> Starter<'a> {
         self.begin(job, index, id, true, why, fx)
     }
 
-    /// Returns the part of a task in its newest checkpoint.
+    /// Returns the part of a task in its newest checkpoint, from `Record::saved` and its live
+    /// attempts.
     pub(crate) fn saved(&self, job: &Job, index: u32) -> f64 {
         if !job.rules.checkpoint {
             return 0.0;

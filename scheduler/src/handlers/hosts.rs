@@ -77,7 +77,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes over the host's records of earlier days.
+    /// Takes over the host's `TrackRecord` and `Habit` of earlier days.
     pub(crate) fn on_host_known(
         &mut self,
         id: HostId,
@@ -337,7 +337,7 @@ impl Scheduler {
         }
     }
 
-    /// Checks the hosts whose silence may have become too long.
+    /// Checks the hosts in `checks` whose silence may have become too long.
     pub(crate) fn on_tick(&mut self, fx: &mut Vec<Effect>) {
         while let Some((at, id)) = self.hosts.index.checks.first().copied()
             && at <= self.now
@@ -357,7 +357,7 @@ impl Scheduler {
         }
     }
 
-    /// Marks the host as lost and loses every attempt that it held.
+    /// Marks the host as `Lost` and loses every attempt that it held.
     fn bury(&mut self, id: HostId, why: &EndReason, fx: &mut Vec<Effect>) {
         let Some(host) = self.hosts.table.at_mut(&id) else {
             return;
@@ -422,7 +422,7 @@ impl Scheduler {
         true
     }
 
-    /// Schedules the next check of the host's silence.
+    /// Schedules the next check of the host's silence, at `Settings::suspect_at`.
     pub(crate) fn watch(&mut self, id: HostId) {
         if let Some(host) = self.hosts.table.at_mut(&id)
             && host.presence != Presence::Left

@@ -54,7 +54,7 @@ impl Scheduler {
         self.kill(&victims, id, fx);
     }
 
-    /// Creates a job of untried tasks, with its promise: the predicted completion time and the
+    /// Creates a job of untried tasks, with its `Promise`: the predicted completion time and the
     /// deadline.
     fn draw_up(
         &mut self,

@@ -148,7 +148,7 @@ impl<'a> Starter<'a> {
         true
     }
 
-    /// Sets the job's kind once it has hosts and its tasks are long enough for lookahead.
+    /// Sets the job's `JobKind` once it has hosts and its tasks are long enough for lookahead.
     pub(crate) fn classify(&self, job: &mut Job) {
         if job.plan.kind.is_some() {
             return;
@@ -447,7 +447,8 @@ impl<'a> Starter<'a> {
         MOST_LIVE.min(self.settings.max_copies as usize)
     }
 
-    /// Returns the job's tasks with live attempts, with the laws of their completion times.
+    /// Returns the search among the job's tasks with live attempts, with the `Law` of each
+    /// attempt's completion.
     fn gains(&self, job: &Job, work_s: f64, task_s: f64, best_s: f64, begin_s: f64) -> Gains<'a> {
         let foresight: &'a Foresight = self.foresight;
         let work = job.takes(work_s);

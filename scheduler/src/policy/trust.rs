@@ -1,7 +1,7 @@
 //! The belief in results. A ballot counts the results of a task that agree. A host with enough
 //! agreeing results has most of its results believed alone; some are audited all the same. After
 //! BOINC's adaptive replication (D. P. Anderson, "BOINC: A Platform for Volunteer Computing",
-//! 2019). Results are compared, and the consequences drawn, in `crate::faults::quorum`.
+//! 2019). The caller compares results; `crate::faults::quorum` draws the consequences.
 //!
 //! Readings: only results that were compared with others' count; a host with n of them in a row, n
 //! at least [`TRUSTED_FROM`], is audited with a chance of 1/n. Agreement need not be transitive:

@@ -60,9 +60,8 @@ impl Law {
     /// Multiplies each of `values` by the probability that the attempt is not done at that time of
     /// `at_s`, in seconds from now.
     pub(crate) fn multiply_undone(&self, at_s: &[f64], values: &mut [f64], curves: &Curves) {
-        // `suspended` is the probability that an attempt is suspended at `end_s`; it is still
-        // suspended later with this probability times that of a suspension that lasts from
-        // `already_s` on.
+        // An attempt that is suspended at `end_s` is still not done later with the probability of a
+        // suspension that lasts from `already_s` on, times `suspended`.
         let (already_s, suspended) = match self.suspended_s {
             None => (0.0, 1.0 - self.undisturbed),
             Some(already_s) => (already_s, curves.resumption.alive(already_s).recip()),

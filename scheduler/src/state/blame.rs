@@ -11,7 +11,8 @@ use crate::state::job::{Job, Record};
 
 /// The least number of failures of a job in a row that can blame a host.
 const ROW: u32 = 3;
-/// A host is blamed if its row of failures has at most this probability on the other hosts.
+/// A host is blamed (`Bar::Blamed`) if its row of failures has at most this probability on the
+/// other hosts.
 const CHANCE: f64 = 0.01;
 /// A task that this many attempts could not start fails.
 pub(crate) const UNSTARTED: u32 = 3;
@@ -52,7 +53,7 @@ pub(crate) enum Bar {
     Undecided(u32),
 }
 
-/// The failures for which a host is held responsible.
+/// The failures for which a host is held responsible, and its `bench`.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     /// Jobs that blame it, with no success since the first of them.
@@ -96,18 +97,17 @@ impl Blame {
         self.patience_ends = Some(now + PATIENCE);
     }
 
-    /// Returns the time at which that ends, when the job is to be considered even if nothing
-    /// happens.
+    /// Returns `patience_ends`, when the job is to be considered even if nothing happens.
     pub(crate) fn alarm(&self) -> Option<Time> {
         self.patience_ends
     }
 
-    /// Handles an alarm of the job; returns whether it was this one.
+    /// Handles an alarm of the job; returns whether it was that of `patience_ends`.
     pub(crate) fn on_alarm(&mut self, now: Time) -> bool {
         self.patience_ends.take_if(|ends| *ends <= now).is_some()
     }
 
-    /// Forgets the outcomes on a host.
+    /// Forgets the outcomes on a host, and takes it off the `suspects`.
     pub(crate) fn pardon(&mut self, host: HostId) {
         let tally = self.hosts.remove(&host).unwrap_or_default();
         self.failed -= tally.failed;
@@ -203,7 +203,7 @@ impl Job {
         self.blame.is_bare() || !self.fresh.is_empty() || self.next_for(host, hosts).is_some()
     }
 
-    /// Returns the next task that had an attempt and may go to this host.
+    /// Returns the next task of `requeued` that may go to this host.
     fn next_for(&self, host: HostId, hosts: &Hosts) -> Option<u32> {
         self.requeued
             .iter()

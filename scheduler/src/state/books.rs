@@ -8,7 +8,7 @@ use common::AttemptId;
 use crate::collections::few::Few;
 use crate::state::host::Load;
 
-/// Live attempts with their loads, in the order of their ids.
+/// Live attempts with each one's `Load`, in the order of their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     entries: Few<(AttemptId, Load)>,

@@ -27,7 +27,7 @@ const OWN_WAY: f64 = 3.0;
 /// The probability that a host that misses heartbeats is heard of again in time.
 const SILENT: f64 = 0.2;
 
-/// The experience, and the curves fitted to it.
+/// The `Experience`, and the curves fitted to it.
 #[derive(Debug)]
 pub(crate) struct Foresight {
     pub(crate) experience: Experience,
@@ -140,8 +140,8 @@ impl Foresight {
         }
     }
 
-    /// Notes that a job's last task has finished: its copies move the price of its kind, and its
-    /// predictions are compared with the outcome.
+    /// Notes that a job's last task has finished: its copies move the price of its `JobKind`, and
+    /// its predictions are compared with the outcome.
     pub(crate) fn on_job_done(&mut self, job: &Job, now: Time) {
         if let Some(Promise { made, finish, .. }) = job.promise {
             let predicted_s = finish.since(made).secs();
@@ -183,7 +183,7 @@ impl Foresight {
         experience.experience
     }
 
-    /// Returns the state of this host that decides how an attempt runs there.
+    /// Returns the `Place` of an attempt on this host: the state that decides how it runs there.
     pub(crate) fn place(host: &Host, now: Time) -> Place {
         Place {
             up_s: age_s(host.up_since, now),
@@ -286,7 +286,7 @@ impl Foresight {
         }
     }
 
-    /// Returns the distribution of a live attempt's completion time.
+    /// Returns the `Law` of a live attempt's completion time.
     pub(crate) fn law(
         &self,
         host: &Host,

@@ -28,7 +28,7 @@ pub(crate) struct Gang {
     /// The hosts that it holds, and whether a slot is reserved there while none of its ranks is
     /// there.
     pub(crate) seats: BTreeMap<HostId, bool>,
-    /// Attempts that were told to begin and may have heard it.
+    /// Attempts to which `Begin` was sent, and may have arrived.
     pub(crate) told: BTreeSet<AttemptId>,
     /// Whether something has changed since it was last considered.
     pub(crate) stirred: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Gang {
     pub(crate) disturbed: bool,
     /// The time since which a rank has had no host.
     pub(crate) lacking: Option<Time>,
-    /// The larger width that it waits for.
+    /// The larger width that it waits for, as a `Holdout`.
     pub(crate) holdout: Option<Holdout>,
     /// The number of free hosts and of jobs behind at its last decision, and the time of that.
     pub(crate) looked: Option<(u32, u32, Time)>,
@@ -45,7 +45,7 @@ pub(crate) struct Gang {
     pub(crate) room: Option<(usize, Time)>,
     /// The time until which backfill may pass it, if it ends by then: its first expected start.
     pub(crate) passes_until: Option<Time>,
-    /// Predictions of its wait that are still to be compared with the outcome.
+    /// Predictions of its wait for hosts that are still to be compared with the outcome.
     pub(crate) pending: Pending,
 }
 
@@ -74,7 +74,7 @@ impl Gang {
 }
 
 impl Job {
-    /// Sets the number of its ranks, all of them untried.
+    /// Sets its `width`, while none of its ranks was tried.
     pub(crate) fn widen(&mut self, ranks: u32) {
         if let Some(gang) = self.gang.as_mut().filter(|_| self.records.is_empty()) {
             gang.width = Some(ranks);
@@ -82,7 +82,7 @@ impl Job {
         }
     }
 
-    /// Notes that something has happened to one of its ranks.
+    /// Sets `stirred` after something has happened to one of its ranks.
     pub(crate) fn stir(&mut self) {
         if let Some(gang) = &mut self.gang {
             gang.stirred = true;
@@ -97,8 +97,7 @@ impl Job {
 }
 
 impl Jobs {
-    /// Marks every unsettled gang for a new decision, after an event that may matter to all of
-    /// them.
+    /// Sets `stirred` in every unsettled gang, after an event that may matter to all of them.
     pub(crate) fn stir_all(&mut self) {
         for id in &self.gangs {
             if let Some(job) = self.table.get_mut(id) {
@@ -107,7 +106,7 @@ impl Jobs {
         }
     }
 
-    /// Notes that an attempt has not heard that it is to begin, if it was told so.
+    /// Notes that a `Begin` has not arrived at an attempt, if one was sent.
     pub(crate) fn not_heard(&mut self, attempt: AttemptId) {
         self.stir(attempt.task.job);
         if let Some(gang) = self

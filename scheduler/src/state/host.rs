@@ -30,7 +30,7 @@ pub(crate) struct Host {
     pub(crate) id: HostId,
     pub(crate) slots: u32,
     pub(crate) speed: Speed,
-    /// The resources that it has for jobs that need them.
+    /// The resources that it has for jobs whose `Needs` name them.
     pub(crate) offers: Offers,
     pub(crate) owner: OwnerState,
     pub(crate) presence: Presence,
@@ -42,7 +42,7 @@ pub(crate) struct Host {
     pub(crate) state: HostState,
     /// The owner's reason as last announced.
     announced: Option<YieldReason>,
-    /// The number of lists of held attempts that it has sent.
+    /// The number of lists of `Held` attempts that it has sent.
     pub(crate) beat: u32,
     /// Its slots as counted in `Index::usable_slots`, if any.
     usable_slots: Option<NonZeroU32>,
@@ -68,7 +68,7 @@ pub(crate) struct Host {
     usable_speed: Speed,
     /// The time at which its silence is checked next.
     check: Option<Time>,
-    /// The check of its backlog, while it holds more attempts than slots.
+    /// The next check of its `backlog`, while it holds more attempts than slots.
     pub(crate) watch: Option<Watch>,
     /// Attempts that were lost with it, in this incarnation.
     pub(crate) lost: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Host {
     /// Its recent behaviour, and the `Temper` derived from it.
     pub(crate) habit: Habit,
     pub(crate) temper: Temper,
-    /// Its availability on earlier days.
+    /// Its availability on earlier days, as a `TrackRecord`.
     pub(crate) record: Option<TrackRecord>,
     /// The law of its idle windows' lengths, where known.
     pub(crate) windows: Option<Box<Windows>>,
@@ -96,7 +96,7 @@ pub(crate) struct Host {
     /// results in a row agreed with others'.
     pub(crate) party: HostId,
     pub(crate) valid: u32,
-    /// Its failures for which it is held responsible, if any.
+    /// Its failures for which it is held responsible, and its `Bench`, if any.
     pub(crate) trouble: Option<Box<Trouble>>,
     /// Its speed and record as counted in [`Fleet`].
     counted: Option<(Speed, Option<TrackRecord>)>,
@@ -134,7 +134,7 @@ pub(crate) enum Liveness {
     Lost,
 }
 
-/// A live attempt, as its host sees it.
+/// A live attempt, as its host sees it; the task's side is `LiveCopy`.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) phase: Phase,
@@ -230,19 +230,20 @@ impl Host {
         }
     }
 
-    /// Whether new work can be sent to it, if it has room.
+    /// Whether new work can be sent to it, if it has `free_slots`.
     pub(crate) fn takes_work(&self) -> bool {
         self.lets_go_on() && !self.draining && !self.closing && self.bench_lets()
     }
 
-    /// Whether the attempts on it can go on.
+    /// Whether the attempts on it can go on: it is connected and `Alive`, and its owner lets them.
     pub(crate) fn lets_go_on(&self) -> bool {
         self.presence == Presence::Connected
             && self.liveness == Liveness::Alive
             && self.owner.lets_run()
     }
 
-    /// Whether it can be foretold, if only from its usual behaviour, when it lets tasks go on.
+    /// Whether the time can be predicted from which tasks run there: it is `Alive`, and neither
+    /// disconnected nor paused by its owner.
     pub(crate) fn foreseen(&self) -> bool {
         let paused =
             !self.owner.lets_run() && self.owner.reason() == Some(YieldReason::PausedByOwner);
@@ -295,7 +296,7 @@ impl Host {
         }
     }
 
-    /// Removes a live attempt from the books.
+    /// Removes a live attempt from `books`.
     fn remove(&mut self, attempt: &AttemptId) -> Option<Load> {
         let load = self.books.remove(attempt)?;
         self.frozen -= u32::from(load.frozen);
@@ -334,7 +335,7 @@ impl Host {
             .collect()
     }
 
-    /// Returns the number of quiet checks of its backlog in a row, this one included: checks at
+    /// Returns the number of quiet checks of its `backlog` in a row, this one included: checks at
     /// which nothing new was delivered.
     pub(crate) fn quiet_looks(&self) -> u32 {
         self.watch
@@ -383,7 +384,7 @@ pub(crate) struct Hosts {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) ready: ReadyHosts,
-    /// Running attempts that may be preempted.
+    /// Running attempts that may be preempted, see `Standing`.
     pub(crate) standing: Standing,
     /// Ready hosts that hold frozen attempts.
     pub(crate) thawable: BTreeSet<HostId>,
@@ -494,7 +495,7 @@ impl Index {
         }
     }
 
-    /// Returns the mean speed of the usable slots.
+    /// Returns the mean speed of the `usable_slots`.
     pub(crate) fn mean_speed(&self) -> Option<f64> {
         (self.usable_slots > 0).then(|| self.usable_speed as f64 / 1e6 / self.usable_slots as f64)
     }
@@ -536,7 +537,7 @@ impl Hosts {
         self.speeds().last_key_value().map(|(speed, _)| *speed)
     }
 
-    /// Whether the host offers what is needed.
+    /// Whether the host's `offers` meet these needs.
     pub(crate) fn offer(&self, id: HostId, needs: Needs) -> bool {
         // Most jobs need nothing: not worth a search.
         needs == Needs::default()
@@ -551,7 +552,7 @@ impl Hosts {
         self.table.entry(id, || Host::awaited(id, now))
     }
 
-    /// Counts the host's speed and record in the fleet after either became known.
+    /// Counts the host's speed and record in the `Fleet` after either became known.
     pub(crate) fn count(&mut self, id: HostId) {
         let Some(host) = self.table.at_mut(&id) else {
             return;
@@ -628,7 +629,7 @@ impl Hosts {
         }
     }
 
-    /// Removes a live attempt from the host's books.
+    /// Removes a live attempt from the host's `books`.
     pub(crate) fn take(&mut self, id: HostId, attempt: AttemptId, now: Time) -> Option<Load> {
         let host = self.table.at_mut(&id)?;
         let load = host.remove(&attempt)?;

@@ -46,7 +46,7 @@ const FAR_OFF: f64 = 1.5;
 /// with its user's estimates.
 const TEACHING: u64 = 256;
 
-/// A job.
+/// A job: its rules and policy, and the state of all its tasks.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) rules: Rules,
@@ -55,7 +55,7 @@ pub(crate) struct Job {
     total: u64,
     /// Waiting tasks that have had no attempt.
     pub(crate) fresh: IdSet,
-    /// Waiting tasks that have had attempts; each has a record.
+    /// Waiting tasks that have had attempts; each has a `Record`.
     pub(crate) requeued: IdSet,
     /// Tried tasks that are not settled: they wait in `requeued`, or have live attempts.
     pub(crate) records: Dense<u32, Record>,
@@ -66,7 +66,7 @@ pub(crate) struct Job {
     /// The times at which running attempts are to be copied if their tasks are not done, with task
     /// indices and attempt numbers.
     pub(crate) timeouts: BTreeSet<(Time, u32, u32)>,
-    /// The policy's own state.
+    /// The state of its policy, see `Plan`.
     pub(crate) plan: Plan,
     pub(crate) finished: Gathered,
     pub(crate) failed: IdSet,
@@ -84,7 +84,7 @@ pub(crate) struct Job {
     pub(crate) lessons: Lessons,
     /// The user's estimates of its tasks' run times.
     pub(crate) stack: Stack,
-    /// Its accepted deadline, if any.
+    /// Its accepted deadline, if any, as a `Promise`.
     pub(crate) promise: Option<Promise>,
     /// Its requested and disclosed tasks, under policies that tell them apart.
     pub(crate) speculation: Option<Box<Speculation>>,
@@ -93,7 +93,7 @@ pub(crate) struct Job {
     /// Results that were believed alone, by host and task, with the highest attempt number of the
     /// task.
     pub(crate) alone: BTreeMap<HostId, BTreeMap<u32, (AttemptId, u32)>>,
-    /// The ends of its attempts, host by host.
+    /// The outcomes of its attempts, host by host, see `Blame`.
     pub(crate) blame: Blame,
     /// The number of its user, where users share.
     pub(crate) user: u32,
@@ -104,7 +104,7 @@ pub(crate) struct Job {
     alarm: Option<Time>,
 }
 
-/// A tried, unsettled task.
+/// A tried, unsettled task; its index is the key in `records`.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     /// The highest attempt number used.
@@ -136,7 +136,7 @@ pub(crate) struct Record {
     killed: u32,
     /// The speed of the host to which its primary attempt was last assigned.
     pub(crate) primary_speed: Option<Speed>,
-    /// The votes on its results, if its job compares them.
+    /// The votes on its results, if its job has a quorum, as a `Question`.
     pub(crate) question: Option<Box<Question>>,
 }
 
@@ -166,7 +166,8 @@ pub(crate) struct EndedCopy {
 }
 
 impl Record {
-    /// The record of a task that had attempts up to this number before a restart, all of them over.
+    /// Creates the `Record` of a task that had attempts up to this number before a restart, all of
+    /// them over.
     pub(crate) fn reborn(attempts: u32, failed: bool) -> Self {
         Self {
             attempts,
@@ -255,7 +256,7 @@ impl Record {
 }
 
 impl Job {
-    /// A job of untried tasks.
+    /// Creates a job of untried tasks.
     pub(crate) fn new(rules: Rules, policy: Policy, rank: Rank, tasks: IdSet) -> Self {
         Self {
             rules,
@@ -386,7 +387,7 @@ impl Job {
         self.suspended > 0
     }
 
-    /// Returns the number of unsettled tasks.
+    /// Returns the number of unsettled tasks: `fresh` ones and those with a `Record`.
     pub(crate) fn unsettled(&self) -> u64 {
         self.fresh.len() + self.records.len() as u64
     }
@@ -459,7 +460,7 @@ impl Job {
             .map(|(_, state)| state)
     }
 
-    /// Takes the next waiting task; makes its record if needed.
+    /// Takes the next waiting task; makes its `Record` if needed.
     pub(crate) fn pop_waiting(&mut self) -> Option<(u32, StartReason)> {
         if let Some(index) = self.requeued.pop_first() {
             let why = self
@@ -471,7 +472,7 @@ impl Job {
         self.pop_waiting_fresh()
     }
 
-    /// Takes the next waiting task that has had no attempt.
+    /// Takes the next task of `fresh`.
     pub(crate) fn pop_waiting_fresh(&mut self) -> Option<(u32, StartReason)> {
         let index = self.fresh.pop_first()?;
         self.records.insert(index, Record::default());
@@ -483,7 +484,7 @@ impl Job {
         self.requeued.iter().chain(self.stack.sorted(&self.fresh))
     }
 
-    /// Takes this task out of the waiting ones; makes its record if needed.
+    /// Takes this task out of `requeued` or `fresh`; makes its `Record` if needed.
     pub(crate) fn take_waiting(&mut self, index: u32) -> Option<StartReason> {
         if self.requeued.remove(index) {
             return Some(
@@ -667,7 +668,7 @@ impl Job {
         self.stack.estimate(index).map_or(0.0, Span::secs)
     }
 
-    /// Its stage, by the part of its tasks that finished.
+    /// Returns its `Stage`, by the part of its tasks that finished.
     pub(crate) fn stage(&self) -> Stage {
         Stage::of(self.finished.len() as f64 / self.total.max(1) as f64)
     }
@@ -696,7 +697,7 @@ impl Job {
         self.gang.is_none() && (!self.wishes.is_empty() || all_running && !self.records.is_empty())
     }
 
-    /// The view of the job that its policy decides on.
+    /// Returns the `Scene` of the job, on which its policy decides.
     pub(crate) fn scene<'a>(
         &'a self,
         now: Time,
@@ -771,7 +772,7 @@ impl Job {
             .min()
     }
 
-    /// Handles the alarm of the job: reviews and timeouts that are due.
+    /// Handles the alarm of the job: reviews, `blame` and `timeouts` that are due.
     pub(crate) fn on_alarm(&mut self, now: Time, max_copies: u32) {
         self.plan.review = self.plan.review.filter(|at| *at > now);
         if self.blame.on_alarm(now) {
@@ -868,7 +869,8 @@ pub(crate) struct Jobs {
     pub(crate) gangs: BTreeSet<JobId>,
     /// Hosts with a slot reserved for a waiting gang, one entry for each slot.
     pub(crate) kept: Vec<HostId>,
-    /// Attempts that backfill reserved slots; they are preempted when the slot is needed.
+    /// Attempts that backfill reserved slots, with their hosts; they are preempted when the slot is
+    /// needed.
     pub(crate) fillers: BTreeMap<AttemptId, HostId>,
     /// The slack of jobs with a promise, where users share; `None` where it is to be computed.
     pub(crate) slack: Option<Slack>,
@@ -883,14 +885,14 @@ pub(crate) struct Lines {
     pub(crate) copying: BTreeSet<Rank>,
     /// The times at which jobs are to be considered even if nothing happens.
     pub(crate) alarms: BTreeSet<(Time, JobId)>,
-    /// The recent use of each user.
+    /// The recent `Use` of each user.
     pub(crate) shares: Shares,
-    /// Sums of the work ahead in a long queue, cached.
+    /// The cached `Sums` of the work ahead in a long queue.
     pub(crate) sums: RefCell<Option<Sums>>,
 }
 
 impl Lines {
-    /// Moves the job to another rank in the queues.
+    /// Moves the job to another `Rank` in the queues.
     pub(crate) fn rerank(&mut self, job: &mut Job, rank: Rank) {
         line_up(&mut self.waiting, &mut job.in_line, false, job.rank);
         line_up(&mut self.copying, &mut job.in_copy_line, false, job.rank);
@@ -898,7 +900,7 @@ impl Lines {
         self.sync(job);
     }
 
-    /// Updates the job's places in the queues and its alarm after its tasks changed.
+    /// Updates the job's places in `waiting` and `copying`, and its alarm, after its tasks changed.
     pub(crate) fn sync(&mut self, job: &mut Job) {
         self.share(job);
         let mut waits = !job.fresh.is_empty() || !job.requeued.is_empty();

@@ -57,21 +57,21 @@ impl Scheduler {
 }
 
 impl Host {
-    /// Returns its loan, if its end is still to come.
+    /// Returns `lent`, if its end is still to come.
     pub(crate) fn loan(&self, now: Time) -> Option<Lent> {
         self.lent.filter(|lent| lent.until > now)
     }
 
-    /// Returns the end of its loan.
+    /// Returns the end of its `loan`.
     pub(crate) fn lent_until(&self, now: Time) -> Option<Time> {
         self.loan(now).map(|lent| lent.until)
     }
 }
 
 impl Job {
-    /// Returns whether a task of the job should not be done on this host before its loan ends,
-    /// though it would be in the longest loan. A task with checkpoints goes on elsewhere, and one
-    /// that is too long for every loan gains nothing by waiting.
+    /// Returns a `TooLong` if a task of the job should not be done on this host before its loan
+    /// ends, though it would be in the longest loan. A task with checkpoints goes on elsewhere, and
+    /// one that is too long for every loan gains nothing by waiting.
     pub(crate) fn too_long_for(&self, host: &Host, now: Time, start_cost: Span) -> Option<TooLong> {
         let Lent { until, longest, .. } = host.loan(now)?;
         let usual_s = self

@@ -30,7 +30,7 @@ struct Place {
     open: bool,
 }
 
-/// The attempts that may be preempted.
+/// The attempts that may be preempted, by job and in `Order`.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     places: BTreeMap<AttemptId, Place>,
@@ -111,7 +111,7 @@ impl Standing {
         self.stale.insert(id);
     }
 
-    /// Removes the attempts of these tasks of a job after they were requested.
+    /// Removes the attempts of these tasks of a job after a `TasksRequested`.
     pub(crate) fn on_requested(&mut self, id: JobId, job: &Job, tasks: &IdSet) {
         self.touch(id);
         let standing = self.jobs.get(&id).map_or(0, BTreeSet::len);
@@ -150,7 +150,7 @@ impl Standing {
             .map(|(_, _, attempt, _)| *attempt)
     }
 
-    /// Returns the first attempt of each job, in preemption order.
+    /// Returns the first attempt of each job, by `Order`.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.best
             .iter()

@@ -22,7 +22,7 @@ pub(crate) struct Slack {
     pub(crate) until: Time,
 }
 
-/// Returns the order in which a policy places tasks on the calendar.
+/// Returns the order in which a policy places tasks on the `Calendar`.
 pub(crate) fn stacking(policy: &Policy) -> Stacking {
     policy
         .admission

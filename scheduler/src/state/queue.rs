@@ -83,7 +83,7 @@ impl Jobs {
         }
     }
 
-    /// Adds the waiting tasks of the job at this rank.
+    /// Adds the waiting tasks of the job at this `Rank` to `sum`.
     fn pass(&self, rank: Rank, sum: &mut Ahead) {
         let Some(job) = self.table.get(&rank.job) else {
             return;

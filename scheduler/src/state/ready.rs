@@ -1,4 +1,4 @@
-//! The hosts with a free slot, in every order that a placement asks for.
+//! The hosts with a free slot, in the orders that `Placement` needs.
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{HostId, Speed, Time};
 
-/// The hosts with a free slot, in every order that an answer asks for.
+/// The hosts with a free slot, by the time since which they are ready, and by speed.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyHosts {
     /// The only ready host, if it became ready while there was no other. This is the usual case:

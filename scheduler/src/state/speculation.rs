@@ -288,7 +288,8 @@ impl Speculation {
 }
 
 impl Job {
-    /// Returns the run time of a task on a host of speed 1: its estimate, the job's, or `UNKNOWN`.
+    /// Returns the run time of a task on a host of speed 1: the user's estimate, else the job's
+    /// `task_work_s`, else `UNKNOWN`.
     pub(crate) fn work(&self, index: u32) -> Span {
         let known = self
             .estimate(index)
@@ -475,7 +476,7 @@ impl Job {
         (tasks.intersection(requested), rest)
     }
 
-    /// Whether nobody has requested the task.
+    /// Whether the task is only disclosed: nobody has requested it.
     pub(crate) fn only_disclosed(&self, index: u32) -> bool {
         self.speculation
             .as_ref()

@@ -345,7 +345,7 @@ impl Scheduler {
     }
 
     /// Predicts the completion of the job's last task, with an interval of 80 %; `None` where
-    /// [`Self::predict_finish`] has none.
+    /// [`Self::predict_finish`] returns it.
     pub fn predict(&self, id: JobId, now: Time) -> Option<Prediction> {
         let finish = self.predict_finish(id, now)?;
         let job = self.jobs.table.get(&id)?;
@@ -394,7 +394,7 @@ impl Scheduler {
 }
 
 impl Host {
-    /// Returns the reason for its state, in words, where there is one.
+    /// Returns the reason for its `state`, in words, where there is one.
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.state, self.presence, self.owner) {
             (_, Presence::Left, _) => Some("its worker shut down".to_owned()),

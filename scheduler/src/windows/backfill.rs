@@ -377,7 +377,8 @@ fn done_by(length: f64, law: &Learned, failed: f64) -> f64 {
 }
 
 impl Job {
-    /// Whether its tasks may be ended before they are done, to be tried again.
+    /// Whether its tasks may start in gaps: they may be ended before they are done, to be tried
+    /// again.
     fn fills_gaps(&self) -> bool {
         self.promise.is_none()
             && self.gang.is_none()

@@ -20,7 +20,7 @@ const PROGRAMS: usize = 1_000;
 const PRIOR: f64 = 5.0;
 /// The number of runs from which a uniform-log law is fitted to them.
 const ENOUGH: usize = 50;
-/// The bound on the age of a life, as a multiple of the greatest age known.
+/// A life older than every known one ends before this many times its age.
 const AGES: f64 = 1_000.0;
 /// No run is expected to end before the shortest one divided by this.
 const SHORTER: f64 = 2.0;
