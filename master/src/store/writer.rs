@@ -267,6 +267,16 @@ impl Writer {
         .map(drop)
     }
 
+    /// Remembers a value no more.
+    pub(crate) fn remove_meta(&mut self, key: &str) -> Result<(), StoreError> {
+        match self.note(key)? {
+            Some(_) => self
+                .change("DELETE FROM meta WHERE key = ?", [key])
+                .map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// The job that this request made before.
     pub(crate) fn job_of_request(
         &self,
