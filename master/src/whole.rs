@@ -166,6 +166,7 @@ fn hash(home: &Path) -> io::Result<[u8; 32]> {
 /// Opens the store in `home` to write, if it is the one that the master left, or an admin takes it
 /// as it is.
 pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, MasterError> {
+    crate::room::look_for_room(home)?;
     let lost = look(home)?;
     match lost {
         Some(Lost::Older(_) | Lost::Changed) if accept.store => {}

@@ -81,12 +81,8 @@ pub(crate) struct Looked {
 
 /// Opens a store's file for reading, if it is of a version that this program knows.
 pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
-    let damaged = |e: StoreError| StoreError::Damaged {
-        path: path.to_owned(),
-        what: e.to_string(),
-    };
-    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let version = schema::version(&db).map_err(damaged)?;
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| e.on_disk_of(path))?;
+    let version = schema::version(&db).map_err(|e| e.damages(path))?;
 
     match version {
         v if v > schema::VERSION => Err(StoreError::Newer {
@@ -130,6 +126,10 @@ impl Known {
 /// Looks through a store's file. Of one that an older program wrote only the file itself and what
 /// it names are looked at: the rest is looked at when it is upgraded.
 pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
+    through(path).map_err(|error| error.on_disk_of(path))
+}
+
+fn through(path: &Path) -> Result<Looked, StoreError> {
     let (db, version) = open(path)?;
     // One transaction: everything as of one moment, however long it takes.
     let db = db.unchecked_transaction()?;
@@ -137,7 +137,7 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
         version,
         ..Looked::default()
     };
-    integrity(&db, &mut looked.faults);
+    integrity(&db, path, &mut looked.faults)?;
     if !looked.faults.is_empty() {
         return Ok(looked);
     }
@@ -154,16 +154,18 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
 }
 
 /// The file itself, page by page and index by index.
-fn integrity(db: &Connection, faults: &mut Vec<String>) {
+fn integrity(db: &Connection, path: &Path, faults: &mut Vec<String>) -> Result<(), StoreError> {
     let told = || -> Result<Vec<String>, StoreError> {
         let mut check = db.prepare(&format!("PRAGMA integrity_check({SHOWN})"))?;
         let rows = check.query_map([], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     };
-    match told() {
+    match told().map_err(|error| error.on_disk_of(path)) {
         Ok(told) => faults.extend(told.into_iter().filter(|line| line != "ok")),
+        Err(full @ StoreError::Full { .. }) => return Err(full),
         Err(error) => faults.push(error.to_string()),
     }
+    Ok(())
 }
 
 /// Every blob that some job needs.
