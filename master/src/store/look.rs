@@ -11,7 +11,7 @@ use common::job::JobSpec;
 use common::view::{AttemptState, JobState, TaskState};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::{AttemptResult, StoreError, connect, from_postcard, schema, word};
+use super::{AttemptResult, StoreError, connect, from_postcard, meaning, schema, word};
 
 /// No more than so many faults of one kind are told one by one.
 const SHOWN: usize = 20;
@@ -49,7 +49,7 @@ const REFERENCES: [(&str, &str); 11] = [
         "attempts on a host that is not there",
     ),
     (
-        "SELECT DISTINCT host FROM peer WHERE host NOT IN (SELECT id FROM host)",
+        "SELECT DISTINCT host FROM peer WHERE host IS NOT NULL AND host NOT IN (SELECT id FROM host)",
         "the identity of a host that is not there",
     ),
     (
@@ -146,6 +146,7 @@ fn through(path: &Path) -> Result<Looked, StoreError> {
     looked.copied = super::copies::copied(&db)?;
     if version == schema::VERSION {
         references(&db, &mut looked.faults)?;
+        meaning::look(&db, &mut looked.faults)?;
         jobs(&db, &mut looked)?;
         attempts(&db, &mut looked)?;
     }

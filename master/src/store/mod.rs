@@ -14,6 +14,7 @@ mod kept;
 mod log;
 mod look;
 mod mark;
+mod meaning;
 mod notes;
 mod peers;
 mod promise;
