@@ -53,6 +53,7 @@ impl Place {
         store.add_token(&token).unwrap();
         add_job(&mut store, 1, blob);
         store.commit().unwrap();
+        crate::whole::watch(&home, &mut store, Uuid::nil()).unwrap();
 
         fs::write(home.join("lock"), "").unwrap();
         Self { dir, blob }

@@ -104,21 +104,25 @@ pub(crate) struct Known {
     pub(crate) copied: bool,
     /// Whether anybody has joined.
     pub(crate) peers: bool,
+    /// When its master was up last, as it wrote that down.
+    pub(crate) up: Option<Vec<u8>>,
 }
 
 impl Known {
     /// Reads it.
     pub(crate) fn of(db: &Connection) -> Result<Self, StoreError> {
-        let grid: Option<Vec<u8>> = db
-            .query_row("SELECT value FROM meta WHERE key = 'grid'", [], |row| {
-                row.get(0)
+        let note = |key: &str| {
+            db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| {
+                row.get::<_, Vec<u8>>(0)
             })
-            .optional()?;
+            .optional()
+        };
         Ok(Self {
-            grid: grid.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
+            grid: note("grid")?.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
             commits: super::writer::commits(db)?,
             copied: super::copies::copied(db)?.is_some(),
             peers: db.prepare("SELECT 1 FROM peer LIMIT 1")?.exists([])?,
+            up: note("up")?,
         })
     }
 }
