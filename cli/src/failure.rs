@@ -274,6 +274,9 @@ impl From<master::MasterError> for Failure {
                 );
             }
             master::MasterError::Lost(ref lost) => lost.hint(),
+            master::MasterError::Store(master::StoreError::Full { .. }) => {
+                "make room on that disk, then start the master again"
+            }
             master::MasterError::Clock { .. } => {
                 "set the clock (on most systems: timedatectl set-ntp true). If it is right now and was wrong then: \
                  deskgrid master start --accept-clock"

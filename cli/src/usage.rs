@@ -40,7 +40,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Exit> {
 
 /// What clap found wrong, as a failure like any other.
 fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
-    let text = error.render().to_string();
+    let (text, hidden) = without_tokens(&error.render().to_string());
     let mut lines = text.lines();
     let what = lines.next().unwrap_or_default();
     let what = what
@@ -50,11 +50,17 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
         .to_owned();
     let mut details = Vec::new();
     let mut tips = Vec::new();
+    if hidden {
+        tips.push(
+            "a join token is given by --join-file FILE, or --join - and standard input".to_owned(),
+        );
+    }
 
     let mut usage = None;
     for line in lines.map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
-            tips.push(tip.to_owned());
+            // What else could be done with a token in its place is of no use.
+            tips.extend((!tip.contains(HIDDEN)).then(|| tip.to_owned()));
         } else if let Some(line) = line.strip_prefix("Usage: ") {
             usage = Some(line.to_owned());
         } else if !line.starts_with("For more information") {
@@ -73,6 +79,28 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
     } else {
         failure.because(details.join(" "))
     }
+}
+
+/// What stands in the place of a join token.
+const HIDDEN: &str = "(a join token)";
+
+/// A text in which nothing looks like a join token any more, and whether something did: what
+/// somebody typed in the wrong place is not to be seen in logs as well.
+fn without_tokens(text: &str) -> (String, bool) {
+    const START: &str = "dg1.";
+    let lower = text.to_ascii_lowercase();
+    let mut kept = String::new();
+    let mut at = 0;
+    while let Some(found) = lower[at..].find(START) {
+        kept += &text[at..at + found];
+        kept += HIDDEN;
+        let rest = &text[at + found..];
+        let token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        at = text.len() - rest.trim_start_matches(token).len();
+    }
+
+    kept += &text[at..];
+    (kept, at > 0)
 }
 
 /// The command that the words begin with, as far as they name one.
@@ -150,6 +178,39 @@ mod tests {
             failure.what.contains("or `auto`") && failure.hint == "deskgrid submit --help",
             "{failure:?}"
         );
+    }
+
+    #[test]
+    fn a_join_token_in_a_wrong_place_is_not_repeated() {
+        let token = "dg1.7.00112233445566778899aabbccddeeff.ffee";
+        for line in [
+            "deskgrid login TOKEN",
+            "deskgrid token create TOKEN",
+            "deskgrid TOKEN",
+            "deskgrid --TOKEN",
+            "deskgrid login --join-fil=TOKEN",
+            "deskgrid token create --uses TOKEN",
+            "deskgrid --output TOKEN job list",
+            "deskgrid worker start --slots xTOKEN,TOKEN",
+        ] {
+            let failure = wrong(&line.replace("TOKEN", token));
+            let said = format!("{failure:?}");
+            assert!(
+                !said.contains("0011") && !said.contains("ffee"),
+                "{line}: {said}"
+            );
+            assert!(
+                said.contains(HIDDEN) && failure.hint.contains("--join-file"),
+                "{line}: {said}"
+            );
+        }
+
+        let (kept, hidden) = without_tokens("a DG1.2.x, or `dg1.`: no");
+        assert_eq!(
+            (&*kept, hidden),
+            ("a (a join token), or `(a join token)`: no", true)
+        );
+        assert_eq!(without_tokens("none"), ("none".to_owned(), false));
     }
 
     #[test]

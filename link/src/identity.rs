@@ -199,6 +199,29 @@ pub fn read_certificate(der: &[u8]) -> Result<(PeerName, [u8; 32]), LinkError> {
     ))
 }
 
+/// Whether a certificate was signed with the key that it names, and is what was signed then.
+///
+/// # Errors
+/// If it is no certificate.
+pub fn signed_itself(der: &[u8]) -> Result<bool, LinkError> {
+    let (rest, parsed) = X509Certificate::from_der(der)
+        .map_err(|_| LinkError::BadIdentity("not a certificate".to_owned()))?;
+    // What the signature does not cover has one right form: the same name of an algorithm again,
+    // and whole bytes.
+    let signed = parsed.tbs_certificate.as_ref();
+    let after = der
+        .windows(signed.len())
+        .position(|part| part == signed)
+        .and_then(|at| der.get(at + signed.len()..))
+        .unwrap_or_default();
+    let length = after.get(1).map_or(0, |length| 2 + usize::from(*length));
+    let again = after
+        .get(..length)
+        .is_some_and(|name| signed.windows(length.max(1)).any(|part| part == name));
+    let fits = rest.is_empty() && again && parsed.signature_value.unused_bits == 0;
+    Ok(fits && parsed.verify_signature(None).is_ok())
+}
+
 /// The common name of a certificate's subject, if it has one.
 ///
 /// # Errors

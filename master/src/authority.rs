@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use common::Time;
 use common::token::Role;
-use link::identity::{EARLIER_S, LinkInfo, key_hash};
+use link::identity::{EARLIER_S, LinkInfo, key_hash, signed_itself};
 use link::tls::ServerChain;
 use link::{Identity, LinkError, PeerName, files, tls};
 use rcgen::{
@@ -71,9 +71,30 @@ impl Ca {
             )));
         }
 
+        let damaged = |path: &Path, why: &str| {
+            let shown = path.display();
+            failed(format!(
+                "{shown} is damaged ({why}): put that of a backup in its place"
+            ))
+        };
         let certificate = CertificateDer::from(read(certificate_path)?);
-        let key = KeyPair::try_from(read(key_path)?).map_err(failed)?;
-        let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(failed)?;
+        // With a bit of it changed it may still be read, and nobody would be served.
+        if !signed_itself(&certificate).map_err(|e| damaged(certificate_path, &e.to_string()))? {
+            return Err(damaged(certificate_path, "its own signature does not fit"));
+        }
+
+        let key =
+            KeyPair::try_from(read(key_path)?).map_err(|e| damaged(key_path, &e.to_string()))?;
+        if public_key_hash(&key) != key_hash(&certificate)? {
+            return Err(failed(format!(
+                "the CA's key {} does not belong to its certificate {}: put both of a backup in their place",
+                key_path.display(),
+                certificate_path.display()
+            )));
+        }
+
+        let issuer = Issuer::from_ca_cert_der(&certificate, key)
+            .map_err(|e| damaged(certificate_path, &e.to_string()))?;
         Ok(Self {
             certificate,
             issuer,
@@ -97,17 +118,6 @@ impl Ca {
         }
 
         Ok(())
-    }
-
-    /// Whether the key is that of the certificate: what it signs must be what the certificate's key
-    /// verifies.
-    fn fits(&self) -> Result<(), MasterError> {
-        let own = public_key_hash(self.issuer.key());
-        if own == key_hash(&self.certificate)? {
-            Ok(())
-        } else {
-            Err(failed("the CA's key does not belong to its certificate"))
-        }
     }
 
     /// A fresh certificate for the master's endpoint.
@@ -363,7 +373,7 @@ pub(crate) fn check(dir: &Path) -> Result<(), MasterError> {
     let previous = generations.previous.map(|previous| previous.number);
     for number in std::iter::once(generations.current).chain(previous) {
         let (key, certificate) = generation_files(dir, number);
-        Ca::open(&key, &certificate)?.fits()?;
+        Ca::open(&key, &certificate)?;
     }
     Ok(())
 }
@@ -419,4 +429,58 @@ pub(crate) fn read_request(
     let request = CertificateSigningRequestParams::from_der(&csr.into()).map_err(failed)?;
     let hash = public_key_hash(&request.public_key);
     Ok((request, hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ca_of_which_any_bit_was_changed_is_refused_by_the_name_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || {
+            Authority::open(
+                dir.path(),
+                Uuid::nil(),
+                std::time::Duration::from_secs(86_400),
+            )
+            .map(drop)
+        };
+        open().unwrap();
+
+        let path = dir.path().join("ca.der");
+        let whole = std::fs::read(&path).unwrap();
+        let mut unseen = Vec::new();
+        for byte in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[byte] ^= 1 << (byte % 8);
+            std::fs::write(&path, bytes).unwrap();
+            match open() {
+                Err(told) if told.to_string().contains("ca.der is damaged") => {
+                    assert!(check(dir.path()).is_err(), "byte {byte}");
+                }
+                told => unseen.push((byte, told)),
+            }
+        }
+        assert!(unseen.is_empty(), "of {} bytes: {unseen:?}", whole.len());
+        std::fs::write(&path, whole).unwrap();
+
+        let other = tempfile::tempdir().unwrap();
+        Authority::open(
+            other.path(),
+            Uuid::nil(),
+            std::time::Duration::from_secs(86_400),
+        )
+        .unwrap();
+        std::fs::copy(
+            other.path().join("ca.key.der"),
+            dir.path().join("ca.key.der"),
+        )
+        .unwrap();
+        let told = open().unwrap_err().to_string();
+        assert!(
+            told.contains("does not belong") && told.contains("ca.key.der"),
+            "{told}"
+        );
+    }
 }

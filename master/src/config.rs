@@ -149,7 +149,7 @@ impl Sharing {
 pub struct Accept {
     /// A store that is not as the master left it.
     pub store: bool,
-    /// A clock that lies before the time at which the master was up last.
+    /// A clock that lies before the time at which the master was up last, or long after it.
     pub clock: bool,
 }
 

@@ -5,7 +5,8 @@
 //!
 //! Not here: what is written, or what becomes of it.
 
-use std::fs::File;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use common::wire::{Refusal, RefusalCode};
 use link::{LinkError, files};
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use crate::StoreError;
 
 /// What the store may need for one group of changes, in bytes.
 const STORE_NEEDS: u64 = 4 << 20;
@@ -26,6 +30,69 @@ const AHEAD: u64 = 4 << 20;
 const HELD_PART: u64 = 4;
 /// Of the room, one part in so many may be taken by what one user sent and no job needs.
 const UNUSED_PART: u64 = 2;
+
+/// What SQLite makes beside a store while it is open, in bytes: an index of its log, which is
+/// mapped into memory, so that a process ends at once where the disk cannot hold it.
+const BESIDE: u64 = 1 << 20;
+
+/// Makes sure that the disk has room for what is made beside the store in `home` while it is open.
+///
+/// # Errors
+/// If the disk is full. What cannot be tried is told where it is needed.
+pub(crate) fn look_for_room(home: &Path) -> Result<(), StoreError> {
+    if is_full(home) {
+        let dir = home.to_owned();
+        Err(StoreError::Full {
+            dir,
+            mib: BESIDE >> 20,
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// The same for who comes beside a master that may run: that one has made what is needed.
+pub(crate) fn look_for_room_beside(home: &Path) -> Result<(), StoreError> {
+    look_for_room(home).or_else(|full| if runs(home) { Ok(()) } else { Err(full) })
+}
+
+/// Whether the disk of a directory is full: what counts is what can be had, not what it says.
+pub(crate) fn is_full(dir: &Path) -> bool {
+    let path = dir.join(format!("room-{}.new", std::process::id()));
+    let tried = File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .open(&path)
+        .and_then(|file| take(&file, BESIDE));
+    let _ = fs::remove_file(&path);
+    tried.is_err_and(|error| {
+        matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    })
+}
+
+/// Fills a file.
+fn take(mut file: &File, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+            let piece = vec![0xA5; usize::try_from(PIECE).unwrap_or(1 << 20)];
+            for _ in 0..bytes.div_ceil(PIECE) {
+                file.write_all(&piece)?;
+            }
+            file.sync_all()
+        }
+        done => Ok(done?),
+    }
+}
+
+/// Whether a master runs on the directory.
+fn runs(home: &Path) -> bool {
+    File::open(home.join("lock"))
+        .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
 
 /// The room on the disk of one directory.
 pub(crate) struct Room {

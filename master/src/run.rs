@@ -91,7 +91,81 @@ pub async fn run(
     let clock = Clock::start();
     let files = Files::raise();
     let room = Arc::new(Room::open(&home, config.reserve_bytes)?);
-    let mut store = whole::open(&home, clock, config.accept)?;
+    let store = whole::open(&home, clock, config.accept)?;
+    let begun = begin(&dir, store, clock, config, (files, room)).await;
+    let Begun {
+        grid,
+        state,
+        entrances,
+        listener,
+        bound,
+        address,
+        files,
+        to_compare,
+        incarnation,
+        thread,
+    } = begun.inspect_err(|error| whole::note_refusal(&home, error))?;
+
+    let written = write_addresses(&home, &address, listener.as_ref());
+    if written.is_ok() {
+        tracing::info!(%bound, address, %incarnation, "master is up");
+    }
+
+    let mut tasks = receive(&state, &entrances);
+    tasks.spawn(sweep::serve(state.clone()));
+    tasks.spawn(minutely(state.clone()));
+    tasks.spawn(take_back(state.clone()));
+    tasks.spawn(compare::serve(state.clone(), to_compare));
+    if let Some(listener) = listener {
+        tasks.spawn(http::serve(listener, state.clone(), files));
+    }
+
+    let mut core_end = tokio::task::spawn_blocking(move || thread.join());
+    // Who cannot be found ends in order, too.
+    let found = written.is_ok();
+    let shutdown = async move {
+        if found {
+            shutdown.await;
+        }
+    };
+    tokio::pin!(shutdown);
+    tokio::select! {
+        () = &mut shutdown => {
+            end(&state, &entrances, tasks).await;
+            core_result(core_end.await)?;
+        }
+        ended = &mut core_end => return core_result(ended),
+    }
+
+    drop(state);
+    whole::note_end(&home, grid);
+    written
+}
+
+/// A master that is about to be reached.
+struct Begun {
+    grid: Uuid,
+    state: Arc<State>,
+    entrances: Vec<Entrance>,
+    listener: Option<tokio::net::TcpListener>,
+    bound: SocketAddr,
+    address: String,
+    files: Files,
+    to_compare: tokio::sync::mpsc::UnboundedReceiver<compare::Comparison>,
+    incarnation: common::Incarnation,
+    thread: core::Thread,
+}
+
+/// Looks at all that may keep a master from starting, on a store that is open, and starts its core
+/// last. Where it fails, the store is closed.
+async fn begin(
+    dir: &Path,
+    mut store: Writer,
+    clock: Clock,
+    config: Config,
+    (files, room): (Files, Arc<Room>),
+) -> Result<Begun, MasterError> {
+    let home = dir.join("master");
     let (grid, seed) = name(&home, &mut store)?;
     let authority = Authority::open(&home, grid, config.certificate_life.0)?;
     let away = Away::read(&store, clock, config.renewal_grace.span())?;
@@ -122,16 +196,16 @@ pub async fn run(
 
     let blobs = BlobStore::open(&home.join("content"))?;
     let metrics = http::recorder();
+    let ca_key_hash = authority.key_hash()?;
     let (compare, to_compare) = tokio::sync::mpsc::unbounded_channel();
     let (core, incarnation, thread) =
         core::start(clock, store, &config, blobs.clone(), compare, room.clone())?;
 
-    let ca_key_hash = authority.key_hash()?;
     let reader = Reader::new(&home);
     let counters = Counters::new(&config.limits, &files);
     let live = Live::default();
     let state = State {
-        home: home.clone(),
+        home,
         config,
         core,
         reader,
@@ -147,33 +221,19 @@ pub async fn run(
         live,
         away,
     };
-    let state = Arc::new(state);
 
-    write_addresses(&home, &address, listener.as_ref())?;
-    tracing::info!(%bound, address, %incarnation, "master is up");
-
-    let mut tasks = receive(&state, &entrances);
-    tasks.spawn(sweep::serve(state.clone()));
-    tasks.spawn(minutely(state.clone()));
-    tasks.spawn(take_back(state.clone()));
-    tasks.spawn(compare::serve(state.clone(), to_compare));
-    if let Some(listener) = listener {
-        tasks.spawn(http::serve(listener, state.clone(), files));
-    }
-
-    let mut core_end = tokio::task::spawn_blocking(move || thread.join());
-    tokio::pin!(shutdown);
-    tokio::select! {
-        () = &mut shutdown => {
-            end(&state, &entrances, tasks).await;
-            core_result(core_end.await)?;
-        }
-        ended = &mut core_end => return core_result(ended),
-    }
-
-    drop(state);
-    whole::note_end(&home, grid);
-    Ok(())
+    Ok(Begun {
+        grid,
+        state: Arc::new(state),
+        entrances,
+        listener,
+        bound,
+        address,
+        files,
+        to_compare,
+        incarnation,
+        thread,
+    })
 }
 
 /// Lets in who comes, by every entrance.
@@ -440,12 +500,24 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
 
     let _lock = lock(&home)?;
     let clock = Clock::start();
-    let mut store = whole::open(&home, clock, crate::Accept::default())?;
-    let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
-    whole::watch(&home, &mut store, grid)?;
-    crate::authority::rotate(&home, grid, overlap)?;
+    let store = whole::open(&home, clock, crate::Accept::default())?;
+    let rotated = rotate_with(&home, store, clock.now(), overlap);
+    let grid = rotated.inspect_err(|error| whole::note_refusal(&home, error))?;
+    whole::note_end(&home, grid);
+    Ok(())
+}
 
-    let now = clock.now();
+/// The same with the store open, which is closed then; says which grid it is.
+fn rotate_with(
+    home: &Path,
+    mut store: Writer,
+    now: common::Time,
+    overlap: Duration,
+) -> Result<Uuid, MasterError> {
+    let grid = Uuid::from_bytes(store.meta("grid", rand::random)?);
+    whole::watch(home, &mut store, grid)?;
+    crate::authority::rotate(home, grid, overlap)?;
+
     store.add_audit(&crate::store::Entry {
         at: now,
         who: "this machine".to_owned(),
@@ -461,7 +533,5 @@ pub fn rotate_ca(dir: &Path, overlap: Duration) -> Result<(), MasterError> {
 
     store.commit()?;
     store.empty_log()?;
-    drop(store);
-    whole::note_end(&home, grid);
-    Ok(())
+    Ok(grid)
 }

@@ -39,6 +39,8 @@ pub enum Lost {
     Older(u64),
     /// It was changed since the master ended in order.
     Changed,
+    /// It is not known how far it got: nothing that can be read says so.
+    Unmarked,
     /// There are no keys of the grid, though the store has somebody in it.
     NoKeys,
 }
@@ -61,6 +63,10 @@ impl fmt::Display for Lost {
             Lost::Changed => {
                 f.write_str("the store was changed, or damaged, since the master ended in order")
             }
+            Lost::Unmarked => f.write_str(
+                "the file `mark`, in which the master notes how far its store got, is missing or cannot be read: this store may \
+                 be an older one",
+            ),
             Lost::NoKeys => f.write_str(
                 "the CA's certificate is missing, though the store knows who belongs to the grid",
             ),
@@ -80,6 +86,10 @@ impl Lost {
                 "put back store.sqlite and store.sqlite-wal as they were, or restore a backup. To go on with what is there, and \
                  without what is missing: deskgrid master start --accept-store"
             }
+            Lost::Unmarked => {
+                "put back store.sqlite, store.sqlite-wal and mark as they were, or restore a backup. To go on with what is \
+                 there, as if it were a backup: deskgrid master start --accept-store"
+            }
             Lost::NoKeys => "put ca.der and ca.key.der of a backup in its place",
         }
     }
@@ -94,7 +104,7 @@ impl Lost {
 /// store that cannot be read is somebody else's affair.
 pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
     let ca = authority::exists(home)?;
-    let mark = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
+    let mark = marked(home);
     let path = home.join(STORE);
     let begun = ca || mark.is_some();
 
@@ -112,6 +122,14 @@ pub(crate) fn look(home: &Path) -> Result<Option<Lost>, MasterError> {
         _ => false,
     };
     Ok(known(&path, home, ca, mark)?.unwrap_or(changed.then_some(Lost::Changed)))
+}
+
+/// What the mark says. One that cannot be read is as good as none.
+fn marked(home: &Path) -> Option<Marked> {
+    Mark::read(home).unwrap_or_else(|error| {
+        tracing::warn!(%error, "how far the store got cannot be read");
+        None
+    })
 }
 
 /// What the store itself says; nothing where it says nothing, or agrees with what is around it. One
@@ -145,10 +163,12 @@ fn known(
         return Ok(Some(None));
     }
 
-    let had = mark
-        .filter(|mark| mark.grid == grid)
-        .map_or(0, |mark| mark.commits);
-    Ok((found.commits < had).then(|| Some(Lost::Older(had - found.commits))))
+    // A grid gets its keys only after its store has a mark.
+    let Some(mark) = mark.filter(|mark| mark.grid == grid) else {
+        return Ok(Some(Some(Lost::Unmarked)));
+    };
+    let missing = mark.commits.saturating_sub(found.commits);
+    Ok((missing > 0).then_some(Some(Lost::Older(missing))))
 }
 
 fn log_bytes(home: &Path) -> u64 {
@@ -166,15 +186,17 @@ fn hash(home: &Path) -> io::Result<[u8; 32]> {
 /// Opens the store in `home` to write, if it is the one that the master left, or an admin takes it
 /// as it is.
 pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, MasterError> {
+    crate::room::look_for_room(home)?;
     let lost = look(home)?;
     match lost {
-        Some(Lost::Older(_) | Lost::Changed) if accept.store => {}
+        Some(Lost::Older(_) | Lost::Changed | Lost::Unmarked) if accept.store => {}
         Some(lost) => return Err(MasterError::Lost(lost)),
         None => {}
     }
+    look_at_clock(home, clock, accept)?;
 
-    let before = Mark::read(home).map_err(LinkError::file("cannot read", home.join("mark")))?;
-    if let Some(mark) = before.filter(|mark| mark.whole.is_some()) {
+    let closed = marked(home).filter(|mark| mark.whole.is_some());
+    if let Some(mark) = closed {
         // From now on the file changes.
         let open = Marked {
             whole: None,
@@ -183,13 +205,14 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
         Mark::write(home, open).map_err(LinkError::file("cannot write", home.join("mark")))?;
     }
 
-    let mut store = Writer::open(home)?;
-    look_at_clock(&store, clock, accept)?;
-    if let Some(Lost::Older(missing)) = lost {
-        tracing::warn!(
-            missing,
-            "the store is older than its master: it is taken as a copy"
-        );
+    let opened = Writer::open(home);
+    if let (Err(_), Some(mark)) = (&opened, closed) {
+        close_again(home, mark);
+    }
+    let mut store = opened?;
+
+    if let Some(lost) = lost {
+        tracing::warn!("{lost}; it is taken as a copy");
         store.is_a_copy(clock.now())?;
         store.commit()?;
     }
@@ -197,11 +220,25 @@ pub(crate) fn open(home: &Path, clock: Clock, accept: Accept) -> Result<Writer, 
     Ok(store)
 }
 
+/// Has the mark say again that the store was closed in order, where it did not come to change it.
+fn close_again(home: &Path, mark: Marked) {
+    let same = hash(home).ok() == mark.whole;
+    if log_bytes(home) == 0
+        && same
+        && let Err(error) = Mark::write(home, mark)
+    {
+        tracing::warn!(%error, "it cannot be noted how the store was left");
+    }
+}
+
 /// A clock that lies before what has happened already would make certificates that hold for nobody,
-/// and count leases anew.
-fn look_at_clock(store: &Writer, clock: Clock, accept: Accept) -> Result<(), MasterError> {
+/// and count leases anew. What the store does not say is no reason not to open it.
+fn look_at_clock(home: &Path, clock: Clock, accept: Accept) -> Result<(), MasterError> {
+    let known = || Known::of(&store::open_to_look(&home.join(STORE)).ok()?.0).ok();
     let now = clock.now();
-    let up = store.note("up")?.and_then(note_of).unwrap_or_default();
+    let up = known()
+        .and_then(|known| note_of(known.up?))
+        .unwrap_or_default();
     let behind = up.since(now);
     if behind <= SLACK {
         return Ok(());
@@ -236,6 +273,17 @@ pub(crate) fn watch(home: &Path, store: &mut Writer, grid: Uuid) -> Result<(), M
         Mark::write(home, marked).map_err(LinkError::file("cannot write", home.join("mark")))?,
     );
     Ok(())
+}
+
+/// Notes how the store was left by what opened it and then came to nothing: nobody has it open any
+/// more. A store that has failed is not known to be whole.
+pub(crate) fn note_refusal(home: &Path, error: &MasterError) {
+    if matches!(error, MasterError::Store(_)) {
+        return;
+    }
+    if let Some(mark) = marked(home) {
+        note_end(home, mark.grid);
+    }
 }
 
 /// Notes what the store's file hashes to, now that nobody writes to it. Where it has a log still,
@@ -435,6 +483,107 @@ mod tests {
         }
     }
 
+    fn is_closed(home: &Path) -> bool {
+        Mark::read(home)
+            .unwrap()
+            .is_some_and(|mark| mark.whole.is_some())
+    }
+
+    #[test]
+    fn a_start_that_comes_to_nothing_leaves_the_store_as_an_orderly_end_does() {
+        let dir = grid();
+        let mark = Mark::read(dir.path()).unwrap().unwrap();
+        let refused = MasterError::Authority("no".to_owned());
+
+        drop(open(dir.path(), clock(), Accept::default()).unwrap());
+        assert!(!is_closed(dir.path()), "it was open");
+        note_refusal(dir.path(), &refused);
+        assert!(is_closed(dir.path()));
+
+        // Nothing is said of a store that failed, and nothing of one that somebody has open.
+        let store = open(dir.path(), clock(), Accept::default()).unwrap();
+        note_refusal(
+            dir.path(),
+            &MasterError::Store(crate::StoreError::Content("x".to_owned())),
+        );
+        assert!(!is_closed(dir.path()));
+        drop(store);
+
+        // A store that could not be opened, and is what it was.
+        note_end(dir.path(), mark.grid);
+        let whole = Mark::read(dir.path()).unwrap().unwrap();
+        Mark::write(
+            dir.path(),
+            Marked {
+                whole: None,
+                ..whole
+            },
+        )
+        .unwrap();
+        close_again(dir.path(), whole);
+        assert!(is_closed(dir.path()));
+        fs::write(dir.path().join(STORE), "other").unwrap();
+        Mark::write(
+            dir.path(),
+            Marked {
+                whole: None,
+                ..whole
+            },
+        )
+        .unwrap();
+        close_again(dir.path(), whole);
+        assert!(!is_closed(dir.path()), "it is not what it was");
+    }
+
+    #[test]
+    fn a_store_whose_mark_has_gone_or_means_nothing_is_refused_until_an_admin_takes_it_as_a_copy() {
+        for garbage in [None, Some("what is this?"), Some("")] {
+            let dir = grid();
+            let last = run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+            let path = dir.path().join("mark");
+            match garbage {
+                None => fs::remove_file(&path).unwrap(),
+                Some(text) => fs::write(&path, text).unwrap(),
+            }
+            assert_eq!(refused(dir.path()), Lost::Unmarked, "{garbage:?}");
+            assert_eq!(look(dir.path()).unwrap(), Some(Lost::Unmarked));
+
+            let accept = Accept {
+                store: true,
+                clock: false,
+            };
+            let next = run(dir.path(), accept, true, |_| ()).unwrap();
+            assert!(
+                next > last,
+                "numbers are not given twice: {next} after {last}"
+            );
+            run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_first_start_that_broke_off_anywhere_locks_nobody_out() {
+        for steps in 0..4 {
+            let dir = tempfile::tempdir().unwrap();
+            let mut store = open(dir.path(), clock(), Accept::default()).unwrap();
+            if steps > 0 {
+                store
+                    .meta("grid", || *Uuid::from_u128(5).as_bytes())
+                    .unwrap();
+                store.commit().unwrap();
+            }
+            if steps > 1 {
+                watch(dir.path(), &mut store, Uuid::from_u128(5)).unwrap();
+            }
+            if steps > 2 {
+                let life = std::time::Duration::from_secs(86_400);
+                crate::authority::Authority::open(dir.path(), Uuid::from_u128(5), life).unwrap();
+            }
+            drop(store);
+            run(dir.path(), Accept::default(), true, |_| ()).unwrap();
+        }
+    }
+
     #[test]
     fn each_flipped_bit_of_a_store_that_was_closed_in_order_is_noticed() {
         let dir = grid();
@@ -471,6 +620,7 @@ mod tests {
         }
 
         assert_eq!(look(dir.path()).unwrap(), None, "nothing is lost by that");
+        assert!(is_closed(dir.path()), "a flipped bit is still noticed");
         run(
             dir.path(),
             Accept {

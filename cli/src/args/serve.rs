@@ -122,8 +122,8 @@ pub(crate) struct MasterArgs {
     /// missing stays missing
     #[arg(long)]
     pub accept_store: bool,
-    /// Start this once although the master was up at a later time than the clock shows now: the
-    /// clock is right
+    /// Start this once although the master was up at a later time than the clock shows now, or long
+    /// before it: the clock is right
     #[arg(long)]
     pub accept_clock: bool,
     /// Shut down when standard input ends, so that nothing outlives whoever started it.

@@ -58,6 +58,9 @@ impl From<OperationError> for Failure {
                 "take another backup; `deskgrid master check` says more of a directory"
             }
             OperationError::NotVerified { .. } => "nothing was kept: try another disk",
+            OperationError::Store(master::StoreError::Full { .. }) => {
+                "make room on that disk, then try again"
+            }
             OperationError::Store(_) => "deskgrid master check says more",
             OperationError::File(_) => "run it as the master's user",
         };

@@ -3,7 +3,7 @@
 
 use common::availability::Stretch;
 use common::wire::worker::MAX_STRETCHES;
-use common::{HostId, Span};
+use common::{HostId, Span, Time};
 
 use super::{Core, SessionId};
 use crate::Config;
@@ -42,7 +42,11 @@ impl Core {
         }
 
         if let Retention(Some(span)) = self.availability {
-            let oldest = self.now - span;
+            let oldest = if self.believes_clock() {
+                self.now - span
+            } else {
+                Time(0)
+            };
             let newest = self.now + AHEAD;
             let sound = |s: &&Stretch| s.is_sound() && s.end <= newest && s.end > oldest;
             let taken: Vec<&Stretch> = stretches.iter().take(MAX_STRETCHES).filter(sound).collect();
@@ -60,6 +64,7 @@ impl Core {
     /// Removes what is recorded of a host and older than it is to be kept.
     pub(crate) fn trim_availability(&mut self, host: HostId) -> Result<(), StoreError> {
         let oldest = match self.availability {
+            _ if !self.believes_clock() => Time(0),
             Retention(Some(span)) => self.now - span,
             Retention(None) => self.now + AHEAD,
         };

@@ -111,6 +111,8 @@ pub(crate) struct Core {
     availability: availability::Retention,
     limits: Limits,
     jobs_kept: retention::JobRetention,
+    /// Before that nothing is forgotten because it is old.
+    ageing_from: Time,
     /// What was executed and not requested.
     shelf: kept::Shelf,
     /// How many bytes users have sent that no job of theirs needs.
@@ -292,6 +294,7 @@ impl Core {
             availability: availability::Retention::of(config),
             limits: config.limits.clone(),
             jobs_kept: retention::JobRetention::of(config),
+            ageing_from: Time::default(),
             shelf,
             unused: BTreeMap::new(),
             dropped: BTreeSet::new(),
@@ -303,6 +306,7 @@ impl Core {
             stopping: false,
         };
         core.restore()?;
+        core.doubt_clock(config.accept.clock)?;
 
         core.count_unused()?;
         core.finish_group()?;

@@ -1,8 +1,9 @@
-//! What is forgotten because it is old. What is not here: how hosts were available, and content.
+//! What is forgotten because it is old, and when the clock is not believed that it is. What is not
+//! here: how hosts were available, and content.
 
-use common::Span;
+use common::{IdSet, Span};
 
-use super::Core;
+use super::{Core, note_of};
 use crate::Config;
 use crate::store::StoreError;
 
@@ -11,6 +12,15 @@ const DAY: u64 = 86_400;
 const PORTION: u32 = 100;
 /// Tokens stay in lists for so long after they expired.
 const TOKENS: Span = Span::from_secs(90 * DAY);
+
+/// A clock that shows so much more than when the master was up last may be wrong.
+const JUMP: Span = Span::from_secs(7 * DAY);
+/// For so long after that nothing is forgotten because it is old.
+const DOUBT: Span = Span::from_secs(DAY);
+/// In `meta`: from when on things are forgotten because they are old.
+const AGEING_FROM: &str = "ageing from";
+/// Who forgets, in the audit log.
+const WHO: &str = "this machine";
 
 /// For how long settled jobs are kept.
 #[derive(Debug, Clone, Copy)]
@@ -24,10 +34,51 @@ impl JobRetention {
 }
 
 impl Core {
+    /// Looks at a start how far the clock has come since the master was up last. Who was away for
+    /// long loses nothing by waiting; who has a wrong clock would lose what is not old. Over further
+    /// starts the doubt stays, unless an admin says that the clock is right.
+    pub(super) fn doubt_clock(&mut self, accepted: bool) -> Result<(), StoreError> {
+        if accepted {
+            return self.store.remove_meta(AGEING_FROM);
+        }
+
+        let up = self.store.note("up")?.and_then(note_of);
+        let jump = up.map_or(Span::ZERO, |up| self.now.since(up));
+        if jump > JUMP {
+            self.ageing_from = self.now + DOUBT;
+            self.store
+                .set_meta(AGEING_FROM, &self.ageing_from.0.to_le_bytes())?;
+            let why = format!("the clock shows {jump} more than when the master was up last");
+            tracing::warn!(
+                "{why}: if that is wrong, stop the master and set the clock. For a day nothing is forgotten because it is old; \
+                 --accept-clock says that the clock is right"
+            );
+            return self.audit(WHO, "start", "the clock", Ok(&why));
+        }
+
+        let noted = self.store.note(AGEING_FROM)?.and_then(note_of);
+        self.ageing_from = noted.unwrap_or_default();
+        Ok(())
+    }
+
+    /// Whether it is believed how old things are.
+    pub(super) fn believes_clock(&self) -> bool {
+        self.now >= self.ageing_from
+    }
+
     /// Forgets some of the jobs that were settled long ago, and tokens that expired long ago. Says
     /// whether there may be more.
     pub(crate) fn retire(&mut self) -> Result<bool, StoreError> {
-        self.store.trim_tokens(self.now - TOKENS)?;
+        if !self.believes_clock() {
+            return Ok(false);
+        }
+
+        let tokens = self.store.trim_tokens(self.now - TOKENS)?;
+        if tokens > 0 {
+            let what = format!("{tokens} join tokens");
+            self.audit(WHO, "forget", &what, Ok("they expired long ago"))?;
+        }
+
         let JobRetention(Some(span)) = self.jobs_kept else {
             return Ok(false);
         };
@@ -36,8 +87,135 @@ impl Core {
             self.forget(*job)?;
         }
         if !old.is_empty() {
-            tracing::info!(jobs = old.len(), "forgotten: they were settled long ago");
+            let jobs: IdSet = old.iter().map(|job| job.0).collect();
+            tracing::info!(%jobs, "forgotten: they were settled long ago");
+            let why = format!("settled more than {span} ago: {jobs}");
+            let what = format!("{} jobs", old.len());
+            self.audit(WHO, "forget", &what, Ok(&why))?;
         }
         Ok(old.len() == PORTION as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use common::job::{CommandSpec, Rules, Work};
+    use common::{JobSpec, RequestId, TaskSet, Time};
+    use link::BlobStore;
+    use uuid::Uuid;
+
+    use super::super::{Around, Laws};
+    use super::*;
+    use crate::Accept;
+    use crate::store::{NewJob, Reader, Writer};
+
+    const START: Time = Time(1_700_000_000_000_000);
+
+    fn core(dir: &Path, now: Time, accept_clock: bool) -> Core {
+        let config = Config {
+            job_days: 30,
+            accept: Accept {
+                store: false,
+                clock: accept_clock,
+            },
+            ..Config::default()
+        };
+        let (compare, _) = tokio::sync::mpsc::unbounded_channel();
+        let around = Around {
+            blobs: Box::new(BlobStore::open(&dir.join("content")).unwrap()),
+            room: None,
+            compare,
+        };
+        Core::begin(now, Writer::open(dir).unwrap(), &config, around, Laws::KEPT).unwrap()
+    }
+
+    /// A master that was up at the start, with a job that was settled then.
+    fn with_a_settled_job() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Writer::open(dir.path()).unwrap();
+        let spec = JobSpec {
+            name: "bag".into(),
+            tasks: TaskSet {
+                ids: IdSet::from_range(1, 1),
+                items: Vec::new(),
+            },
+            work: Work::Command(CommandSpec::new(vec!["true".parse().unwrap()])),
+            rules: Rules::default(),
+        };
+        let new = NewJob {
+            request: RequestId(Uuid::nil()),
+            body_hash: [0; 32],
+            user: "ann",
+            spec: &spec,
+            estimates: &[],
+            now: START,
+        };
+        store.add_job(&new).unwrap();
+        store.set_meta("up", &START.0.to_le_bytes()).unwrap();
+        store.commit().unwrap();
+        drop(store);
+
+        let db = rusqlite::Connection::open(dir.path().join("store.sqlite")).unwrap();
+        let ended = i64::try_from(START.0).unwrap();
+        db.execute(
+            "UPDATE job SET state = 'cancelled', cancelled = 1, ended = ?",
+            [ended],
+        )
+        .unwrap();
+        drop(db);
+        dir
+    }
+
+    fn retired(core: &mut Core) -> usize {
+        core.retire().unwrap();
+        core.finish_group().unwrap();
+        usize::from(core.store.job(common::JobId(1)).unwrap().is_none())
+    }
+
+    #[test]
+    fn a_clock_that_has_jumped_ahead_makes_nothing_old_for_a_day_or_until_an_admin_says_so() {
+        let later = START + Span::from_secs(60 * DAY);
+        let dir = with_a_settled_job();
+        let mut first = core(dir.path(), later, false);
+        assert_eq!(retired(&mut first), 0);
+        first.note_up().unwrap();
+        first.finish_group().unwrap();
+        drop(first);
+
+        // The wrong time was written down meanwhile; that makes it no better.
+        let mut second = core(dir.path(), later + Span::from_secs(60), false);
+        assert_eq!(retired(&mut second), 0);
+        second.now = later + Span::from_secs(DAY);
+        assert_eq!(retired(&mut second), 1);
+        drop(second);
+
+        let told = Reader::new(dir.path()).audit(10).unwrap();
+        let told: Vec<_> = told.iter().map(|e| (&*e.what, &*e.subject)).collect();
+        assert_eq!(told, [("start", "the clock"), ("forget", "1 jobs")]);
+
+        let dir = with_a_settled_job();
+        assert_eq!(retired(&mut core(dir.path(), later, false)), 0);
+        assert_eq!(
+            retired(&mut core(dir.path(), later, true)),
+            1,
+            "it is right"
+        );
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_again_leaves_no_doubt_behind() {
+        let dir = with_a_settled_job();
+        let mut wrong = core(dir.path(), START + Span::from_secs(600 * DAY), false);
+        assert!(!wrong.believes_clock());
+        wrong.finish_group().unwrap();
+        drop(wrong);
+
+        let mut right = core(dir.path(), START + Span::from_secs(DAY), true);
+        assert!(right.believes_clock() && retired(&mut right) == 0);
+        drop(right);
+        let mut right = core(dir.path(), START + Span::from_secs(31 * DAY), true);
+        assert_eq!(retired(&mut right), 1, "after its thirty days");
     }
 }

@@ -14,6 +14,7 @@ use super::archive::{self, Entry};
 use super::source::{self, Item};
 use super::{HOME, Hold, OperationError, STORE};
 use crate::clock::Clock;
+use crate::room;
 use crate::store::{self, Reader};
 
 /// How much of a file is read at a time.
@@ -71,6 +72,7 @@ pub fn backup(dir: &Path, target: &Path) -> Result<BackedUp, OperationError> {
         }
     }
 
+    room::look_for_room_beside(&home)?;
     let _hold = Hold::against_sweeping(&home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let snapshot = beside(target, "store");
@@ -155,7 +157,7 @@ fn size(path: &Path) -> Result<u64, OperationError> {
         .len())
 }
 
-fn enough_room(dir: &Path, needed: u64) -> Result<(), OperationError> {
+pub(super) fn enough_room(dir: &Path, needed: u64) -> Result<(), OperationError> {
     match files::free_bytes(dir) {
         Ok(free) if free < needed => Err(OperationError::Space {
             dir: dir.to_owned(),

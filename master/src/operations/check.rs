@@ -11,6 +11,7 @@ use link::{LinkError, files};
 use super::backup::hash_of;
 use super::{CONTENT, HOME, Hold, OperationError, STORE, source};
 use crate::authority;
+use crate::room;
 use crate::store::{self, Looked};
 use crate::whole;
 
@@ -58,6 +59,7 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
         });
     }
 
+    room::look_for_room_beside(&home)?;
     let _hold = Hold::against_sweeping(&home)
         .map_err(LinkError::file("cannot lock", home.join("sweep-lock")))?;
     let mut checked = Checked::default();
@@ -76,6 +78,7 @@ pub fn check(dir: &Path, read_content: bool) -> Result<Checked, OperationError> 
 
     let looked = match store::look(&home.join(STORE)) {
         Ok(looked) => looked,
+        Err(full @ crate::StoreError::Full { .. }) => return Err(full.into()),
         Err(error) => {
             let hint = match error {
                 crate::StoreError::Newer { .. } => "use the deskgrid that wrote it, or a newer one",

@@ -9,6 +9,7 @@ use link::{LinkError, files};
 
 use super::source::{Meaning, meaning};
 use super::{HOME, OperationError, STORE, archive};
+use crate::room;
 use crate::store;
 
 /// What was put in place.
@@ -40,7 +41,8 @@ pub fn restore(from: &Path, dir: &Path) -> Result<Restored, OperationError> {
     let cannot = |error| LinkError::file("cannot make", &part)(error);
     files::private_dir(&part).map_err(cannot)?;
 
-    let restored = unpack(from, &part).and_then(|mut restored| {
+    let restored = room_for(from, &part).and_then(|()| unpack(from, &part));
+    let restored = restored.and_then(|mut restored| {
         restored.faults = verify(from, &part)?;
         Ok(restored)
     });
@@ -60,6 +62,21 @@ fn no_backup(path: &Path, why: impl Into<String>) -> OperationError {
         path: path.to_owned(),
         why: why.into(),
     }
+}
+
+/// Whether all of a backup fits.
+fn room_for(from: &Path, part: &Path) -> Result<(), OperationError> {
+    let cannot = |error| LinkError::file("cannot read", from)(error);
+    let files = if from.is_dir() {
+        plain_files(&from.join(HOME)).unwrap_or_default()
+    } else {
+        vec![from.to_owned()]
+    };
+    let mut bytes = 0;
+    for file in files {
+        bytes += fs::metadata(file).map_err(cannot)?.len();
+    }
+    super::backup::enough_room(part, bytes)
 }
 
 fn unpack(from: &Path, part: &Path) -> Result<Restored, OperationError> {
@@ -187,6 +204,7 @@ fn verify(from: &Path, part: &Path) -> Result<Vec<String>, OperationError> {
         return Err(no_backup(from, "it has no master/store.sqlite"));
     }
 
+    room::look_for_room(part)?;
     let looked = store::look(&path)?;
     if let Some(fault) = looked.faults.first() {
         return Err(no_backup(from, format!("its store: {fault}")));

@@ -53,6 +53,7 @@ impl Place {
         store.add_token(&token).unwrap();
         add_job(&mut store, 1, blob);
         store.commit().unwrap();
+        crate::whole::watch(&home, &mut store, Uuid::nil()).unwrap();
 
         fs::write(home.join("lock"), "").unwrap();
         Self { dir, blob }
@@ -363,6 +364,16 @@ fn a_look_finds_what_is_missing_damaged_or_open_to_others_and_says_what_to_do() 
 #[test]
 fn a_look_finds_rows_that_refer_to_nothing_and_values_that_mean_nothing() {
     for (change, told) in [
+        (
+            "INSERT INTO peer (uuid, role, name, key_hash, enrolled) VALUES (zeroblob(16), 'cdmin', 'x', zeroblob(32), 1)",
+            "of table peer: role: `cdmin` is not a role",
+        ),
+        ("UPDATE token SET role = 'wnrker'", "row 1 of table token: role"),
+        ("UPDATE token SET uses_left = x'00'", "row 1 of table token: uses_left"),
+        ("UPDATE job SET name = x'FF'", "row 1 of table job: name"),
+        ("UPDATE job SET submitted = 'x'", "row 1 of table job: submitted"),
+        ("INSERT INTO host (name, facts) VALUES ('x', x'00')", "row 1 of table host: facts"),
+        ("UPDATE meta SET value = x'00' WHERE key = 'incarnation'", "row incarnation of table meta: value"),
         ("INSERT INTO settled VALUES (77, 1, 1, 'failed', 'x')", "settled tasks of a job that is not there 77"),
         ("INSERT INTO blob_use VALUES (zeroblob(32), 78)", "content of a job that is not there 78"),
         ("UPDATE job SET state = 'dreaming'", "job 1"),
@@ -387,6 +398,18 @@ fn a_look_finds_rows_that_refer_to_nothing_and_values_that_mean_nothing() {
         let found = check(&place.state(), true).unwrap().faults;
         assert!(found.iter().any(|fault| fault.what.contains(told)), "{change}: {found:?}");
     }
+}
+
+#[test]
+fn a_look_at_a_grid_without_hosts_finds_nothing_wrong_with_its_users() {
+    let place = Place::new();
+    let mut store = Writer::open(&place.home()).unwrap();
+    store
+        .add_peer(Role::Client, "ann", [1; 32], Time(1))
+        .unwrap();
+    store.commit().unwrap();
+    drop(store);
+    assert_eq!(check(&place.state(), true).unwrap().faults, []);
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Reader {
         let name = path
             .to_str()
             .ok_or_else(|| StoreError::Content(format!("{} is not UTF-8", path.display())))?;
-        self.with(|db| Ok(db.execute("VACUUM INTO ?", [name]).map(drop)?))?;
+        self.with(|db| Ok(db.execute("VACUUM INTO ?", [name]).map(drop)?))
+            .map_err(|error| error.on_disk_of(path))?;
         let copy = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let mark = "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)";
         copy.execute(mark, params![COPIED, micros(now).to_le_bytes()])?;

@@ -11,7 +11,7 @@ use common::job::JobSpec;
 use common::view::{AttemptState, JobState, TaskState};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::{AttemptResult, StoreError, connect, from_postcard, schema, word};
+use super::{AttemptResult, StoreError, connect, from_postcard, meaning, schema, word};
 
 /// No more than so many faults of one kind are told one by one.
 const SHOWN: usize = 20;
@@ -49,7 +49,7 @@ const REFERENCES: [(&str, &str); 11] = [
         "attempts on a host that is not there",
     ),
     (
-        "SELECT DISTINCT host FROM peer WHERE host NOT IN (SELECT id FROM host)",
+        "SELECT DISTINCT host FROM peer WHERE host IS NOT NULL AND host NOT IN (SELECT id FROM host)",
         "the identity of a host that is not there",
     ),
     (
@@ -81,12 +81,8 @@ pub(crate) struct Looked {
 
 /// Opens a store's file for reading, if it is of a version that this program knows.
 pub(crate) fn open(path: &Path) -> Result<(Connection, usize), StoreError> {
-    let damaged = |e: StoreError| StoreError::Damaged {
-        path: path.to_owned(),
-        what: e.to_string(),
-    };
-    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let version = schema::version(&db).map_err(damaged)?;
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(|e| e.on_disk_of(path))?;
+    let version = schema::version(&db).map_err(|e| e.damages(path))?;
 
     match version {
         v if v > schema::VERSION => Err(StoreError::Newer {
@@ -108,21 +104,25 @@ pub(crate) struct Known {
     pub(crate) copied: bool,
     /// Whether anybody has joined.
     pub(crate) peers: bool,
+    /// When its master was up last, as it wrote that down.
+    pub(crate) up: Option<Vec<u8>>,
 }
 
 impl Known {
     /// Reads it.
     pub(crate) fn of(db: &Connection) -> Result<Self, StoreError> {
-        let grid: Option<Vec<u8>> = db
-            .query_row("SELECT value FROM meta WHERE key = 'grid'", [], |row| {
-                row.get(0)
+        let note = |key: &str| {
+            db.query_row("SELECT value FROM meta WHERE key = ?", [key], |row| {
+                row.get::<_, Vec<u8>>(0)
             })
-            .optional()?;
+            .optional()
+        };
         Ok(Self {
-            grid: grid.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
+            grid: note("grid")?.and_then(|bytes| uuid::Uuid::from_slice(&bytes).ok()),
             commits: super::writer::commits(db)?,
             copied: super::copies::copied(db)?.is_some(),
             peers: db.prepare("SELECT 1 FROM peer LIMIT 1")?.exists([])?,
+            up: note("up")?,
         })
     }
 }
@@ -130,6 +130,10 @@ impl Known {
 /// Looks through a store's file. Of one that an older program wrote only the file itself and what
 /// it names are looked at: the rest is looked at when it is upgraded.
 pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
+    through(path).map_err(|error| error.on_disk_of(path))
+}
+
+fn through(path: &Path) -> Result<Looked, StoreError> {
     let (db, version) = open(path)?;
     // One transaction: everything as of one moment, however long it takes.
     let db = db.unchecked_transaction()?;
@@ -137,7 +141,7 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
         version,
         ..Looked::default()
     };
-    integrity(&db, &mut looked.faults);
+    integrity(&db, path, &mut looked.faults)?;
     if !looked.faults.is_empty() {
         return Ok(looked);
     }
@@ -146,6 +150,7 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
     looked.copied = super::copies::copied(&db)?;
     if version == schema::VERSION {
         references(&db, &mut looked.faults)?;
+        meaning::look(&db, &mut looked.faults)?;
         jobs(&db, &mut looked)?;
         attempts(&db, &mut looked)?;
     }
@@ -154,16 +159,18 @@ pub(crate) fn look(path: &Path) -> Result<Looked, StoreError> {
 }
 
 /// The file itself, page by page and index by index.
-fn integrity(db: &Connection, faults: &mut Vec<String>) {
+fn integrity(db: &Connection, path: &Path, faults: &mut Vec<String>) -> Result<(), StoreError> {
     let told = || -> Result<Vec<String>, StoreError> {
         let mut check = db.prepare(&format!("PRAGMA integrity_check({SHOWN})"))?;
         let rows = check.query_map([], |row| row.get(0))?;
         Ok(rows.collect::<Result<_, _>>()?)
     };
-    match told() {
+    match told().map_err(|error| error.on_disk_of(path)) {
         Ok(told) => faults.extend(told.into_iter().filter(|line| line != "ok")),
+        Err(full @ StoreError::Full { .. }) => return Err(full),
         Err(error) => faults.push(error.to_string()),
     }
+    Ok(())
 }
 
 /// Every blob that some job needs.

@@ -14,6 +14,7 @@ mod kept;
 mod log;
 mod look;
 mod mark;
+mod meaning;
 mod notes;
 mod peers;
 mod promise;
@@ -65,6 +66,18 @@ pub enum StoreError {
         "the store's log could not be written again: {0}. Nothing else was changed; see to the disk, then start the master again"
     )]
     Log(#[source] std::io::Error),
+    /// The disk is full, so that the store cannot be opened or written.
+    #[error(
+        "the disk of {dir} is full: at least {mib} MiB are needed there to open the store. Nothing is damaged, and nothing was \
+         changed",
+        dir = dir.display()
+    )]
+    Full {
+        /// Which directory.
+        dir: PathBuf,
+        /// How much has to be free.
+        mib: u64,
+    },
     /// The file was written by a newer program.
     #[error(
         "the store has version {found}, this deskgrid knows up to {known}: run the newer deskgrid again"
@@ -168,6 +181,42 @@ impl StoreError {
         match self {
             StoreError::Rotten { .. } => StoreError::Rotten { what: what() },
             other => other,
+        }
+    }
+}
+
+impl StoreError {
+    /// The same; that the disk of this file is full, where that is why.
+    fn on_disk_of(self, path: &Path) -> Self {
+        use rusqlite::ErrorCode;
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let code = match &self {
+            StoreError::Sqlite(error) => error.sqlite_error_code(),
+            _ => None,
+        };
+        let full = match code {
+            Some(ErrorCode::DiskFull) => true,
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => crate::room::is_full(dir),
+            _ => false,
+        };
+        if full {
+            StoreError::Full {
+                dir: dir.to_owned(),
+                mib: 1,
+            }
+        } else {
+            self
+        }
+    }
+
+    /// That this file is damaged, unless it only has no room.
+    fn damages(self, path: &Path) -> Self {
+        match self.on_disk_of(path) {
+            full @ StoreError::Full { .. } => full,
+            other => StoreError::Damaged {
+                path: path.to_owned(),
+                what: other.to_string(),
+            },
         }
     }
 }

@@ -125,21 +125,24 @@ impl Writer {
     /// The same with the log elsewhere than in the file system.
     pub(crate) fn open_beside(dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
         let path = dir.join("store.sqlite");
+        Self::open_file(&path, dir, logs).map_err(|error| error.on_disk_of(&path))
+    }
+
+    fn open_file(path: &Path, dir: &Path, logs: &dyn Logs) -> Result<Self, StoreError> {
         write_again(logs, &dir.join("store.sqlite-wal")).map_err(StoreError::Log)?;
 
         let mut db = connect(
-            &path,
+            path,
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
         )?;
-        let damaged = |what: String| StoreError::Damaged {
-            path: path.clone(),
-            what,
-        };
         let health: String = db
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(|e| damaged(e.to_string()))?;
+            .map_err(|e| StoreError::from(e).damages(path))?;
         if health != "ok" {
-            return Err(damaged(health));
+            return Err(StoreError::Damaged {
+                path: path.to_owned(),
+                what: health,
+            });
         }
 
         let found = schema::version(&db)?;
@@ -265,6 +268,16 @@ impl Writer {
             params![key, value],
         )
         .map(drop)
+    }
+
+    /// Remembers a value no more.
+    pub(crate) fn remove_meta(&mut self, key: &str) -> Result<(), StoreError> {
+        match self.note(key)? {
+            Some(_) => self
+                .change("DELETE FROM meta WHERE key = ?", [key])
+                .map(drop),
+            None => Ok(()),
+        }
     }
 
     /// The job that this request made before.
