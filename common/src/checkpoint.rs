@@ -84,10 +84,10 @@ impl Manifest {
         postcard::to_stdvec(self)
     }
 
-    /// What content says.
+    /// Decodes a manifest and checks its paths.
     ///
     /// # Errors
-    /// If it is not exactly one manifest, or one whose files cannot lie beside each other.
+    /// If the bytes are not exactly one manifest, or two of its paths collide.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BadManifest> {
         let manifest: Manifest = crate::wire::decode(bytes)?;
         match collision(manifest.files.iter().map(|file| &file.path)) {
