@@ -63,7 +63,7 @@ pub enum EnrolReply {
     },
     /// The joiner was refused.
     Refused(Refusal),
-    /// Nobody joins: only who is there.
+    /// The answer to a question without a signing request.
     Here {
         /// The versions that the master understands.
         versions: Versions,

@@ -117,7 +117,7 @@ pub enum ToWorker {
     Refused(Refusal),
     /// Attempts to run.
     Assign(Vec<Assignment>),
-    /// End these attempts; each is still to be delivered.
+    /// Ends these attempts; each must still be delivered.
     Stop {
         /// The attempts.
         attempts: Vec<AttemptId>,
