@@ -25,8 +25,7 @@ pub struct WaitView {
     /// The number of hosts that could have a free slot: the free ones, the busy ones, and those
     /// whose owners are there.
     pub hosts: u32,
-    /// The number of benefactors: sources, such as a running job, that could free enough hosts
-    /// alone.
+    /// The number of benefactors: units that could each free enough hosts alone.
     pub benefactors: u32,
     /// The median of the time until the first benefactor ends; `None` without benefactors.
     pub median: Option<Span>,

@@ -162,7 +162,7 @@ pub enum Request {
     /// Fetches the recorded availability of hosts. Answered by one [`Reply::Availability`] or more
     /// for each. Admins only: it shows when people were at their desks.
     Availability {
-        /// By name or `host-N`; empty: all.
+        /// The hosts, by name or `host-N`; empty: all.
         hosts: Vec<String>,
         /// The start of the period, in microseconds since the Unix epoch.
         since: Time,
