@@ -63,8 +63,8 @@ pub struct Config {
     /// The memory of a task, all its processes together, in bytes. On a host without control groups
     /// for that, it bounds the address space of each process. 0: no limit.
     pub memory_limit_bytes: u64,
-    /// Processes and threads that a task may have at a time, where the host can count them; 0: no
-    /// limit.
+    /// The processes and threads that a task may have at a time, where the host can count them; 0:
+    /// no limit.
     pub processes_limit: u64,
     /// The disk space of a task's directory, in bytes; 0: no limit.
     pub disk_limit_bytes: u64,

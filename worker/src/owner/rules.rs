@@ -35,15 +35,15 @@ pub struct Rules {
     /// The part of its disk that the cache of inputs and the running tasks together may take, above
     /// 0 and at most 1.
     pub disk_share: f64,
-    /// Keyboard, mouse, terminals, sessions.
+    /// The rule for keyboard, mouse, terminals and sessions.
     pub input: InputRule,
-    /// Processor time of the owner's programs.
+    /// The rule for processor time of the owner's programs.
     pub load: LoadRule,
-    /// Memory that the owner's programs need.
+    /// The rule for memory that the owner's programs need.
     pub memory: MemoryRule,
-    /// Mains or battery.
+    /// The rule for mains and battery.
     pub battery: BatteryRule,
-    /// Programs that are to have the host for themselves.
+    /// The rule for programs that are to have the host for themselves.
     pub programs: ProgramsRule,
 }
 

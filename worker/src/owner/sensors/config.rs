@@ -25,10 +25,10 @@ pub enum Use {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unseen {
-    /// As not known, which is taken for use.
+    /// The sight is unknown, which counts as use.
     #[default]
     Present,
-    /// As nothing.
+    /// The session is ignored.
     Ignore,
 }
 
