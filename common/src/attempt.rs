@@ -1,4 +1,4 @@
-//! What a worker says about the attempts it holds, and how attempts end.
+//! The attempts that a worker holds, as it reports them, and the ways in which an attempt ends.
 
 use std::fmt;
 
@@ -13,80 +13,83 @@ use crate::time::Span;
 /// An attempt that a worker holds, as its heartbeat lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Held {
-    /// Which one.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// How far it is.
+    /// Its progress from the worker's queue to its end.
     pub phase: Phase,
-    /// For how long its command has run so far, suspensions not counted.
+    /// The time that its command has run so far, without suspensions.
     pub ran: Span,
-    /// For how long it has been suspended this time; zero while it is not.
+    /// The length of the present suspension; zero while it is not suspended.
     pub frozen_for: Span,
     /// The part done, between 0 and 1, where the program reports it.
     pub progress: Option<f32>,
 }
 
-/// How far a held attempt is.
+/// The phase that a held attempt is in, as [`Held::phase`] reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Waits at the worker for a slot; nothing was executed.
+    /// Queued at the worker for a free slot; nothing was executed.
     Queued,
     /// Its inputs are being fetched; nothing was executed.
     Staging,
     /// Its command runs.
     Running,
-    /// Its command is frozen because of the owner, and will go on.
+    /// Its command is frozen because of the owner, for this `YieldReason`, and will be thawed.
     Suspended(YieldReason),
     /// Ended; its completion lies in the worker's spool and is being delivered.
     Ended,
-    /// Everything is there; it waits for the others that it is to start together with.
+    /// Everything is staged; it waits for `ToWorker::Begin`, which starts a gang's ranks together.
     Ready,
-    /// Its command is frozen because the master wants its slot for another, and will go on.
+    /// Its command is frozen by the master (`ToWorker::Hold`), which gave its slot to another
+    /// attempt; it will be thawed.
     Held,
 }
 
 impl Phase {
-    /// Whether the command was started, so that a loss counts against the task.
+    /// Whether the command was started (`Running`, `Suspended` or `Held`): a loss then counts
+    /// against the task.
     pub fn executing(self) -> bool {
         matches!(self, Phase::Running | Phase::Suspended(_) | Phase::Held)
     }
 }
 
-/// How one attempt ended, as its worker saw it.
+/// The way in which one attempt ended, as its worker saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Exit code 0 and every expected output collected.
     Succeeded,
     /// The command ended with this exit code, not 0.
     Exited(i32),
-    /// The command was ended by this signal, not by deskgrid.
+    /// The command was ended by this signal, which deskgrid did not send.
     Signalled(i32),
-    /// It ran longer than its limit and was killed.
+    /// It ran longer than this limit (`Assignment::limit`) and was killed.
     TimedOut(Span),
-    /// The command succeeded, but no file matches this expected output.
+    /// The command succeeded, but no file matches this expected output (a glob).
     MissingOutput(String),
-    /// A file that matches an expected output was not taken; names the file and says why.
+    /// A file that matches an expected output was not collected; names the file and says why.
     BadOutput(String),
     /// The command could not be started here (a missing program, an input that cannot be placed);
     /// says why.
     NotStarted(String),
-    /// The master asked for its end.
+    /// The master ended it with `ToWorker::Stop`.
     Stopped,
-    /// It went beyond what its host allows of memory or disk, and was ended; says what.
+    /// It exceeded a limit that its host sets on memory or disk and was killed; says which.
     OverLimit(String),
-    /// It ended, and what it left was damaged on its host before the master had it; says what. No
-    /// failure of its task.
+    /// It ended, but its result was damaged on its host before the master had it; says how. This is
+    /// no failure of its task.
     ResultLost(String),
-    /// The host has no room for it on its disk, which is no fault of the task; says what was tried.
+    /// The host's disk has no room for it, which is no fault of the task; says what was tried.
     NoRoom(String),
 }
 
 impl Outcome {
-    /// Whether the task is done by this.
+    /// Whether the attempt succeeded, so that its task is done.
     pub fn success(&self) -> bool {
         matches!(self, Outcome::Succeeded)
     }
 
-    /// The command's exit code, where it ended by itself.
+    /// Returns the command's exit code where it ended by itself: 0 for `Succeeded`, `MissingOutput`
+    /// and `BadOutput`.
     pub fn exit_code(&self) -> Option<i32> {
         match self {
             Outcome::Succeeded | Outcome::MissingOutput(_) | Outcome::BadOutput(_) => Some(0),
@@ -121,33 +124,33 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What a worker reports of an attempt that ended.
+/// A worker's report of an attempt that ended, with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
-    /// Which attempt.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// How it ended.
+    /// The way in which it ended.
     pub outcome: Outcome,
-    /// Time from the start of its command to its end, suspensions not counted.
+    /// Time from the start of its command to its end, without suspensions.
     pub ran: Span,
     /// Time during which it was suspended.
     pub suspended: Span,
     /// Processor time of its whole process tree.
     pub cpu: Span,
-    /// What it wrote to its standard output.
+    /// Its standard output.
     pub stdout: Stream,
-    /// What it wrote to its standard error.
+    /// Its standard error.
     pub stderr: Stream,
-    /// The expected outputs that were there.
+    /// The files that match its expected outputs.
     pub outputs: Vec<OutputFile>,
 }
 
-/// What an attempt took, of which nothing else is of use.
+/// The time that an attempt took, for one whose result is of no use any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Which attempt.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// Time from the start of its command to its end, suspensions not counted.
+    /// Time from the start of its command to its end, without suspensions.
     pub ran: Span,
     /// Time during which it was suspended.
     pub suspended: Span,
@@ -156,7 +159,7 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// What a completion says of it.
+    /// Takes the attempt and its times from a [`Completion`].
     pub fn of(completion: &Completion) -> Self {
         let Completion {
             attempt,
@@ -178,25 +181,25 @@ impl Spent {
 /// A captured output stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
-    /// Its beginning, up to the worker's limit.
+    /// The stream's beginning, up to the worker's limit.
     pub content: Content,
-    /// How many bytes were written beyond the limit, and dropped.
+    /// The number of bytes beyond the limit; they were dropped.
     pub dropped: u64,
 }
 
 /// A file that an attempt left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputFile {
-    /// Where it lay below the attempt's directory.
+    /// The path below the attempt's directory.
     pub path: PortablePath,
     /// Its content.
     pub blob: BlobRef,
-    /// Whether it may be executed.
+    /// Whether the file has the executable bit.
     pub executable: bool,
 }
 
 impl Completion {
-    /// Every blob that the master must hold before it can take the completion.
+    /// Returns every blob that the master must store before it can accept the completion.
     pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
         let streams = [&self.stdout, &self.stderr]
             .into_iter()

@@ -1,37 +1,36 @@
-//! How a host was available: stretches of time as its worker records them. What is not here:
-//! recording, and formats.
+//! The availability of a host as intervals ([`Stretch`]), as its worker records them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::{OwnerState, YieldReason};
 use crate::time::{Span, Time};
 
-/// Below this part of the processor tasks are as good as suspended.
+/// A smaller part of the processor than this counts as suspended.
 pub const LEAST_CPU: f32 = 0.01;
-/// The longest reason, in bytes.
+/// The longest [`Stretch::reason`], in bytes.
 pub const MAX_REASON: usize = 32;
 
-/// A stretch of time in which a host was up, and could be used in the same way. Where there is
-/// none, the host was down, or its worker did not run.
+/// An interval in which a host was up and could be used in the same way throughout. Outside of all
+/// intervals the host was down, or its worker did not run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// By the wall clock of the host, in microseconds since the Unix epoch.
+    /// The start, by the wall clock of the host, in microseconds since the Unix epoch.
     pub start: Time,
-    /// Likewise; after `start`.
+    /// The end, by the same clock; later than `start`.
     pub end: Time,
     /// The part of each slot's processor that tasks could have, on average over all slots, between
     /// 0 and 1.
     pub cpu: f32,
     /// Whether the owner used the host, where that is known.
     pub owner_active: Option<bool>,
-    /// Why tasks could not use every slot, in the words of [`YieldReason`]; nothing where they
-    /// could.
+    /// The reason why tasks could not use every slot, as [`YieldReason`] prints it; `None` where
+    /// they could.
     pub reason: Option<String>,
 }
 
 impl Stretch {
-    /// One in which the owner was in this state, and tasks could have this part of the processor
-    /// unless they had to yield.
+    /// Makes the interval from `start` to `end` for this state of the owner. Tasks get `cpu`,
+    /// clamped to 0..=1, or nothing where the owner lets none run or `cpu` is not finite.
     pub fn of(start: Time, end: Time, owner: OwnerState, cpu: f32) -> Self {
         let cpu = if cpu.is_finite() && owner.lets_run() {
             cpu.clamp(0.0, 1.0)
@@ -43,7 +42,7 @@ impl Stretch {
         let owner_active = match reason {
             None => Some(false),
             Some(YieldReason::InUse) => Some(true),
-            // A busy or paused host says nothing of whether somebody sits before it.
+            // A busy or paused host does not show whether its owner is at the keyboard.
             Some(_) => None,
         };
 
@@ -56,12 +55,13 @@ impl Stretch {
         }
     }
 
-    /// How long it is.
+    /// Returns the length, `end` less `start`.
     pub fn length(&self) -> Span {
         self.end.since(self.start)
     }
 
-    /// Whether its numbers and words are what they must be.
+    /// Whether every field is valid: `start` before `end`, `cpu` within 0..=1, and a `reason` of 1
+    /// to [`MAX_REASON`] printable ASCII characters.
     pub fn is_sound(&self) -> bool {
         let word = |why: &String| {
             !why.is_empty() && why.len() <= MAX_REASON && why.bytes().all(|b| b.is_ascii_graphic())
@@ -71,9 +71,10 @@ impl Stretch {
             && self.reason.as_ref().is_none_or(word)
     }
 
-    /// Takes in the stretch that follows at once, if it is like this one: the same owner and
-    /// reason, and a part of the processor that differs by `tolerance` at most. This one's is then
-    /// the mean of both. Says whether it did.
+    /// Merges `next` into this interval if it follows at once and is alike: the same owner and
+    /// reason, and a `cpu` that differs by `tolerance` at most, with both or neither below
+    /// [`LEAST_CPU`]. The merged `cpu` is the mean weighted by length. Returns whether it merged
+    /// them.
     pub fn join(&mut self, next: &Stretch, tolerance: f32) -> bool {
         let alike = self.end == next.start
             && (self.owner_active, &self.reason) == (next.owner_active, &next.reason)

@@ -1,8 +1,8 @@
-//! The state that a task keeps so that its next attempt can go on: which files, and where their
-//! content is.
+//! Checkpoints: the state that a task keeps so that its next attempt can go on. A state is a list
+//! of files, the [`Manifest`], and their content.
 //!
-//! The list of files is content itself, so that what travels in messages is short however many
-//! files there are.
+//! The manifest is itself stored as content, so that messages stay short however many files there
+//! are.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,38 +10,39 @@ use crate::content::BlobRef;
 use crate::path::{PortablePath, collision};
 use crate::time::{Span, Time};
 
-/// The shortest time between two states of a task that are saved because it is time.
+/// The shortest interval between two checkpoints that a task saves regularly
+/// ([`Checkpointing::every`]).
 pub const SHORTEST_INTERVAL: Span = Span::from_secs(1);
-/// The longest list of files that anybody takes, in bytes.
+/// The longest encoded [`Manifest`] that is accepted, in bytes.
 pub const MAX_MANIFEST: u64 = 4 << 20;
 
-/// The most files that anybody takes, whatever a worker's owner allows.
+/// The most files of a state, whatever a worker's owner allows.
 pub const MAX_FILES: u32 = 20_000;
 
-/// How a task's state is to be kept.
+/// The checkpoint settings of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpointing {
-    /// How often its state is saved while it runs.
+    /// The interval between checkpoints while the task runs.
     pub every: Span,
-    /// What it starts from; nothing where none was ever saved.
+    /// The state that the attempt starts from; `None` if none was ever saved.
     pub from: Option<Saved>,
 }
 
-/// A saved state: complete at the master, with all of its content.
+/// A saved state that is complete at the master, with all of its content.
 ///
-/// Of one attempt's states the later has more in it. Of two attempts' neither need have: the
+/// Among one attempt's states the later one is further. Between two attempts that is open: the
 /// younger may have begun from scratch, or from less than the older has saved since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// The number of the attempt whose state it is.
+    /// The number of the attempt that saved it (`AttemptId::number`).
     pub number: u32,
-    /// Counts the states that this attempt saved, from 1.
+    /// The number of this state among those of its attempt, from 1.
     pub sequence: u32,
-    /// When the master had all of it.
+    /// The time at which the master had all of it.
     pub taken: Time,
-    /// How many files.
+    /// The number of files.
     pub files: u32,
-    /// Their length together, in bytes.
+    /// The sum of the files' lengths, in bytes.
     pub bytes: u64,
     /// The content that is the [`Manifest`] as postcard.
     pub manifest: BlobRef,
@@ -50,43 +51,43 @@ pub struct Saved {
 /// The files of a saved state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Each once, in the order of their paths.
+    /// The files, each path once, in the order of their paths.
     pub files: Vec<SavedFile>,
 }
 
 /// A file of a saved state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedFile {
-    /// Where it lay below the task's checkpoint directory.
+    /// The path below the task's checkpoint directory.
     pub path: PortablePath,
     /// Its content.
     pub blob: BlobRef,
 }
 
-/// Bytes that are no list of files that can be used.
+/// The error for bytes that are no usable [`Manifest`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadManifest {
-    /// They are not a manifest.
+    /// The bytes are not a manifest.
     #[error("its list of files does not decode: {0}")]
     Malformed(#[from] crate::wire::frame::BadFrame),
-    /// Two files would lie at one place.
+    /// Two files would have the same path on a system that ignores case.
     #[error("`{0}` is in it twice, or differs from another file only in upper and lower case")]
     Collision(PortablePath),
 }
 
 impl Manifest {
-    /// As content.
+    /// Encodes the manifest as postcard.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If postcard cannot encode it.
     pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
         postcard::to_stdvec(self)
     }
 
-    /// What content says.
+    /// Decodes a manifest and checks its paths.
     ///
     /// # Errors
-    /// If it is not exactly one manifest, or one whose files cannot lie beside each other.
+    /// If the bytes are not exactly one manifest, or two of its paths collide.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BadManifest> {
         let manifest: Manifest = crate::wire::decode(bytes)?;
         match collision(manifest.files.iter().map(|file| &file.path)) {
@@ -95,7 +96,7 @@ impl Manifest {
         }
     }
 
-    /// The length of its files together, in bytes.
+    /// Returns the sum of the files' lengths in bytes.
     pub fn bytes(&self) -> u64 {
         self.files
             .iter()
@@ -103,15 +104,15 @@ impl Manifest {
     }
 }
 
-/// What a worker says of the state of an attempt.
+/// A worker's report on a checkpoint of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Saving {
-    /// The master has all of its content; this is the manifest.
+    /// The state is saved: the master has all of its content, and this is its [`Manifest`].
     Complete(BlobRef),
-    /// It is not saved; says why. The attempt goes on.
+    /// The state was not saved; says why. The attempt goes on.
     Refused(String),
-    /// What the attempt was to start from could not be used, so it started from the beginning; says
-    /// why.
+    /// The state that the attempt was to start from was unusable, so it started from the beginning;
+    /// says why.
     FromScratch(String),
 }
 

@@ -6,33 +6,33 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The longest content that travels inside a message and lies inside the store, in bytes; longer
-/// content is a blob.
+/// content is a [`Content::Blob`].
 pub const MAX_INLINE: usize = 4_096;
 
 /// The BLAKE3 hash of some content. Prints as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobHash(pub [u8; 32]);
 
-/// Names content by its hash and says how long it is.
+/// A reference to content by hash and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlobRef {
-    /// What the content hashes to.
+    /// The BLAKE3 hash of the content.
     pub hash: BlobHash,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub size: u64,
 }
 
-/// Some content: there, or named.
+/// Some content, either inline or by reference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// The bytes themselves, at most [`MAX_INLINE`].
     Inline(Vec<u8>),
-    /// To be fetched from the master's (or the sender's) content store.
+    /// A reference to content in the master's (or the sender's) content store, to be fetched.
     Blob(BlobRef),
 }
 
 impl Content {
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Content::Inline(bytes) => bytes.len() as u64,
@@ -40,7 +40,7 @@ impl Content {
         }
     }
 
-    /// The blob that it names, if it names one.
+    /// Returns the blob reference; `None` for inline content.
     pub fn blob(&self) -> Option<BlobRef> {
         match self {
             Content::Inline(_) => None,
@@ -67,7 +67,7 @@ impl fmt::Debug for BlobHash {
     }
 }
 
-/// A text is not 64 hexadecimal digits.
+/// The error for a text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a BLAKE3 hash of 64 hexadecimal digits")]
 pub struct BadHash(String);

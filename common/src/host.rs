@@ -1,4 +1,4 @@
-//! What a worker says about its host and about the host's owner.
+//! Facts and states of a host and its owner, as the worker reports them.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use crate::units::Speed;
 /// The longest host name, in bytes.
 pub const MAX_HOST_NAME: usize = 64;
 
-/// What a host is, as its worker measured it at start.
+/// The properties of a host, as its worker measured them at start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// What people call the host; the master makes it unique.
+    /// The host's own name; the master makes it unique.
     pub name: String,
-    /// How many tasks it runs at a time.
+    /// The number of tasks that it runs at a time.
     pub slots: u32,
-    /// Speed of one slot, measured.
+    /// The measured speed of one slot.
     pub speed: Speed,
     /// Clock rate of the processor as the system reports it, in MHz.
     pub clock_mhz: u32,
@@ -27,16 +27,16 @@ pub struct HostFacts {
     pub memory_mib: u64,
     /// Operating system and architecture, such as `linux x86_64`.
     pub os: String,
-    /// How well the worker confines every task at least.
+    /// The level at which the worker confines every task at least.
     pub confinement: Confinement,
-    /// How well it confines those whose jobs ask for more.
+    /// The highest level, for tasks whose jobs ask for more (`Needs::confinement`).
     pub confinement_most: Confinement,
-    /// Whether tasks whose jobs ask for the network get it.
+    /// Whether tasks whose jobs ask for the network (`Needs::network`) get it.
     pub network: bool,
 }
 
-/// How well a worker keeps tasks away from the owner's things; each level holds what the one before
-/// it does.
+/// The level at which a worker keeps tasks away from the owner's things; each level includes the
+/// one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confinement {
@@ -47,26 +47,26 @@ pub enum Confinement {
     Landlock,
     /// Sees only the system and its own directory, and no process but its own; held by namespaces.
     Namespace,
-    /// Runs under an account of its own.
+    /// Runs under a user account of its own.
     Account,
 }
 
-/// What a host has for jobs that ask for it.
+/// The abilities of a host that jobs may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offers {
-    /// How well it can confine.
+    /// The highest level of confinement.
     pub confinement: Confinement,
-    /// Whether it gives the network.
+    /// Whether tasks may use the network.
     pub network: bool,
-    /// Whether it can start an attempt together with those of other hosts.
+    /// Whether it can start an attempt together with those of other hosts (a gang).
     pub together: bool,
-    /// How many attempts it can hold frozen beside those that run.
+    /// The number of attempts that it can hold frozen beside the running ones.
     pub frozen: u32,
 }
 
 impl Default for Offers {
-    /// Everything that jobs ask for: what is assumed of hosts of which nothing is said. Such a host
-    /// holds nothing frozen.
+    /// Returns everything that jobs may ask for, which is assumed of a host that has said nothing.
+    /// Such a host holds no frozen attempt.
     fn default() -> Self {
         Self {
             confinement: Confinement::Account,
@@ -78,7 +78,8 @@ impl Default for Offers {
 }
 
 impl HostFacts {
-    /// What it has for jobs that ask for it.
+    /// Returns what the host offers to jobs: its `confinement_most` and `network`, and no frozen
+    /// attempts.
     pub fn offers(&self) -> Offers {
         Offers {
             confinement: self.confinement_most,
@@ -90,7 +91,7 @@ impl HostFacts {
 }
 
 impl Confinement {
-    /// All of them, the weakest first.
+    /// Every level, the weakest first.
     pub const ALL: [Confinement; 4] = [
         Confinement::Process,
         Confinement::Landlock,
@@ -99,7 +100,7 @@ impl Confinement {
     ];
 }
 
-/// A word that names no level of confinement.
+/// A word that names no level of [`Confinement`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no level of confinement: say `process`, `landlock`, `namespace` or `account`")]
 pub struct BadConfinement(pub String);
@@ -114,7 +115,7 @@ impl std::str::FromStr for Confinement {
     }
 }
 
-/// Why a host does not run tasks though it is up, in words that its owner understands.
+/// The reason why a host that is up runs no tasks, in words that its owner understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum YieldReason {
     /// Keyboard, mouse or a session is in use.
@@ -127,7 +128,7 @@ pub enum YieldReason {
     OutsideHours,
     /// The owner paused the worker.
     PausedByOwner,
-    /// A program runs that the owner wants to have the host for itself.
+    /// A program runs that the owner wants to have the host for itself (`exclusive-app`).
     ExclusiveApp,
     /// The owner's programs need the memory.
     LowMemory,
@@ -135,19 +136,19 @@ pub enum YieldReason {
     StartingUp,
 }
 
-/// Whether the owner lets tasks run now.
+/// The owner's present permission to run tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OwnerState {
     /// Tasks may run.
     Away,
     /// All tasks are suspended.
     Present(YieldReason),
-    /// The owner is there and lets tasks use this many slots; what runs beyond them is suspended.
+    /// The owner is there and lets tasks use this many slots; tasks beyond them are suspended.
     Sharing(YieldReason, u32),
 }
 
 impl OwnerState {
-    /// How many of `all` slots tasks may use.
+    /// Returns the number of slots, of `all`, that tasks may use.
     pub fn slots(self, all: u32) -> u32 {
         match self {
             OwnerState::Away => all,
@@ -161,7 +162,8 @@ impl OwnerState {
         self.slots(1) > 0
     }
 
-    /// Why not everything may run, if so.
+    /// Returns the reason why some or all slots are closed to tasks; `None` for
+    /// [`OwnerState::Away`].
     pub fn reason(self) -> Option<YieldReason> {
         match self {
             OwnerState::Away => None,
@@ -170,32 +172,32 @@ impl OwnerState {
     }
 }
 
-/// How its host can be used at present, as a worker says with each heartbeat.
+/// The present usability of a host, which its worker sends with each heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Whether the owner lets tasks run.
+    /// The owner's permission to run tasks.
     pub owner: OwnerState,
     /// The part of each slot's processor that tasks can have while they run, between 0 and 1.
     pub cpu: f32,
-    /// For how long the host has been up without a break.
+    /// The time that the host has been up without a break.
     pub up_for: Span,
-    /// For how long its owner has been in this state.
+    /// The time that its owner has been in this state.
     pub owner_for: Span,
 }
 
-/// How long a host is lent, by its owner's hours: what runs there when they end is given back.
+/// The time for which the owner's hours lend the host; tasks that run when they end are given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loan {
-    /// In how long that is.
+    /// The time until the present hours end.
     pub left: Span,
-    /// In how long from now it is lent again.
+    /// The time from now until the host is lent again.
     pub again: Span,
-    /// How long the longest such time of the week is.
+    /// The length of the longest lending time of the week.
     pub longest: Span,
 }
 
 impl From<OwnerState> for Status {
-    /// A host that came up just now, with its whole processor.
+    /// Returns the status of a host that came up just now, with its whole processor.
     fn from(owner: OwnerState) -> Self {
         Self {
             owner,

@@ -1,5 +1,5 @@
-//! Who has a certificate of the grid's, and what the master's audit log says of them, as admins see
-//! it.
+//! The identities of the grid (holders of its certificates) and the entries of the master's audit
+//! log, as admins see them.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use crate::ids::HostId;
 use crate::time::Time;
 use crate::token::Role;
 
-/// Whether the holder of a certificate is let in.
+/// The standing of a certificate's holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum IdentityState {
-    /// It is.
+    /// The holder may connect.
     Active,
-    /// Not before an admin approves.
+    /// The holder may connect once an admin approves (`Request::Approve`).
     Waiting,
-    /// Never again.
+    /// The holder may never connect again.
     Revoked,
 }
 
@@ -30,22 +30,22 @@ impl fmt::Display for IdentityState {
     }
 }
 
-/// Somebody who has joined.
+/// A host or user that has joined the grid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityView {
-    /// A host's or user's name; unique in the grid, and never given to anybody else.
+    /// The host's or user's name; unique in the grid, and never given to anybody else.
     pub name: String,
-    /// What it may do.
+    /// The role that it joined in.
     pub role: Role,
-    /// Whether it is let in.
+    /// Whether it may connect.
     pub state: IdentityState,
-    /// The host that it is, if it is one.
+    /// The number of the host; `None` for a user.
     pub host: Option<HostId>,
-    /// When it joined.
+    /// The time of its enrolment.
     pub enrolled: Time,
-    /// When its newest certificate expires, where that is known.
+    /// The time at which its newest certificate expires, where that is known.
     pub expires: Option<Time>,
-    /// How many connections it has now.
+    /// The number of its open connections.
     pub connections: u32,
 }
 
@@ -54,18 +54,18 @@ pub struct IdentityView {
 pub struct AuditView {
     /// Counts the entries, from 1.
     pub number: u64,
-    /// When, or when first where it happened several times.
+    /// The time of the event; of the first one where `count` is more than 1.
     pub at: Time,
-    /// Who: a name in the grid, or an address where nobody has proved a name.
+    /// The actor: a name in the grid, or an address where no name was proved.
     pub who: String,
-    /// What was tried, in one word.
+    /// The attempted action, in one word.
     pub what: String,
-    /// With whom or what.
+    /// The person or thing that the action was aimed at.
     pub subject: String,
     /// Whether it was allowed.
     pub allowed: bool,
-    /// Why not, or what more there is to say.
+    /// The reason of a denial, or further details.
     pub why: String,
-    /// How often, where it happened again within a minute.
+    /// The number of times that it happened within a minute.
     pub count: u32,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct JobId(pub u32);
 
-/// A task: an index within its job. Prints as `7.3`.
+/// A task, named by its job and its index within that job. Prints as `7.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {
     /// The bag that the task belongs to.
@@ -18,8 +18,8 @@ pub struct TaskId {
     pub index: u32,
 }
 
-/// How often the master has been started on its store, from 1. Fences off messages from before a
-/// restart.
+/// The number of times that the master has been started on its store, from 1. It fences off
+/// messages from before a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u32);
 
@@ -27,9 +27,9 @@ pub struct Incarnation(pub u32);
 /// `Debug`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptId {
-    /// What is executed.
+    /// The task that is executed.
     pub task: TaskId,
-    /// From 1, counting every attempt of this task, duplicates included.
+    /// The attempt's number within its task, from 1; copies count too.
     pub number: u32,
     /// The master's incarnation that started the attempt.
     pub incarnation: Incarnation,
@@ -39,8 +39,8 @@ pub struct AttemptId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostId(pub u32);
 
-/// Chosen by the client for one submission: the same id and body give the same job, however often
-/// they are sent.
+/// An id that the client chooses for one submission: the same id and body give the same job,
+/// however often they are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RequestId(pub uuid::Uuid);
 
@@ -87,7 +87,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// A string is not an id of the expected kind.
+/// The error for a string that is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is not {expected}")]
 pub struct BadId {

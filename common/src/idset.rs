@@ -1,5 +1,5 @@
-//! A set of task indices kept as ranges, so that a bag of a million tasks costs as much as a bag of
-//! one.
+//! Sets of task indices kept as ranges ([`IdSet`]), so that a bag of a million tasks costs as much
+//! as a bag of one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// look-up cost the logarithm of the number of ranges; memory is about 16 bytes a range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdSet {
-    /// First to last of each range.
+    /// The first index of each range, mapped to the last.
     ranges: BTreeMap<u32, u32>,
     len: u64,
 }
 
 impl IdSet {
-    /// The empty set.
+    /// Returns the empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `first..=last`; empty where `last < first`.
+    /// Returns the set `first..=last`, empty where `last < first`.
     pub fn from_range(first: u32, last: u32) -> Self {
         let mut set = Self::new();
         if first <= last {
@@ -31,7 +31,7 @@ impl IdSet {
         set
     }
 
-    /// How many indices are in the set.
+    /// Returns the number of indices in the set.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -46,12 +46,12 @@ impl IdSet {
         self.range_at(id).is_some()
     }
 
-    /// The smallest index.
+    /// Returns the smallest index.
     pub fn first(&self) -> Option<u32> {
         self.ranges.first_key_value().map(|(first, _)| *first)
     }
 
-    /// Takes the smallest index out.
+    /// Removes and returns the smallest index.
     pub fn pop_first(&mut self) -> Option<u32> {
         let (first, last) = self.ranges.pop_first()?;
         if first < last {
@@ -61,7 +61,7 @@ impl IdSet {
         Some(first)
     }
 
-    /// Adds `id`; false where it was there.
+    /// Adds `id`; returns false if it was in the set already.
     pub fn insert(&mut self, id: u32) -> bool {
         let before = self
             .ranges
@@ -75,7 +75,7 @@ impl IdSet {
         true
     }
 
-    /// Adds `first..=last`, whatever of it is there; nothing where `last < first`.
+    /// Adds every index of `first..=last`, present or not; nothing where `last < first`.
     pub fn insert_range(&mut self, first: u32, last: u32) {
         if first <= last {
             self.remove_range(first, last);
@@ -88,7 +88,8 @@ impl IdSet {
         }
     }
 
-    /// Adds a range none of which is there, after the range `before`, if any.
+    /// Adds `first..=last`, none of which is in the set, and joins it to its neighbours. `before`
+    /// is the range before it, if any.
     fn join(&mut self, before: Option<(u32, u32)>, first: u32, last: u32) {
         self.len += u64::from(last - first) + 1;
         let last = last
@@ -101,7 +102,7 @@ impl IdSet {
         self.ranges.insert(first, last);
     }
 
-    /// Takes `id` out; false where it was not there.
+    /// Removes `id`; returns false if it was not in the set.
     pub fn remove(&mut self, id: u32) -> bool {
         let Some((first, last)) = self.range_at(id) else {
             return false;
@@ -127,14 +128,14 @@ impl IdSet {
         *self = Self::from_ranges(merged);
     }
 
-    /// Takes out every index of `other`, range by range.
+    /// Removes every index of `other`, range by range.
     pub fn subtract(&mut self, other: &IdSet) {
         for (first, last) in self.intersection(other).ranges() {
             self.remove_range(first, last);
         }
     }
 
-    /// The indices that are in both sets. Costs as much as the set of fewer ranges has.
+    /// Returns the indices that are in both sets. Costs as much as the set with fewer ranges has.
     pub fn intersection(&self, other: &IdSet) -> IdSet {
         if self.ranges.len() < other.ranges.len() {
             return other.intersection(self);
@@ -153,18 +154,18 @@ impl IdSet {
         Self::from_ranges(out)
     }
 
-    /// The ranges, ascending, as `(first, last)`.
+    /// Iterates over the ranges, ascending, as `(first, last)`.
     pub fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.ranges.iter().map(|(a, b)| (*a, *b))
     }
 
-    /// The indices, ascending.
+    /// Iterates over the indices, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.ranges().flat_map(|(a, b)| a..=b)
     }
 
-    /// How many indices of the set are smaller than `id`: the position of `id` where it is in the
-    /// set.
+    /// Returns the number of indices in the set that are smaller than `id`: the position of `id`
+    /// where it is in the set.
     pub fn rank(&self, id: u32) -> u64 {
         self.ranges
             .range(..id)
@@ -172,8 +173,8 @@ impl IdSet {
             .sum()
     }
 
-    /// The smallest index from `from` on that is not in `other`. Costs as much as the ranges that
-    /// it passes over.
+    /// Returns the smallest index of the set from `from` on that is not in `other`. Costs as much
+    /// as the ranges that it passes over.
     pub fn first_beyond(&self, from: u32, other: &IdSet) -> Option<u32> {
         let start = self.range_at(from).map_or(from, |(first, _)| first);
         for (first, last) in self.ranges.range(start..).map(|(a, b)| (*a, *b)) {
@@ -188,7 +189,7 @@ impl IdSet {
         None
     }
 
-    /// The set of all these inclusive ranges, which may overlap, touch and stand in any order.
+    /// Makes the set of these inclusive ranges, which may overlap, touch and come in any order.
     pub fn from_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.retain(|(a, b)| a <= b);
         ranges.sort_unstable();
@@ -245,7 +246,7 @@ impl FromIterator<u32> for IdSet {
 }
 
 impl fmt::Display for IdSet {
-    /// As a selector that reads back: `1-10,12`.
+    /// Prints the set as a selector that reads back: `1-10,12`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (a, b)) in self.ranges().enumerate() {
             let comma = if i == 0 { "" } else { "," };

@@ -1,4 +1,5 @@
-//! What a user submits: a bag of tasks, the work each one does, and the rules it runs under.
+//! The parts of a submission: a bag of tasks, the work that each one does, and the rules it runs
+//! under.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,59 +13,58 @@ use crate::selector::MAX_IDS;
 use crate::template::Template;
 use crate::time::{Span, Time};
 
-/// The name of the policy that a job gets when it asks for none.
+/// The policy of a job that asks for none.
 pub const DEFAULT_POLICY: &str = "deskgrid";
-/// The policy of jobs with a deadline that ask for none.
+/// The policy of a job that has a deadline and asks for none.
 pub const PROMISING_POLICY: &str = "PROMISE";
-/// The policy of jobs that run on several hosts at once and ask for none: for a given width, and
-/// for any.
+/// The policy of a gang of a given width that asks for none.
 pub const RANKS_POLICY: &str = "AVG";
-/// See [`RANKS_POLICY`].
+/// The policy of a gang of any width that asks for none.
 pub const WIDTH_POLICY: &str = "PRICED";
-/// The policy of jobs whose tasks are disclosed and that ask for none.
+/// The policy of a job that asks for none and whose tasks are disclosed.
 pub const SPECULATIVE_POLICY: &str = "FCFSxNEED";
-/// How often an executing attempt may be lost with its host before the task counts as failed,
-/// unless the job says.
+/// The number of executing attempts of a task that may be lost with their hosts before the task
+/// counts as failed, unless the job sets [`Rules::max_losses`].
 pub const DEFAULT_MAX_LOSSES: u32 = 10;
-/// The most results of a task that a job may want to agree.
+/// The largest [`Quorum::size`].
 pub const MAX_QUORUM: u32 = 5;
 /// The longest job name, in bytes.
 const MAX_NAME: usize = 200;
 
-/// A submission. [`JobSpec::check`] says whether it makes sense; the master takes no other.
+/// A submission. [`JobSpec::check`] decides whether it makes sense; the master takes no other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// What people call it; need not be unique.
+    /// The user's name for the job; need not be unique.
     pub name: String,
-    /// Which tasks there are.
+    /// The tasks.
     pub tasks: TaskSet,
-    /// What each task does.
+    /// The work of each task.
     pub work: Work,
-    /// How tasks are scheduled and when the job gives up.
+    /// The rules for scheduling the tasks and for giving up.
     pub rules: Rules,
 }
 
-/// What is asked and said of a job beside its spec.
+/// The parts of a submission that [`JobSpec`] has no place for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
-    /// When every task is to be done, by the master's clock, of a job whose deadline is a date: the
-    /// span of its rules is zero until the master knows how long that is.
+    /// The time by the master's clock at which every task must be done, for a job whose deadline is
+    /// a date. [`Rules::deadline`] is then zero until the master knows how long that is.
     pub deadline: Option<Time>,
-    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1;
-    /// that of the rules for all of them where this is empty.
+    /// An estimate for each task, in the order of the indices, as run times on a host of speed 1.
+    /// Where this is empty, [`Rules::estimate`] holds for every task.
     pub estimates: Vec<Span>,
 }
 
 impl Asked {
-    /// Whether the spec says it all.
+    /// Whether the value adds nothing to the spec.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it makes sense for this job.
+    /// Checks the value against its job.
     ///
     /// # Errors
-    /// Says the first thing that does not.
+    /// Names the first thing that makes no sense.
     pub fn check(&self, job: &JobSpec) -> Result<(), BadJob> {
         if self.deadline.is_some() && job.rules.deadline != Some(Span::ZERO) {
             return Err(BadJob::TwoDeadlines);
@@ -92,23 +92,25 @@ impl Asked {
 pub struct TaskSet {
     /// The tasks' indices.
     pub ids: IdSet,
-    /// `%{ITEM}` of each task in the order of the indices; empty where the job has no items.
+    /// The item (`%{ITEM}`) of each task in the order of the indices; empty if the job has no
+    /// items.
     pub items: Vec<String>,
 }
 
-/// What a task does.
+/// The work of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Work {
-    /// Nothing: the worker answers at once without a process. Measures everything but the process.
+    /// Nothing: the worker answers at once without a process. It measures every cost but that of
+    /// the process.
     Noop,
     /// Runs a command.
     Command(CommandSpec),
-    /// Runs a command as one of several ranks, on as many hosts at once.
+    /// Runs a command as several ranks at once, each on its own host (a gang).
     Ranks(CommandSpec, Ranks),
 }
 
 impl Work {
-    /// The command, if there is one.
+    /// Returns the command, if there is one.
     pub fn command(&self) -> Option<&CommandSpec> {
         match self {
             Work::Noop => None,
@@ -116,7 +118,7 @@ impl Work {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the command for modification, if there is one.
     pub fn command_mut(&mut self) -> Option<&mut CommandSpec> {
         match self {
             Work::Noop => None,
@@ -124,7 +126,7 @@ impl Work {
         }
     }
 
-    /// On how many hosts at once, if on several.
+    /// Returns the ranks of a gang; `None` for other jobs.
     pub fn ranks(&self) -> Option<&Ranks> {
         if let Work::Ranks(_, ranks) = self {
             Some(ranks)
@@ -134,136 +136,137 @@ impl Work {
     }
 }
 
-/// A command, its files and its environment. Placeholders stand for each attempt's values.
+/// A command, its files and its environment. Placeholders are expanded for each attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandSpec {
     /// Program and arguments. No shell is involved.
     pub argv: Vec<Template>,
-    /// Added to the clean environment.
+    /// The variables that are added to the clean environment.
     pub env: Vec<(String, Template)>,
     /// Files that are placed into the attempt's directory before it starts.
     pub inputs: Vec<Input>,
-    /// Globs below the attempt's directory; each must match at least one file once the command has
-    /// succeeded.
+    /// The expected outputs as globs below the attempt's directory. Each must match at least one
+    /// file once the command has succeeded.
     pub outputs: Vec<Template>,
-    /// The input that is its standard input; nothing where there is none.
+    /// The name of the input that becomes standard input; `None`: standard input is empty.
     pub stdin: Option<Template>,
-    /// What becomes of its standard output.
+    /// The treatment of standard output.
     pub stdout: Capture,
-    /// What becomes of its standard error.
+    /// The treatment of standard error.
     pub stderr: Capture,
-    /// How often a task's state is saved while it runs; never where there is none. Goes with
-    /// [`Rules::checkpoint`].
+    /// The interval between checkpoints of a running task; `None`: no checkpoints. It is set
+    /// exactly if [`Rules::checkpoint`] is.
     pub checkpoint: Option<Span>,
 }
 
-/// A file of the submitter's that each task, or one task each, reads.
+/// A file of the submitter's that tasks read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// Where the attempt finds it, below its directory; must be a portable path once expanded.
+    /// The path below the attempt's directory; must be a [`PortablePath`] once expanded.
     pub name: Template,
-    /// Whether it may be executed.
+    /// Whether the file gets the executable bit.
     pub executable: bool,
-    /// Its content.
+    /// The content, shared or per task.
     pub source: Source,
 }
 
-/// Where an input's content is.
+/// The content of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
-    /// Every task reads the same.
+    /// The same content for every task.
     Shared(BlobRef),
-    /// One for each task, in the order of the indices.
+    /// One content for each task, in the order of the indices.
     PerTask(Vec<BlobRef>),
 }
 
-/// What becomes of an output stream.
+/// The treatment of an output stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Capture {
-    /// Kept, for `job cat`.
+    /// Keeps it for `job cat`.
     #[default]
     Keep,
-    /// Kept, and written by `job fetch` to a file of this name.
+    /// Keeps it, and `job fetch` writes it to a file of this name.
     File(Template),
-    /// Thrown away.
+    /// Drops it.
     Discard,
 }
 
-/// How a job's tasks are scheduled and when it gives up.
+/// The rules for scheduling a job's tasks and for giving up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// How often a task whose attempt failed is tried again.
+    /// The number of times that a task whose attempt failed is tried again.
     pub retries: u32,
-    /// How many executing attempts of a task may be lost with their hosts before it counts as
-    /// failed.
+    /// The number of executing attempts of a task that may be lost with their hosts before it
+    /// counts as failed.
     pub max_losses: u32,
-    /// The longest that one attempt may run, suspensions not counted.
+    /// The longest run time of one attempt, without suspensions.
     pub timeout: Option<Span>,
-    /// Once more tasks than this have failed, the rest is cancelled.
+    /// The number of failed tasks beyond which the rest is cancelled.
     pub max_fails: Option<u64>,
-    /// Of its user's jobs those of higher priority go first.
+    /// The job's priority among its user's jobs: higher goes first.
     pub priority: i32,
-    /// A name from the policy catalogue.
+    /// The name of a policy in the catalogue.
     pub policy: String,
     /// The user's estimate of a task's run time on a host of speed 1.
     pub estimate: Option<Span>,
-    /// Whether a task keeps its state, so that its next attempt goes on where an earlier one was.
+    /// Whether tasks save checkpoints, so that the next attempt goes on where an earlier one was.
     pub checkpoint: bool,
-    /// What its hosts must offer.
+    /// The abilities that its hosts must offer.
     pub needs: Needs,
-    /// How many results of a task must agree.
+    /// The rule for comparing results.
     pub quorum: Quorum,
-    /// How long after its submission every task is to be done; the job is taken only if that can be
-    /// promised.
+    /// The time from submission by which every task must be done. The job is accepted only if that
+    /// can be promised.
     pub deadline: Option<Span>,
 }
 
-/// How many results of a task must agree before it is done, and when two do.
+/// The number of results of a task that must agree before it is done, and the test for agreement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quorum {
-    /// So many results must agree, each from a host of another owner; 1: the first result counts.
+    /// The number of results that must agree, each from a host of another owner; 1: the first
+    /// result counts.
     pub size: u32,
-    /// Whether hosts whose results have agreed with others' for long enough are believed without,
-    /// most of the time.
+    /// Whether hosts whose results have agreed with others' for long enough are mostly trusted
+    /// without a comparison.
     pub adaptive: bool,
-    /// When two results agree.
+    /// The test for two results that agree.
     pub compare: Compare,
 }
 
-/// When two results of a task agree. Standard error never matters.
+/// The test for two results of a task that agree. Standard error never matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Compare {
-    /// Standard output and every output file are the same, byte by byte.
+    /// Standard output and every output file must be the same, byte by byte.
     Bytes,
-    /// The same, but numbers in them need only be close to each other.
+    /// As `Bytes`, but numbers in them need only be close to each other.
     Floats(Tolerance),
-    /// A program of the user's says so, on the user's machine: `deskgrid job judge`.
+    /// A program of the user's decides on the user's machine: `deskgrid job judge`.
     Program,
 }
 
-/// How far two numbers may be from each other, as a part of the greater one; numbers nearer to zero
-/// than that count as zero.
+/// The largest distance between two equal numbers, as a part of the greater one. Numbers nearer to
+/// zero than that count as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tolerance(u64);
 
 impl Tolerance {
-    /// This part; none of what is no number between 0 and 1.
+    /// Makes a tolerance of `part`; `None` unless it is at least 0 and less than 1.
     pub fn new(part: f64) -> Option<Self> {
         (0.0..1.0).contains(&part).then(|| Self(part.to_bits()))
     }
 
-    /// The part.
+    /// Returns the part.
     pub fn part(self) -> f64 {
         f64::from_bits(self.0)
     }
 
-    /// Whether it is one that [`Tolerance::new`] makes: what comes from elsewhere may be any bits.
+    /// Whether [`Tolerance::new`] could have made it: a value from elsewhere may hold any bits.
     fn is_sound(self) -> bool {
         Self::new(self.part()).is_some()
     }
 }
 
-/// Words that say of no two results whether they agree.
+/// A text that names no [`Compare`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no way to compare: say `bytes`, `program`, or `float:PART` with a part between 0 and 1, such as float:1e-6"
@@ -295,24 +298,23 @@ impl Default for Quorum {
 }
 
 impl Quorum {
-    /// Whether results are compared at all.
+    /// Whether results are compared at all (`size` above 1).
     pub fn compares(&self) -> bool {
         self.size > 1
     }
 }
 
-/// What a host must offer to the tasks of a job.
+/// The abilities that a host must offer to the tasks of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs {
-    /// How well they are to be confined at least; as well as the host does anyway where there is
-    /// none.
+    /// The lowest level of confinement; `None`: the level at which the host confines every task.
     pub confinement: Option<Confinement>,
-    /// Whether they use the network.
+    /// Whether the tasks use the network.
     pub network: bool,
 }
 
 impl Needs {
-    /// Why a host that offers this will not do; nothing where it will.
+    /// Returns the reason why a host that offers this is not suitable; `None` if it is.
     pub fn missing(&self, offers: Offers) -> Option<String> {
         match self.confinement {
             Some(level) if level > offers.confinement => Some(format!(
@@ -345,13 +347,13 @@ impl Default for Rules {
     }
 }
 
-/// A submission that makes no sense.
+/// The error for a submission that makes no sense.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum BadJob {
-    /// No task at all.
+    /// The job has no task.
     #[error("the job has no tasks")]
     NoTasks,
-    /// More tasks than a job may have.
+    /// The job has more than [`MAX_IDS`] tasks.
     #[error("the job has {0} tasks; the most is {MAX_IDS}")]
     TooManyTasks(u64),
     /// The command is empty.
@@ -360,23 +362,23 @@ pub enum BadJob {
     /// A list does not have one entry for each task.
     #[error("the job has {tasks} tasks but {given} {what}")]
     Mismatch {
-        /// Tasks of the job.
+        /// The number of tasks of the job.
         tasks: u64,
-        /// What the list holds.
+        /// The kind of entries in the list.
         what: &'static str,
-        /// How many entries it has.
+        /// The number of entries in the list.
         given: usize,
     },
     /// The job's name is too long or has control characters.
     #[error("the job's name must be 1 to {MAX_NAME} bytes without control characters")]
     Name,
-    /// A name of an environment variable that cannot exist.
+    /// The name of an environment variable is empty or has `=` or a zero byte.
     #[error("`{0}` cannot be the name of an environment variable")]
     EnvName(String),
-    /// Text with a zero byte, which no command line, environment or file name can hold.
+    /// A text has a zero byte, which no command line, environment or file name can hold.
     #[error("{0} has a zero byte")]
     ZeroByte(&'static str),
-    /// An input whose name is not portable.
+    /// The name of an input is not a [`PortablePath`].
     #[error("input: {0}")]
     InputName(#[from] crate::path::BadPath),
     /// Two inputs would lie at the same place.
@@ -385,54 +387,54 @@ pub enum BadJob {
     /// `stdin` names no input.
     #[error("standard input is to be `{0}`, but no input has that name")]
     Stdin(String),
-    /// The rules and the work do not say the same of checkpoints.
+    /// [`Rules::checkpoint`] and [`CommandSpec::checkpoint`] contradict each other.
     #[error("{}", if *.0 { "the job is to keep its tasks' states, but they run no command that says how often" } else { "the job's command says how often states are kept, but its rules say that none are" })]
     CheckpointRule(bool),
-    /// A quorum of none, or of more than makes sense.
+    /// The quorum is zero or above [`MAX_QUORUM`].
     #[error("{0} results that agree are no quorum: say 1 to {MAX_QUORUM}")]
     QuorumSize(u32),
-    /// A tolerance that compares nothing.
+    /// The tolerance is not a number between 0 and 1.
     #[error(
         "numbers cannot be compared to within {0} of each other: say a part between 0 and 1, such as float:1e-6"
     )]
     Tolerance(f64),
-    /// A quorum together with checkpoints.
+    /// The job has both a quorum and checkpoints.
     #[error(
         "a job cannot have both a quorum and checkpoints: one host's state would go into another's result"
     )]
     QuorumOfStates,
-    /// Checkpoints more often than makes sense.
+    /// The checkpoint interval is shorter than `SHORTEST_INTERVAL`.
     #[error(
         "checkpoints every {0} are more than a host can do: the shortest interval is {SHORTEST_INTERVAL}"
     )]
     CheckpointInterval(Span),
-    /// A date and a span.
+    /// The deadline is given both as a date and as a span.
     #[error("the job's deadline is a date and a time from now: it can have one of them")]
     TwoDeadlines,
-    /// Estimates of ranks.
+    /// A gang has estimates for its tasks.
     #[error(
         "a job of several ranks has no estimates of its tasks: say with --work what all of it takes"
     )]
     EstimatesOfRanks,
-    /// An estimate of nothing at all, of this one in the list.
+    /// The estimate at this position of the list, from 1, is zero.
     #[error("estimate {0} is no time at all: a task takes longer than that")]
     NoTime(usize),
-    /// Ranks that make no sense.
+    /// The ranks make no sense.
     #[error(transparent)]
     Ranks(#[from] BadRanks),
 }
 
 impl JobSpec {
-    /// How many ranks it has, if its tasks are ranks. Before they start, there are as many tasks as
-    /// the fewest of them.
+    /// Returns the number of ranks of a gang; `None` for other jobs. Before the ranks start there
+    /// are as many tasks as [`Ranks::least`].
     pub fn width(&self) -> Option<u32> {
         self.work.ranks().map(|_| self.tasks.ids.len() as u32)
     }
 
-    /// Whether the submission makes sense in itself.
+    /// Checks that the submission makes sense in itself.
     ///
     /// # Errors
-    /// Says the first thing that does not.
+    /// Names the first thing that makes no sense.
     pub fn check(&self) -> Result<(), BadJob> {
         let tasks = self.tasks.ids.len();
         if tasks == 0 {
@@ -483,7 +485,7 @@ impl JobSpec {
 }
 
 impl TaskSet {
-    /// The item of task `index`; empty where there are none.
+    /// Returns the item of task `index`; empty if the job has no items.
     pub fn item(&self, index: u32) -> &str {
         let position = || usize::try_from(self.ids.rank(index)).ok();
         if self.items.is_empty() {
@@ -497,7 +499,7 @@ impl TaskSet {
 }
 
 impl Input {
-    /// The content for the task at `position` in the order of the indices.
+    /// Returns the content for the task at `position` in the order of the indices.
     pub fn blob(&self, position: u64) -> Option<BlobRef> {
         match &self.source {
             Source::Shared(blob) => Some(*blob),
@@ -510,7 +512,7 @@ impl Input {
 }
 
 impl CommandSpec {
-    /// A command without files or environment.
+    /// Makes a command without files or environment.
     pub fn new(argv: Vec<Template>) -> Self {
         let env = Vec::new();
         let inputs = Vec::new();
@@ -527,7 +529,7 @@ impl CommandSpec {
         }
     }
 
-    /// Every blob that must be there before the job can run.
+    /// Iterates over every blob that the master must store before the job can run.
     pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
         self.inputs.iter().flat_map(|input| match &input.source {
             Source::Shared(blob) => std::slice::from_ref(blob).iter().copied(),
@@ -558,7 +560,7 @@ impl CommandSpec {
 
         let mut names = std::collections::BTreeSet::new();
         for input in &self.inputs {
-            // A name with placeholders is known, and checked, only for each attempt.
+            // A name with placeholders is known, and checked, only when an attempt expands it.
             if !input.name.as_str().contains("%{") {
                 input.name.as_str().parse::<PortablePath>()?;
             }

@@ -1,23 +1,23 @@
-//! Values one after the other in a file, each a length and then exactly one postcard value. For
-//! files of our own: unlike [`crate::wire::frame`] it has no bound on what an entry takes, and is
-//! not for what strangers send.
+//! A file format for a sequence of values: each entry is a length and then exactly one postcard
+//! value. It is for deskgrid's own files: unlike [`crate::wire::frame`] it does not limit the
+//! length of an entry, so it is unfit for data from strangers.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How many bytes an entry's length takes.
+/// The size of an entry's length field, in bytes.
 pub const PREFIX: usize = 4;
 
-/// Bytes that are not an entry of the expected kind.
+/// The error for bytes that are not an entry of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
-    /// Its length does not fit.
+    /// The length does not fit into 32 bits.
     #[error("an entry of {0} bytes is too long")]
     TooLong(usize),
-    /// Not a value of the expected type.
+    /// The bytes are not a value of the expected type.
     #[error("an entry does not decode: {0}")]
     Malformed(postcard::Error),
-    /// More bytes than the value takes.
+    /// The entry has this many bytes more than the value takes.
     #[error("an entry has {0} bytes too many")]
     Trailing(usize),
 }
@@ -25,7 +25,7 @@ pub enum BadEntry {
 /// Appends an entry to `out`.
 ///
 /// # Errors
-/// If it cannot be written; `out` is then as it was, or empty.
+/// If the value cannot be encoded or is too long; `out` is then as it was, or empty.
 pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), BadEntry> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX]);
@@ -39,11 +39,11 @@ pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), BadEntry
     Ok(())
 }
 
-/// The entry at the beginning of `bytes` and how many bytes it takes; none where `bytes` end before
-/// it does.
+/// Decodes the entry at the beginning of `bytes` and returns it with the bytes that it takes;
+/// `None` if `bytes` end before the entry does.
 ///
 /// # Errors
-/// If it is all there, but not a value of this type.
+/// If the entry is complete, but not a value of type `T`.
 pub fn first<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, BadEntry> {
     let Some(prefix) = bytes.first_chunk::<PREFIX>() else {
         return Ok(None);

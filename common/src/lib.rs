@@ -1,7 +1,7 @@
-//! The vocabulary that every room of deskgrid speaks: ids, time and speed units, job specs,
-//! results, views and the messages on the wire with their byte codec.
+//! The vocabulary shared by every crate of deskgrid: ids, time and speed units, job specs, results,
+//! views, and the messages on the wire with their byte codec.
 //!
-//! What is not here: input and output, async, clocks and randomness. Every value is made from
+//! There is no input or output, async, clock or randomness here: every value is made from
 //! arguments.
 
 pub mod attempt;

@@ -1,5 +1,5 @@
-//! The one validator for names of files that cross machines: relative, without tricks, and possible
-//! on Linux, macOS and Windows alike.
+//! The one validator of file names that cross machines ([`PortablePath`]): relative, without `..`,
+//! and valid on Linux, macOS and Windows alike.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct BadPath {
 }
 
 impl PortablePath {
-    /// The path with `/` between its names.
+    /// Returns the path with `/` between its names.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -86,7 +86,7 @@ fn why_bad_name(name: &str) -> Option<&'static str> {
         .then_some("a name is reserved on Windows")
 }
 
-/// The first two of `paths` that would be one file where case does not count, if any.
+/// Returns the first of `paths` that equals an earlier one when case is ignored, if any.
 pub fn collision<'a>(
     paths: impl IntoIterator<Item = &'a PortablePath>,
 ) -> Option<&'a PortablePath> {

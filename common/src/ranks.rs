@@ -1,6 +1,6 @@
-//! A command that runs as several ranks at once, each on a host of its own, and what its user says
-//! of how fast it is on how many (Downey 1997, section 2.1). What is not here: on how many it runs
-//! in the end.
+//! Gang jobs: a command that runs as several ranks at once, each on its own host, and the user's
+//! statement of its speedup (Downey 1997, section 2.1). The choice of the number of hosts is made
+//! by the scheduler.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,58 +8,58 @@ use crate::idset::IdSet;
 use crate::job::{BadJob, CommandSpec, JobSpec, Source};
 use crate::time::Span;
 
-/// The most hosts that a job may have at a time.
+/// The most hosts that one gang may have at a time.
 pub const MAX_RANKS: u32 = 4_096;
 
-/// On how many hosts a job may run at once. Its tasks are its ranks, counted from 0: `least` of
-/// them until it is known how many there are, which is when they start.
+/// The number of hosts that a gang may run on, and its speedup. The job's tasks are its ranks,
+/// counted from 0: there are `least` of them until the ranks start, which fixes their number.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ranks {
     /// The fewest hosts.
     pub least: u32,
-    /// The most; as many as there are where nothing is said.
+    /// The most hosts; `None`: as many as there are.
     pub most: Option<u32>,
-    /// What all of it takes on one host of speed 1, where its user says so.
+    /// The work of the whole job as a run time on one host of speed 1, if the user states it.
     pub work: Option<Span>,
-    /// Its average parallelism, where its user says so: no number of hosts makes it faster by more
-    /// than that.
+    /// The average parallelism, if the user states it: the upper bound of the speedup on any number
+    /// of hosts.
     pub parallelism: Option<f64>,
-    /// The variance of its parallelism, where its user says so.
+    /// The variance of the parallelism, if the user states it.
     pub sigma: Option<f64>,
 }
 
-/// A number of ranks that makes no sense, or ranks together with what they cannot have.
+/// The error for [`Ranks`] that make no sense, alone or with the rest of their job.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BadRanks {
-    /// No host, or too many, or fewer at most than at least.
+    /// The widths are zero, above [`MAX_RANKS`], or `least` exceeds `most`.
     #[error(
         "a job runs on 1 to {MAX_RANKS} hosts at once, on no more at least than at most: not on {0} to {1}"
     )]
     Width(u32, u32),
-    /// A parallelism that is none.
+    /// The parallelism is not finite, or less than 1.
     #[error("{0} is no average parallelism: it is a number of at least 1")]
     Parallelism(f64),
-    /// A variance that is none.
+    /// The variance is not finite, or negative.
     #[error("{0} is no variance of a parallelism: it is a number of at least 0")]
     Sigma(f64),
-    /// Work of nothing.
+    /// The work is zero.
     #[error("work of nothing is no work: say what all of it takes on one host of speed 1")]
     Work,
-    /// Tasks that are not its ranks.
+    /// The job's tasks are not exactly its ranks, or have items.
     #[error("a job with a width has no tasks but its ranks, and no list of items")]
     Tasks,
-    /// A file for each rank.
+    /// An input has a separate file for each task.
     #[error(
         "the ranks of a job all read the same files: their number is not known before they start"
     )]
     Files,
-    /// Together with something that it cannot have.
+    /// The job asks for something that a gang cannot have, such as a quorum or a deadline.
     #[error("a job with a width cannot have {0} as well")]
     With(&'static str),
 }
 
 impl Ranks {
-    /// On so many hosts at least, and at most; nothing is said of how fast it is.
+    /// Makes ranks for at least and at most this many hosts, with no statement of speedup.
     pub fn new(least: u32, most: Option<u32>) -> Self {
         Self {
             least,
@@ -70,17 +70,17 @@ impl Ranks {
         }
     }
 
-    /// The tasks of a job of so many ranks.
+    /// Returns the task indices of a gang of `ranks` ranks: `0..ranks`.
     pub fn tasks(ranks: u32) -> IdSet {
         ranks
             .checked_sub(1)
             .map_or_else(IdSet::new, |last| IdSet::from_range(0, last))
     }
 
-    /// Whether it makes sense for this job.
+    /// Checks the ranks against their job.
     ///
     /// # Errors
-    /// Says the first thing that does not.
+    /// Names the first thing that makes no sense.
     pub(crate) fn check(&self, job: &JobSpec, command: &CommandSpec) -> Result<(), BadJob> {
         let most = self.most.unwrap_or(MAX_RANKS);
         if self.least == 0 || self.least > most || most > MAX_RANKS {

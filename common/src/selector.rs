@@ -1,4 +1,5 @@
-//! How people name several jobs or tasks at once: `7`, `1-10:2`, `1,3,5-8`, `all`, `last`.
+//! Selectors: texts that name several jobs or tasks at once, `7`, `1-10:2`, `1,3,5-8`, `all`,
+//! `last`.
 
 use std::str::FromStr;
 
@@ -12,19 +13,19 @@ pub const MAX_IDS: u64 = 10_000_000;
 /// The most separate ranges that a stepped selector may expand to.
 const MAX_STEPPED: u64 = 1_000_000;
 
-/// Which jobs, or which tasks of a job.
+/// A choice of jobs, or of a job's tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Selector {
-    /// Every one there is.
+    /// Every existing one.
     All,
     /// The one with the highest number.
     Last,
-    /// Exactly these.
+    /// Exactly these numbers.
     Ids(IdSet),
 }
 
 impl Selector {
-    /// Which of `existing` are meant.
+    /// Returns those of `existing` that the selector names.
     pub fn pick(&self, existing: &IdSet) -> IdSet {
         match self {
             Selector::All => existing.clone(),
@@ -39,7 +40,7 @@ impl Selector {
     }
 }
 
-/// A selector that cannot be read.
+/// The error for a text that is no [`Selector`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSelector {
     /// A part that is neither a number nor a range.

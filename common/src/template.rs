@@ -19,26 +19,26 @@ pub const PLACEHOLDERS: [&str; 7] = [
     "WIDTH",
 ];
 
-/// A text whose placeholders are all known. `%{` always opens a placeholder; any other `%` stands
-/// for itself.
+/// A text whose placeholders are all in [`PLACEHOLDERS`]. `%{` always opens a placeholder; any
+/// other `%` stands for itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template(String);
 
-/// What the placeholders of one attempt stand for.
+/// The values of the placeholders for one attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<'a> {
-    /// Gives the job, the task and the attempt number.
+    /// The attempt, which gives `JOB_ID`, `TASK_ID` and `ATTEMPT_ID`.
     pub attempt: AttemptId,
-    /// Name of the host that runs the attempt.
+    /// The name of the host that runs the attempt.
     pub host: &'a str,
-    /// The task's item; empty where the job has none.
+    /// The task's item, `ITEM`; empty if the job has none.
     pub item: &'a str,
-    /// How many ranks its job has; none of a job whose tasks are no ranks.
+    /// The number of ranks of its gang, `WIDTH`; `None` if the job is no gang.
     pub width: Option<u32>,
 }
 
-/// A text with a placeholder that deskgrid does not know.
+/// The error for a text with an unknown or unclosed placeholder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTemplate {
     /// The name between the braces is unknown.
@@ -52,7 +52,7 @@ pub enum BadTemplate {
 }
 
 impl Template {
-    /// The text as it was written.
+    /// Returns the text as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -64,7 +64,7 @@ impl Template {
             .any(|piece| piece == Piece::Placeholder(name))
     }
 
-    /// The text with each placeholder replaced by its value.
+    /// Returns the text with each placeholder replaced by its value.
     pub fn expand(&self, values: &Values<'_>) -> String {
         let mut out = String::with_capacity(self.0.len() + 8);
         for piece in pieces(&self.0).flatten() {
@@ -78,8 +78,8 @@ impl Template {
 }
 
 impl Values<'_> {
-    /// The value of a placeholder, also given to tasks as the environment variable `DESKGRID_` +
-    /// `name`.
+    /// Returns the value of a placeholder, which tasks also get as the environment variable
+    /// `DESKGRID_` + `name`.
     pub fn value_of(&self, name: &str) -> String {
         match name {
             "JOB_ID" => self.attempt.task.job.to_string(),
@@ -87,7 +87,8 @@ impl Values<'_> {
             "ATTEMPT_ID" => self.attempt.number.to_string(),
             "HOST" => self.host.to_owned(),
             "ITEM" => self.item.to_owned(),
-            // Alone, whatever its task is: the same program then runs with and without ranks.
+            // Without ranks the task is rank 0 of 1, so that the same program runs with and without
+            // them.
             "RANK" => self
                 .width
                 .map_or(0, |_| self.attempt.task.index)

@@ -22,38 +22,38 @@ pub struct Time(pub u64);
 pub struct Span(pub u64);
 
 impl Time {
-    /// The span from `earlier` to this; zero where `earlier` is later.
+    /// Returns the span from `earlier` to this time; zero where `earlier` is later.
     pub fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// Seconds since the origin.
+    /// Returns the seconds since the origin.
     pub fn secs(self) -> f64 {
         self.0 as f64 / 1e6
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// The empty span.
     pub const ZERO: Span = Span(0);
 
-    /// Whole seconds.
+    /// Makes a span of whole seconds.
     pub const fn from_secs(s: u64) -> Self {
         Span(s * 1_000_000)
     }
 
-    /// Whole milliseconds.
+    /// Makes a span of whole milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Span(ms * 1_000)
     }
 
-    /// Seconds, rounded to a microsecond; negative and NaN count as zero, what is too large as the
-    /// largest span.
+    /// Makes a span from seconds, rounded to a microsecond. Negative numbers and NaN give zero; too
+    /// large ones give the longest span.
     pub fn from_secs_f64(s: f64) -> Self {
         Span((s.max(0.0) * 1e6).round() as u64)
     }
 
-    /// Seconds.
+    /// Returns the span in seconds.
     pub fn secs(self) -> f64 {
         self.0 as f64 / 1e6
     }
@@ -93,7 +93,7 @@ impl From<Span> for Duration {
 }
 
 impl fmt::Display for Span {
-    /// As people say it, rounded for the eye: `350ms`, `12.5s`, `4m10s`, `2h05m`, `3d04h`.
+    /// Prints the span rounded for people: `350ms`, `12.5s`, `4m10s`, `2h05m`, `3d04h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = self.0 / 1_000_000;
         match s {

@@ -1,35 +1,35 @@
-//! Join tokens: what an admin hands out so that a machine can enrol. `dg1.ID.SECRET.HASH`, where
-//! the hash is that of the master's CA key, so that the joiner can tell the right master before it
-//! sends the secret.
+//! Join tokens, which an admin hands out so that a machine can enrol. A token reads
+//! `dg1.ID.SECRET.HASH`; the hash is that of the master's CA key, so that the joiner recognises the
+//! right master before it sends the secret.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What the holder of a certificate may do.
+/// The rights of a certificate's holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Role {
-    /// Runs tasks.
+    /// Runs tasks on its host.
     Worker,
     /// Submits jobs and sees its own.
     Client,
-    /// Everything.
+    /// May do everything.
     Admin,
 }
 
 /// A join token in full. Its secret is shown once, when it is made.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinToken {
-    /// Names the token in lists and logs.
+    /// The token's number in lists and logs.
     pub id: u32,
-    /// 128 random bits.
+    /// The secret: 128 random bits.
     pub secret: [u8; 16],
     /// BLAKE3 of the CA certificate's public key (SubjectPublicKeyInfo, DER).
     pub ca_key_hash: [u8; 32],
 }
 
-/// A text is not a join token.
+/// The error for a text that is not a [`JoinToken`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this is not a join token: it should read dg1.NUMBER.SECRET.HASH, as `deskgrid token create` printed it"
@@ -101,7 +101,7 @@ impl FromStr for Role {
     }
 }
 
-/// Bytes as lower-case hexadecimal digits.
+/// Returns `bytes` as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use fmt::Write;
     bytes
@@ -112,7 +112,8 @@ pub fn hex(bytes: &[u8]) -> String {
         })
 }
 
-/// The bytes that an even number of hexadecimal digits stands for.
+/// Returns the bytes that hexadecimal `digits` stand for; `None` for an odd number of digits or any
+/// other character.
 pub fn unhex(digits: &str) -> Option<Vec<u8>> {
     let bytes = digits.as_bytes();
     if !bytes.len().is_multiple_of(2) {

@@ -1,4 +1,4 @@
-//! How fast hosts are.
+//! The speed of hosts, [`Speed`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,16 +15,16 @@ pub struct Speed(f64);
 /// The clock rate, in MHz, of a host of speed 1.0.
 pub const REFERENCE_MHZ: f64 = 1_500.0;
 
-/// A speed must be a finite number greater than zero.
+/// The error for a number that is not finite and greater than zero.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("{0} is not a speed: it must be finite and greater than zero")]
 pub struct BadSpeed(f64);
 
 impl Speed {
-    /// The reference host.
+    /// The speed of the reference host, 1.0.
     pub const REFERENCE: Speed = Speed(1.0);
 
-    /// A speed of `factor` reference hosts.
+    /// Makes the speed of `factor` reference hosts.
     ///
     /// # Errors
     /// If `factor` is not finite or not greater than zero.
@@ -36,7 +36,7 @@ impl Speed {
         }
     }
 
-    /// The factor against the reference host.
+    /// Returns the factor against [`Speed::REFERENCE`].
     pub fn factor(self) -> f64 {
         self.0
     }

@@ -1,5 +1,5 @@
-//! What the master shows of its jobs, tasks, attempts and hosts. The command line prints these for
-//! people and as JSON.
+//! The views of jobs, tasks, attempts and hosts that the master shows. The command line prints them
+//! for people and as JSON.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +52,9 @@ pub use width::{AccuracyView, ForetoldView, ScalingView, WayView, WidthView};
 states! {
     /// State of a job.
     JobState {
-        /// No task of it has been started.
+        /// No task was started.
         Waiting = "waiting",
-        /// Some task was started and some task is not settled.
+        /// Some task was started, and some task is not settled.
         Running = "running",
         /// Every task finished.
         Finished = "finished",
@@ -62,7 +62,7 @@ states! {
         Failed = "failed",
         /// Every task is settled, none failed, and some were cancelled.
         Cancelled = "cancelled",
-        /// It was never let in.
+        /// The job was refused and never started.
         Refused = "refused",
     }
 }
@@ -70,9 +70,9 @@ states! {
 states! {
     /// State of a task.
     TaskState {
-        /// Speculative: may be asked for later.
+        /// Disclosed: nobody waits for it yet, and it may be requested later.
         Disclosed = "disclosed",
-        /// Has no live attempt and wants one.
+        /// Requested, without a live attempt.
         Waiting = "waiting",
         /// Has a live attempt.
         Running = "running",
@@ -80,9 +80,9 @@ states! {
         Suspended = "suspended",
         /// An attempt succeeded.
         Finished = "finished",
-        /// Its retries are used up.
+        /// Failed, and its retries (`Rules::retries`) are used up.
         Failed = "failed",
-        /// Somebody, or a rule of the job, cancelled it.
+        /// Cancelled by a person or a rule of the job.
         Cancelled = "cancelled",
     }
 }
@@ -90,35 +90,35 @@ states! {
 states! {
     /// State of an attempt.
     AttemptState {
-        /// Given to a host; nothing was executed.
+        /// Assigned to a host; nothing was executed.
         Assigned = "assigned",
         /// Its inputs are being fetched.
         Staging = "staging",
         /// Its command runs.
         Running = "running",
-        /// Its command is frozen, and will go on.
+        /// Its command is frozen, and will be thawed.
         Suspended = "suspended",
         /// It succeeded.
         Finished = "finished",
         /// It ended without success.
         Failed = "failed",
-        /// Its host was not heard of beyond its lease.
+        /// Its host was silent for longer than the lease.
         Lost = "lost",
-        /// The scheduler ended it; not the task's fault.
+        /// The scheduler ended it; this is no failure of the task.
         Killed = "killed",
     }
 }
 
 states! {
-    /// How far the result of an attempt is believed, of a job that compares results.
+    /// The credibility of an attempt's result, in a job that compares results (`Rules::quorum`).
     Belief {
-        /// It waits for others to agree with it.
+        /// Not decided: too few results agree with it so far.
         Open = "open",
-        /// It counts without a comparison.
+        /// Accepted without a comparison.
         Alone = "alone",
-        /// It agrees with the one that counts, or is that one.
+        /// Accepted: it agrees with the accepted result, or is that one.
         Agreed = "agreed",
-        /// It differs from the one that counts.
+        /// It differs from the accepted result.
         Differed = "differed",
     }
 }
@@ -130,22 +130,22 @@ states! {
         Ready = "ready",
         /// Connected, every slot taken.
         Busy = "busy",
-        /// Its owner needs it: tasks there are frozen.
+        /// Its owner needs it, so its tasks are frozen.
         Suspended = "suspended",
-        /// Heartbeats are missing; its attempts still count as alive.
+        /// Heartbeats are missing, but its attempts still count as alive.
         Suspect = "suspect",
-        /// Not heard of beyond its lease.
+        /// Silent for longer than its lease.
         Lost = "lost",
-        /// Gets no new work.
+        /// Draining: it gets no new attempts.
         Draining = "draining",
-        /// Tasks failed there that succeeded elsewhere, or it has no room: it gets one at a time,
-        /// after pauses.
+        /// Benched: tasks failed there that succeeded elsewhere, or its disk is full. It gets one
+        /// attempt at a time, after pauses.
         Benched = "benched",
     }
 }
 
 impl JobState {
-    /// Whether nothing more will happen by itself.
+    /// Whether the job's state is final unless somebody acts.
     pub fn settled(self) -> bool {
         !matches!(self, JobState::Waiting | JobState::Running)
     }
@@ -158,162 +158,164 @@ impl AttemptState {
     }
 }
 
-/// How many tasks of a job are in each state.
+/// The number of a job's tasks in each state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskCounts {
-    /// All of them.
+    /// All tasks.
     pub total: u64,
-    /// Speculative ones.
+    /// Disclosed tasks.
     pub disclosed: u64,
-    /// With no live attempt, not settled.
+    /// Tasks with no live attempt, not settled.
     pub waiting: u64,
-    /// With a live attempt that is not suspended.
+    /// Tasks with a live attempt that is not suspended.
     pub running: u64,
-    /// With live attempts, all suspended.
+    /// Tasks whose live attempts are all suspended.
     pub suspended: u64,
-    /// Done.
+    /// Tasks that are done.
     pub finished: u64,
-    /// Given up.
+    /// Tasks that were given up.
     pub failed: u64,
-    /// Cancelled.
+    /// Cancelled tasks.
     pub cancelled: u64,
 }
 
 impl TaskCounts {
-    /// Tasks that are settled one way or the other.
+    /// Returns the number of settled tasks: finished, failed or cancelled.
     pub fn settled(&self) -> u64 {
         self.finished + self.failed + self.cancelled
     }
 }
 
-/// A job.
+/// A job, as `job` commands show it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobView {
-    /// Its number.
+    /// The job's number.
     pub job: JobId,
-    /// What people call it.
+    /// The job's name.
     pub name: String,
-    /// Who submitted it.
+    /// The user who submitted it.
     pub user: String,
     /// Its state.
     pub state: JobState,
-    /// Its policy.
+    /// The name of its policy.
     pub policy: String,
-    /// Higher goes first.
+    /// Its priority: higher goes first.
     pub priority: i32,
     /// Its tasks, by state.
     pub tasks: TaskCounts,
-    /// Attempts started so far.
+    /// The number of attempts started so far.
     pub attempts: u64,
-    /// Those of them that were started while another of the same task lived.
+    /// The number of those that were copies: started while another attempt of the same task was
+    /// alive.
     pub duplicates: u64,
-    /// When its submission was acknowledged.
+    /// The time at which its submission was acknowledged.
     pub submitted: Time,
-    /// When its first attempt was assigned.
+    /// The time at which its first attempt was assigned.
     pub started: Option<Time>,
-    /// When its last task was settled.
+    /// The time at which its last task was settled.
     pub finished: Option<Time>,
-    /// When it is expected to be finished, while it is not. In a list only of the first 32 jobs
-    /// that are not settled: where it is missing in a long list, ask `job predict`.
+    /// The forecast of its end, until it is settled. Lists hold it only for the first 32 unsettled
+    /// jobs; for the others ask `job predict`.
     pub predicted: Option<Forecast>,
     /// The makespan that was predicted when its first attempt was assigned, or as soon as a
     /// prediction was possible.
     pub predicted_makespan: Option<Span>,
-    /// Why it is in its state, where that needs saying.
+    /// The reason of its state, where there is more to say.
     pub reason: Option<String>,
-    /// What it was promised, and what becomes of that. In a list only of those with a forecast, and
-    /// of settled ones.
+    /// Its promise and the state of that. Lists hold it only for jobs with a forecast and for
+    /// settled ones.
     pub promise: Option<PromiseStatus>,
-    /// The limits of its attempts, where they are learned.
+    /// The learned run-time limits of its attempts, if it has any.
     pub limits: Option<LimitsView>,
-    /// When its first task should start, while none has. In a list only of the first few such jobs.
+    /// The forecast of its first start, until that happens. Lists hold it only for the first few
+    /// such jobs.
     pub starts: Option<StartView>,
-    /// On how many hosts at once it runs, of a job of several ranks that is not settled.
+    /// The width of a gang that is not settled.
     pub width: Option<WidthView>,
 }
 
-/// When something is expected to be finished.
+/// A forecast of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forecast {
-    /// The best guess.
+    /// The most likely time.
     pub finish: Time,
-    /// The earliest and the latest time between which it lies with a chance of 80 %, where that can
-    /// be said.
+    /// The earliest and the latest time of the 80 % prediction interval, where one can be given.
     pub interval: Option<(Time, Time)>,
 }
 
-/// What a job with a deadline is promised when it is taken.
+/// The promise to a job with a deadline, as made when the job is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PromiseView {
-    /// When its last task is to be done.
+    /// The time by which its last task must be done.
     pub deadline: Time,
-    /// When it should be done.
+    /// The time at which its last task should be done.
     pub finish: Time,
-    /// The probability that the deadline is kept, by how earlier promises were.
+    /// The probability that the deadline is kept, learned from earlier promises.
     pub probability: f64,
-    /// Whether nothing is known yet of how good its user's estimates are, so that it is taken to
-    /// find out.
+    /// Whether the job is taken on probation, because nothing is known yet of the quality of its
+    /// user's estimates.
     pub probation: bool,
-    /// How good they were, for this program, where some can be compared with what tasks took.
+    /// The quality of the user's estimates for this program, where some can be compared with run
+    /// times.
     pub estimates: Option<QualityView>,
 }
 
-/// How good a user's estimates were.
+/// The quality of a user's estimates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct QualityView {
-    /// Tasks that were compared.
+    /// The number of tasks that were compared.
     pub tasks: u64,
-    /// What tasks took by what was estimated: the median, and the ends of the middle 80 %.
+    /// The ratio of run time to estimate: the median, and the ends of the middle 80 %.
     pub ratio: (f64, f64, f64),
     /// The smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.
     pub qoe: f64,
 }
 
-/// Why a job with a deadline is not taken, and what would be.
+/// The refusal of a deadline, with the master's counter-offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterView {
-    /// Why not.
+    /// The reason of the refusal.
     pub why: String,
-    /// The earliest deadline that could be promised now, where there is one: as a time, a whole
-    /// second that leaves time to ask for it, and as a span from when it is asked for.
+    /// The earliest deadline that could be promised now, if there is one: as a time, a whole second
+    /// that leaves time to ask for it, and as a span from the moment it is asked for.
     pub earliest: Option<(Time, Span)>,
-    /// The most of its tasks that could be done by its deadline without the others.
+    /// The largest part of its tasks that could be done by its deadline without the others.
     pub fits: IdSet,
 }
 
 /// A task with its attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskView {
-    /// Which one.
+    /// The task.
     pub task: TaskId,
-    /// Its item, where the job was made from a list.
+    /// Its item, if the job was made from a list.
     pub item: Option<String>,
     /// Its state.
     pub state: TaskState,
-    /// Why it is in its state, where that needs saying.
+    /// The reason of its state, where there is more to say.
     pub reason: Option<String>,
-    /// Oldest first.
+    /// Its attempts, the oldest first.
     pub attempts: Vec<AttemptView>,
-    /// Its life, if it was only disclosed at first.
+    /// Its times of disclosure, request and execution, if it was disclosed first.
     pub speculation: Option<SpeculationView>,
 }
 
 /// An attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptView {
-    /// Which one.
+    /// The attempt.
     pub attempt: AttemptId,
     /// Its host's name.
     pub host: String,
     /// Its state.
     pub state: AttemptState,
-    /// Whether it was started while another attempt of its task lived.
+    /// Whether it is a copy: started while another attempt of its task was alive.
     pub duplicate: bool,
-    /// When it was assigned to its host.
+    /// The time at which it was assigned to its host.
     pub assigned: Time,
-    /// When its command was started, as far as is known.
+    /// The time at which its command was started, as far as is known.
     pub started: Option<Time>,
-    /// When it ended.
+    /// The time at which it ended.
     pub finished: Option<Time>,
     /// Run time without suspensions.
     pub ran: Span,
@@ -321,36 +323,36 @@ pub struct AttemptView {
     pub cpu: Span,
     /// Time suspended, as far as its host has said.
     pub suspended: Span,
-    /// Since when it has been suspended, if it is.
+    /// The start of the present suspension, if it is suspended.
     pub suspended_since: Option<Time>,
     /// Its command's exit code.
     pub exit_code: Option<i32>,
-    /// Why it was started (a retry, a duplicate) and why it ended as it did.
+    /// The reason why it was started (a retry, a copy) and why it ended as it did.
     pub reason: Option<String>,
-    /// The saved state that it was given to start from.
+    /// The checkpoint that it was given to start from.
     pub started_from: Option<Saved>,
-    /// The newest state that it has saved. The task goes on from it only if it has more in it than
-    /// what others saved.
+    /// The newest checkpoint that it has saved. The task goes on from it only if it is further than
+    /// those of other attempts.
     pub saved: Option<Saved>,
-    /// What was wrong with a state: not saved, or not used.
+    /// The reason why a checkpoint was not saved, or not used.
     pub checkpoint_problem: Option<String>,
-    /// How far its result is believed, where results are compared.
+    /// The credibility of its result, if its job compares results.
     pub belief: Option<Belief>,
 }
 
-/// A result that waits for a program of the user's to say with which others it agrees.
+/// A result that waits for the user's program to compare it (`Compare::Program`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Undecided {
-    /// What is new.
+    /// The new result.
     pub result: OutputView,
-    /// What was there before it, oldest first.
+    /// The earlier results, oldest first.
     pub others: Vec<OutputView>,
 }
 
-/// What an attempt left.
+/// The output of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OutputView {
-    /// Which attempt: of a finished task the one that finished it, of any other its latest with
+    /// The attempt: for a finished task the one that finished it, otherwise the latest one with
     /// output.
     pub attempt: AttemptId,
     /// Its host's name.
@@ -361,7 +363,7 @@ pub struct OutputView {
     pub stderr: (Stream, Option<String>),
     /// Collected files.
     pub files: Vec<FileView>,
-    /// Whether all that was removed, since nobody had requested it and it took too much room.
+    /// Whether all of it was removed, because nobody had requested it and it took too much room.
     pub removed: bool,
 }
 
@@ -372,40 +374,43 @@ pub struct FileView {
     pub path: PortablePath,
     /// Its content.
     pub blob: BlobRef,
-    /// Whether it may be executed.
+    /// Whether the file has the executable bit.
     pub executable: bool,
 }
 
 /// A host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostView {
-    /// The master's number for it.
+    /// The number that the master gave it.
     pub id: HostId,
-    /// What its worker said of it; its name is unique.
+    /// Its facts, as its worker reported them; the name is made unique.
     pub facts: HostFacts,
     /// Its state.
     pub state: HostState,
-    /// Why it is in its state, where that needs saying.
+    /// The reason of its state, where there is more to say.
     pub reason: Option<String>,
-    /// Since when it has been in its state.
+    /// The time since which it has been in its state.
     pub since: Time,
-    /// When it was last heard of.
+    /// The time of its last message.
     pub heard: Option<Time>,
-    /// Part of the processor that tasks could have had lately, between 0 and 1, where measured.
+    /// The recent mean part of the processor that tasks could have, between 0 and 1, where
+    /// measured.
     pub cpu_availability: Option<f64>,
-    /// Whether the owner was active when last heard of, where known.
+    /// Whether the owner was active at the last message, where known.
     pub owner_active: Option<bool>,
-    /// How many of its slots its owner lets tasks use.
+    /// The number of its slots that its owner lets tasks use.
     pub slots_usable: u32,
-    /// Attempts that it holds.
+    /// The attempts that it holds.
     pub attempts: Vec<AttemptId>,
-    /// Attempts that it has finished since it enrolled.
+    /// The number of attempts that it has finished since it enrolled.
     pub finished: u64,
-    /// Attempts that were lost with it since it enrolled.
+    /// The number of attempts that were lost with it since it enrolled.
     pub lost: u64,
-    /// Whose it is, as an admin said; nobody's but its own where nothing was said.
+    /// The owner that an admin set with `Request::HostOwner`; `None`: it counts as an owner of its
+    /// own.
     pub belongs_to: Option<String>,
-    /// How many of its results in a row agreed with others', of jobs that compare results.
+    /// The number of its latest results in a row that agreed with others', among jobs that compare
+    /// results.
     pub agreed: u32,
 }
 
@@ -414,55 +419,55 @@ pub struct HostView {
 pub struct TokenView {
     /// Its number.
     pub id: u32,
-    /// What its holder becomes.
+    /// The role of its holder.
     pub role: Role,
-    /// What the admin called it.
+    /// The admin's name for it.
     pub name: String,
-    /// How often it may still be used.
+    /// The number of times that it may still be used.
     pub uses_left: u32,
-    /// When it stops working.
+    /// The time at which it expires.
     pub expires: Time,
     /// Whether an admin revoked it.
     pub revoked: bool,
 }
 
-/// Why a job's tasks wait, and why each host was passed over.
+/// The reasons why a job's tasks wait, and why each host was passed over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExplainView {
     /// The job.
     pub job: JobView,
-    /// Each reason with the tasks that it holds back, as a selector.
+    /// The reasons for waiting, each with the tasks that it holds back, as a selector.
     pub waiting: Vec<(String, String)>,
-    /// Each host's name with why it takes none of them.
+    /// The name of each host with the reason why it takes none of them.
     pub hosts: Vec<(String, String)>,
-    /// Live attempts that are copies of other live ones.
+    /// The live attempts that are copies of other live ones.
     pub duplicates: Vec<DuplicateView>,
 }
 
 /// A live copy of a live attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DuplicateView {
-    /// Which attempt.
+    /// The copy.
     pub attempt: AttemptId,
     /// Its host's name.
     pub host: String,
-    /// Why it was started.
+    /// The reason why it was started.
     pub why: String,
 }
 
-/// Some of what is recorded of a host.
+/// The recorded availability of a host, or a part of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AvailabilityView {
     /// The host's name.
     pub host: String,
-    /// How fast it is.
+    /// The speed of one of its slots.
     pub speed: Speed,
-    /// Since when it is recorded, whatever was asked for; nothing where it never was.
+    /// The start of the recording, whatever was asked for; `None` if nothing was ever recorded.
     pub known_since: Option<Time>,
-    /// Whether its worker is connected: then what comes after the last stretch may just not have
-    /// arrived.
+    /// Whether its worker is connected: records after the last interval may then be still on their
+    /// way.
     pub connected: bool,
-    /// The oldest first.
+    /// The intervals, oldest first.
     pub stretches: Vec<Stretch>,
 }
 

@@ -1,8 +1,8 @@
-//! One attempt from its assignment to what it left: a fresh directory, its inputs, its command, its
+//! One attempt from its assignment to its result: a fresh directory, its inputs, its command, its
 //! outputs.
 //!
-//! Each attempt is a task of its own that follows orders and tells what happened; which attempt
-//! runs when is the machine's business.
+//! Each attempt is an async task of its own that follows orders and reports events; `machine`
+//! decides which attempt runs when.
 
 mod capture;
 pub(crate) mod checkpoint;
@@ -35,34 +35,35 @@ use checkpoint::{Bounds, CHECKPOINT_DIR, Keeper};
 use collect::{Collected, Wanted};
 use disk::DiskLimits;
 
-/// Where a program may write how far it is, as a number from 0 to 1; `DESKGRID_PROGRESS_FILE` names
-/// it.
+/// The file in which a program may report its progress, as a number from 0 to 1; the variable
+/// `DESKGRID_PROGRESS_FILE` names it.
 pub(crate) const PROGRESS_FILE: &str = ".deskgrid-progress";
-/// How long to read on after the whole tree has ended: only a foreign process can hold the pipes
-/// open then.
+/// The time to read on after the whole process tree has ended. Only a foreign process can hold the
+/// pipes open then.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How often inputs are fetched that were damaged in the cache before an attempt does without.
+/// The number of times that inputs found damaged in the cache are fetched before the attempt fails.
 const CACHE_TRIES: u32 = 3;
 
-/// How often, and after which pause, to remove what dying tasks of a killed worker still write to.
+/// The number of tries to remove a directory that dying tasks of a killed worker still write to,
+/// and the pause between them.
 const DYING_TRIES: u32 = 100;
 const DYING_PAUSE: Duration = Duration::from_millis(20);
 
-/// What an attempt is told.
+/// An order to an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Start the command.
     Start,
-    /// To the command's tree.
+    /// Passes an order to the command's process tree.
     Tree(os::Order),
-    /// Save the state once more when the command has ended.
+    /// Save a checkpoint once the command has ended.
     Save,
-    /// End, wherever it is, and keep nothing.
+    /// End in any phase, and keep nothing.
     Drop,
 }
 
-/// What all attempts share.
+/// The resources that all attempts share.
 pub(crate) struct Workshop {
     launcher: Launcher,
     cache: Arc<Cache>,
@@ -74,14 +75,14 @@ pub(crate) struct Workshop {
     serial: AtomicU64,
 }
 
-/// Tells the worker's loop what happened.
+/// The function that reports an event to the worker's loop.
 pub(crate) type Say = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// The attempt was told to end and to keep nothing.
+/// The attempt was ordered to end and to keep nothing.
 struct Dropped;
 
 impl Workshop {
-    /// A workshop in `root`, emptied of what a crash left there.
+    /// Opens a workshop in `root`, and empties it of the remains of a crash.
     pub(crate) fn open(
         root: PathBuf,
         launcher: Launcher,
@@ -109,7 +110,7 @@ impl Workshop {
         })
     }
 
-    /// A place for the next attempt, never used before.
+    /// Returns the directory for the next attempt, never used before.
     pub(crate) fn next_dir(&self, id: AttemptId) -> PathBuf {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         self.root.join(format!(
@@ -118,7 +119,7 @@ impl Workshop {
         ))
     }
 
-    /// Makes the attempt, tells what happens, and leaves nothing in `dir`.
+    /// Runs the attempt, reports its events to `tell`, and removes `dir`.
     pub(crate) async fn attempt<T: From<Event> + Send + 'static>(
         self: Arc<Self>,
         id: AttemptId,
@@ -207,7 +208,8 @@ impl Workshop {
             .await
     }
 
-    /// Places the state that the attempt starts from, or says that it starts from nothing, and why.
+    /// Places the checkpoint that the attempt starts from. If it is unusable, reports that the
+    /// attempt starts from scratch, and why.
     async fn restore(
         &self,
         id: AttemptId,
@@ -248,8 +250,8 @@ impl Workshop {
         }
     }
 
-    /// Brings the inputs to this host and places them. What was damaged in the cache is fetched
-    /// again.
+    /// Brings the inputs to this host and places them. Inputs found damaged in the cache are
+    /// fetched again.
     async fn stage(
         &self,
         mut inputs: Vec<StagedInput>,
@@ -262,7 +264,8 @@ impl Workshop {
                 () = until_dropped(orders) => return Err(Dropped),
             };
 
-            // Not to be broken off: what still copies would do so behind the directory's removal.
+            // Must run to its end: a copy that is still going would write behind the directory's
+            // removal.
             inputs = match fetched {
                 Ok(here) => match place(here, dir).await {
                     Ok(damaged) => damaged,
@@ -350,7 +353,7 @@ impl Workshop {
         }
     }
 
-    /// From the command's start to the end of its tree and what it left.
+    /// Follows the command from its start to the end of its tree, and gathers its results.
     async fn follow(
         &self,
         id: AttemptId,
@@ -414,7 +417,7 @@ impl Workshop {
         DiskLimits { bytes, files }
     }
 
-    /// What the attempt left.
+    /// Gathers the results of the attempt.
     async fn gather(
         &self,
         outcome: Outcome,
@@ -472,7 +475,7 @@ impl Workshop {
         ending
     }
 
-    /// Throws away what an attempt left in the spool.
+    /// Releases the blobs that an attempt left in the spool.
     pub(crate) fn discard(&self, ending: &Ending) {
         let streams = [&ending.stdout, &ending.stderr]
             .into_iter()
@@ -489,18 +492,18 @@ async fn until_dropped(orders: &mut UnboundedReceiver<Order>) {
     while !matches!(orders.recv().await, Some(Order::Drop) | None) {}
 }
 
-/// How the command's time ended.
+/// The end of the command's time.
 enum End {
-    /// Nothing of its tree is left. With the limit that ended it, if one did.
+    /// Its process tree has ended; holds the exceeded limit if that was the cause.
     Tree(Status, Span, Option<String>),
-    /// It never began.
+    /// The command was never started.
     NotStarted(String),
-    /// As [`End::Tree`], and nobody wants to know.
+    /// As [`End::Tree`], but the result is not wanted.
     Dropped,
 }
 
-/// Passes orders on until the tree has ended, and ends it if it takes too much. Says also whether
-/// its state is to be saved then.
+/// Passes orders on until the tree has ended, and kills it if `too_much` resolves. Also returns
+/// whether a checkpoint is to be saved then.
 async fn drive(
     process: &mut Process,
     keeper: Option<&Keeper>,
@@ -544,8 +547,8 @@ async fn drive(
     }
 }
 
-/// What an attempt comes to that could not be started since this failed. A full disk is no fault of
-/// the task.
+/// Returns the outcome of an attempt that could not be started because of this error. A full disk
+/// is no fault of the task.
 fn unstarted(why: String, error: &io::Error) -> Outcome {
     if link::is_full(error) {
         Outcome::NoRoom(why)
@@ -554,7 +557,8 @@ fn unstarted(why: String, error: &io::Error) -> Outcome {
     }
 }
 
-/// What an attempt comes to that succeeded and whose results could not be kept since this failed.
+/// Returns the outcome of an attempt that succeeded and whose results could not be kept because of
+/// this error.
 fn unkept(why: String, error: &io::Error) -> Outcome {
     if link::is_full(error) {
         Outcome::NoRoom(why)
@@ -563,9 +567,9 @@ fn unkept(why: String, error: &io::Error) -> Outcome {
     }
 }
 
-/// Copies the inputs to their places below `dir`: copies, because the command may write to them,
-/// and hashed on the way, because what lies in the cache may have been damaged since it came. Gives
-/// those that are to be fetched again.
+/// Copies the inputs to their places below `dir`. Copies, because the command may write to them;
+/// hashed on the way, because cached content may have been damaged since it came. Returns the
+/// inputs that must be fetched again.
 async fn place(
     inputs: Vec<(Pinned, StagedInput)>,
     dir: &Path,
@@ -598,7 +602,7 @@ async fn place(
     })
 }
 
-/// Places one input, and says whether it is whole; of one that is not, nothing stays.
+/// Places one input, and returns whether it is intact; a damaged one is removed again.
 fn place_one(from: &Pinned, input: &StagedInput, dir: &Path) -> io::Result<bool> {
     let to = dir.join(&input.path);
     std::fs::create_dir_all(to.parent().unwrap_or(dir))?;
@@ -611,8 +615,8 @@ fn place_one(from: &Pinned, input: &StagedInput, dir: &Path) -> io::Result<bool>
     Ok(whole)
 }
 
-/// Removes what a crash left. The tasks of a worker that was killed may be dying still, and write
-/// while they do.
+/// Removes the remains of a crash. The tasks of a killed worker may still be dying, and write
+/// meanwhile.
 fn empty(root: &Path) -> io::Result<()> {
     let mut tries = DYING_TRIES;
     loop {
@@ -638,7 +642,7 @@ async fn clear(dir: &Path) {
     }
 }
 
-/// How far a program says that it is.
+/// Reads the progress that a program reports in `PROGRESS_FILE`.
 pub(crate) fn read_progress(dir: &Path) -> Option<f32> {
     use std::io::Read;
     let file = files::open_below(dir, Path::new(PROGRESS_FILE)).ok()?;

@@ -1,7 +1,7 @@
-//! Input files by their content: fetched once, verified, kept for the next attempts as long as
-//! there is room.
+//! The cache of input files by their content: each is fetched once, verified, and kept for the next
+//! attempts while there is room.
 //!
-//! What was used longest ago goes first; what an attempt is copying right now stays.
+//! The least recently used file is evicted first; one that an attempt is copying stays.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,13 +15,14 @@ use common::content::BlobHash;
 use link::{BlobStore, Connection, LinkError};
 use tokio::sync::watch;
 
-/// How long to wait before fetching again over a connection that is still there.
+/// The pause before fetching again over a connection that is still there.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How often content may arrive damaged before it is given up: at the other end it is damaged, too.
+/// The number of times that content may arrive damaged before the fetch fails: it is then damaged
+/// at the other end, too.
 const DAMAGED: u32 = 3;
 
-/// The cache.
+/// The cache of input files.
 #[derive(Debug)]
 pub(crate) struct Cache {
     store: BlobStore,
@@ -34,7 +35,7 @@ pub(crate) struct Cache {
 struct Books {
     entries: BTreeMap<BlobHash, Entry>,
     total: u64,
-    /// Counts uses: the entry with the lowest number was used longest ago.
+    /// The number of uses so far: the entry with the lowest number was used longest ago.
     uses: u64,
 }
 
@@ -45,7 +46,7 @@ struct Entry {
     users: u32,
 }
 
-/// A cached file that stays at least as long as this.
+/// A cached file that is not evicted while this value exists.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     cache: Arc<Cache>,
@@ -53,7 +54,8 @@ pub(crate) struct Pinned {
 }
 
 impl Cache {
-    /// Opens the cache in `dir`. `master` is the connection, while there is one.
+    /// Opens the cache in `dir`, bounded to `limit` bytes. `master` is the connection, while there
+    /// is one.
     pub(crate) fn open(
         dir: &Path,
         limit: u64,
@@ -79,8 +81,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Brings the content here if it is not, however long the master is away. The error is for
-    /// people, and final.
+    /// Returns the content, and fetches it first if it is not here, however long the master is
+    /// away. The error is for people, and final.
     pub(crate) async fn fetch(self: &Arc<Self>, blob: BlobRef) -> Result<Pinned, LinkError> {
         let mut master = self.master.clone();
         let mut damaged = 0;
@@ -110,9 +112,9 @@ impl Cache {
         }
     }
 
-    /// Removes content that is not what it was when it came. Whoever needs it has it fetched anew.
+    /// Removes content that was found damaged; a later `fetch` brings it again.
     pub(crate) fn discard(&self, hash: &BlobHash) {
-        // Its entry stays: somebody may hold it, and it comes back with the same size.
+        // The entry stays: somebody may hold the content, and it comes back with the same size.
         let _books = self.lock();
         tracing::error!(%hash, "a cached input was damaged: it is fetched again; see this host's disk");
         if let Err(error) = self.store.remove(hash) {
@@ -124,9 +126,9 @@ impl Cache {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the content here, if it is here.
+    /// Pins the content, if it is here.
     fn pin(self: &Arc<Self>, blob: BlobRef) -> Option<Pinned> {
-        // Under the lock, so that it does not go between the look and the entry.
+        // Under the lock, so that it is not evicted between the check and the entry.
         let mut books = self.lock();
         if !self.store.has(&blob) {
             return None;
@@ -139,8 +141,8 @@ impl Cache {
         })
     }
 
-    /// Removes all that no attempt uses, for a disk that is full before the cache has reached its
-    /// limit. Says whether anything was removed.
+    /// Evicts everything that no attempt uses, for a disk that is full before the cache has reached
+    /// its limit. Returns whether anything was removed.
     fn make_room(&self) -> bool {
         let mut books = self.lock();
         let before = books.total;
@@ -148,7 +150,7 @@ impl Cache {
         books.total < before
     }
 
-    /// Makes room, oldest use first.
+    /// Evicts down to `limit`, the oldest use first.
     fn evict(&self, books: &mut Books) {
         self.evict_to(books, self.limit);
     }
@@ -173,7 +175,7 @@ impl Cache {
 }
 
 impl Books {
-    /// Writes down that the blob is here and was used now.
+    /// Records that the blob is here and was used now.
     fn enter(&mut self, blob: BlobRef) -> &mut Entry {
         self.uses += 1;
         let entry = self.entries.entry(blob.hash).or_insert_with(|| {
@@ -190,25 +192,24 @@ impl Books {
 }
 
 impl Pinned {
-    /// Where the content lies.
+    /// Returns the path of the content.
     pub(crate) fn path(&self) -> PathBuf {
         self.cache.store.path_of(&self.blob.hash)
     }
 
-    /// It is not what it should be, and goes from the cache.
+    /// Removes the content from the cache because it is damaged.
     pub(crate) fn discard(&self) {
         self.cache.discard(&self.blob.hash);
     }
 
-    /// Copies the content to `to`, which is new, and says whether it is what it should be. What is
-    /// not goes from the cache.
+    /// Copies the content to `to`, a new file, and returns whether it is intact. Damaged content is
+    /// removed from the cache.
     ///
-    /// # Errors
-    /// If `to` cannot be written, or the content not be read.
+    /// If `to` cannot be written, or the content cannot be read.
     pub(crate) fn copy_to(&self, to: &mut File) -> io::Result<bool> {
         let mut from = match File::open(self.path()) {
             Ok(from) => from,
-            // Somebody else has found it damaged.
+            // Another attempt has found it damaged and removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };

@@ -1,5 +1,5 @@
-//! What the owner of a host can set, each with its unit and default. Parsed once, complete with its
-//! defaults.
+//! The settings of a worker ([`Config`]), each with its unit and default. They are parsed once, and
+//! values left out are filled in.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,74 +19,73 @@ use crate::session::Again;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// How many tasks run at a time; 0: as many as the host has logical processors.
+    /// The number of tasks that run at a time; 0: as many as the host has logical processors.
     pub slots: u32,
-    /// Speed of one slot against a dedicated 1.5 GHz PC; 0: as measured at start.
+    /// The speed of one slot against a dedicated 1.5 GHz PC; 0: as measured at start.
     pub speed: f64,
-    /// How long a task that was asked to end (SIGTERM) may take before it is killed, in
-    /// milliseconds.
+    /// The time from asking a task to end (SIGTERM) until it is killed, in milliseconds.
     pub grace_ms: u64,
-    /// How often each of the owner's switches is looked at, in milliseconds, where the system does
-    /// not tell.
+    /// The interval between looks at each of the owner's switches, in milliseconds, where the
+    /// system does not report changes.
     pub owner_poll_ms: u64,
-    /// How often the processors are looked at and the host's availability is noted, in
-    /// milliseconds.
+    /// The interval at which the load of the processors is read and the host's availability is
+    /// recorded, in milliseconds.
     pub look_every_ms: u64,
-    /// How many stretches of availability are kept here until the master has them; 0: none is noted
-    /// at all.
+    /// The number of availability intervals that are kept here until the master has them; 0:
+    /// nothing is recorded.
     pub record_limit: u32,
-    /// `PATH` of the tasks.
+    /// The environment variable `PATH` of the tasks.
     pub path: String,
-    /// `LANG` of the tasks.
+    /// The environment variable `LANG` of the tasks.
     pub lang: String,
-    /// How much is kept of a task's standard output, and as much of its standard error, in bytes.
+    /// The bytes kept of a task's standard output, and as many of its standard error.
     pub stream_limit_bytes: u64,
-    /// How much the collected output files of one task may take together, in bytes.
+    /// The largest sum of the collected output files of one task, in bytes.
     pub output_limit_bytes: u64,
-    /// How much a task's saved state may take, in bytes; a larger one is not kept.
+    /// The largest checkpoint of a task, in bytes; a larger one is not kept.
     pub checkpoint_limit_bytes: u64,
-    /// How many files a task's saved state may have; one with more is not kept.
+    /// The most files in a checkpoint of a task; one with more is not kept.
     pub checkpoint_files_limit: u32,
-    /// How much disk the cache of input files may take, in bytes. What running tasks need stays in
+    /// The disk space of the cache of input files, in bytes. Files that running tasks need stay in
     /// any case.
     pub cache_limit_bytes: u64,
-    /// How well tasks are kept away from the owner's things.
+    /// The level at which tasks are kept away from the owner's things.
     pub confinement: Choice<Confinement>,
-    /// Which tasks may use the network, from confinement `landlock` on.
+    /// The tasks that may use the network, from confinement `landlock` on.
     pub network: Network,
     /// Files and directories that tasks may read and execute beside those of the system.
     pub readable_paths: Vec<String>,
     /// The account of tasks where the worker runs as root, by name or number; empty: that of
     /// `nobody`.
     pub account: String,
-    /// In which way tasks are frozen.
+    /// The mechanism that freezes tasks.
     pub freezer: Choice<Freezer>,
-    /// Memory of a task, all its processes together, in bytes; where the host has no control groups
-    /// for that, address space of each process; 0: no limit.
+    /// The memory of a task, all its processes together, in bytes. On a host without control groups
+    /// for that, it bounds the address space of each process. 0: no limit.
     pub memory_limit_bytes: u64,
-    /// Processes and threads that a task may have at a time, where the host can count them; 0: no
-    /// limit.
+    /// The processes and threads that a task may have at a time, where the host can count them; 0:
+    /// no limit.
     pub processes_limit: u64,
-    /// Disk that a task's directory may take, in bytes; 0: no limit.
+    /// The disk space of a task's directory, in bytes; 0: no limit.
     pub disk_limit_bytes: u64,
-    /// Files and directories that a task may have in its directory; 0: no limit.
+    /// The files and directories that a task may have in its directory; 0: no limit.
     pub disk_files_limit: u64,
-    /// Length of each file that a task writes, in bytes; 0: no limit.
+    /// The length of each file that a task writes, in bytes; 0: no limit.
     pub file_limit_bytes: u64,
-    /// Files that each process of a task may have open; 0: no limit of ours.
+    /// The files that each process of a task may have open; 0: no limit beyond the system's.
     pub open_files_limit: u64,
-    /// Bound of the first wait before connecting again, in milliseconds; each wait is drawn evenly
-    /// from zero to a bound that doubles from here.
+    /// The bound of the first wait before a reconnection, in milliseconds. Each wait is drawn
+    /// evenly from zero to a bound that doubles from here.
     pub reconnect_base_ms: u64,
-    /// The largest such bound, in milliseconds. Where the master is there and refuses this worker,
-    /// both are twenty times as long.
+    /// The largest such bound, in milliseconds. If the master is up and refuses this worker,
+    /// `reconnect_base_ms` and `reconnect_cap_ms` are twenty times as long.
     pub reconnect_cap_ms: u64,
-    /// How often a worker that reaches its master over TCP tries whether UDP gets through, in
-    /// seconds.
+    /// The interval at which a worker that reaches its master over TCP tries whether UDP gets
+    /// through, in seconds.
     pub udp_retry_s: u64,
-    /// When tasks may run, and how much of the host they may have.
+    /// The owner's rules: the times at which tasks may run, and the part of the host they may use.
     pub owner: Rules,
-    /// What looks for the owner.
+    /// The settings of the sensors that watch for the owner.
     pub sensors: SensorsConfig,
 }
 
@@ -127,7 +126,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a file; what it leaves out is as by default.
+    /// Reads the settings from a file; keys that it leaves out have their defaults.
     ///
     /// # Errors
     /// If the file cannot be read, is not TOML, or has a key that does not exist.
@@ -139,7 +138,8 @@ impl Config {
         })
     }
 
-    /// How many slots that is on this host.
+    /// Returns the number of slots on this host: `slots`, or the number of logical processors where
+    /// that is 0.
     pub(crate) fn slots_here(&self) -> u32 {
         match self.slots {
             0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
@@ -147,12 +147,12 @@ impl Config {
         }
     }
 
-    /// The speed that the owner says a slot has, if so.
+    /// Returns the speed that the owner has set, if any.
     pub(crate) fn speed_said(&self) -> Option<Speed> {
         Speed::new(self.speed).ok()
     }
 
-    /// What tasks are confined with.
+    /// Returns the settings that the confinement of tasks depends on.
     pub fn means(&self) -> Means {
         Means {
             account: self.account.clone(),
@@ -171,7 +171,7 @@ impl Config {
         }
     }
 
-    /// What each task's directory may hold, in bytes and in files.
+    /// Returns the limits of each task's directory, in bytes and in files; `None`: no limit.
     pub(crate) fn disk_limits(&self) -> (Option<u64>, Option<u64>) {
         let some = |n| if n == 0 { None } else { Some(n) };
         (some(self.disk_limit_bytes), some(self.disk_files_limit))

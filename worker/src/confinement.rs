@@ -1,6 +1,6 @@
-//! How tasks are frozen and confined by this worker: what its owner wishes, and what the host can
-//! do, come to what is in force. Settled once, when the worker starts. What is not here: how it is
-//! done ([`crate::os`]).
+//! The choice of freezer and confinement for this worker: the owner's wishes and the host's
+//! abilities give the settings in force ([`InForce`]). They are settled once, when the worker
+//! starts. The mechanisms are in [`crate::os`].
 
 use std::fmt::Display;
 use std::path::Path;
@@ -13,18 +13,18 @@ use crate::config::Config;
 use crate::error::WorkerError;
 use crate::os::{self, Abilities, Confines, Freezer, Grounds, Launcher, Means, Survey, files};
 
-/// What is chosen for the owner where he does not say: the first of these that the host has.
+/// The levels that `auto` chooses from: the first of these that the host has.
 const BY_DEFAULT: [Confinement; 3] = [
     Confinement::Namespace,
     Confinement::Landlock,
     Confinement::Process,
 ];
-/// Where a worker writes down which control groups it made, below its directory.
+/// The file, below the worker's directory, that lists the control groups that it made.
 const RECORD: &str = "cgroups";
-/// How many digits of a hash tell the directories of workers apart.
+/// The number of hexadecimal digits of a hash that tell the directories of workers apart.
 const DIGITS: usize = 16;
 
-/// A wish of the owner's: the best that there is, or just this.
+/// A setting of the owner's: `auto`, or one value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     try_from = "String",
@@ -32,10 +32,10 @@ const DIGITS: usize = 16;
     bound = "T: Copy + Display + FromStr, T::Err: Display"
 )]
 pub enum Choice<T> {
-    /// What suits this host.
+    /// The best that this host has.
     #[default]
     Auto,
-    /// This and nothing else.
+    /// This value and nothing else.
     This(T),
 }
 
@@ -59,36 +59,37 @@ impl<T: Display> From<Choice<T>> for String {
     }
 }
 
-/// Which tasks may use the network. No level below `landlock` keeps any from it.
+/// The tasks that may use the network. No level below `landlock` keeps any from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// None.
+    /// No task.
     Never,
-    /// Those whose jobs ask for it.
+    /// The tasks whose jobs ask for it.
     #[default]
     Asked,
-    /// All.
+    /// Every task.
     Always,
 }
 
-/// What is in force at this worker.
+/// The settings in force at this worker.
 #[derive(Debug, Clone)]
 pub(crate) struct InForce {
-    /// Control groups of the attempts.
+    /// The control groups of the attempts.
     pub grounds: Grounds,
-    /// What every attempt is confined by at least.
+    /// The level at which every attempt is confined at least.
     pub level: Confinement,
-    /// What one may ask for.
+    /// The highest level that an attempt may ask for.
     pub most: Confinement,
-    /// Which tasks may use the network.
+    /// The tasks that may use the network.
     pub network: Network,
     means: Means,
-    /// What this host can do.
+    /// The abilities of this host.
     pub abilities: Abilities,
 }
 
-/// What a worker made outside its directory, to be removed when nothing of its tasks is left.
+/// The control groups that a worker made outside its directory. Dropping the value removes them; no
+/// task may be left then.
 #[must_use]
 pub(crate) struct Traces(Survey);
 
@@ -99,9 +100,9 @@ impl Drop for Traces {
 }
 
 impl InForce {
-    /// Settles it for the worker of this directory, whose lock the caller holds, and starts what
-    /// starts commands. What an earlier worker of the same directory left in its control groups is
-    /// ended.
+    /// Settles the settings for the worker of directory `dir`, whose lock the caller holds, and
+    /// starts the `Launcher`. Processes that an earlier worker of the same directory left in its
+    /// control groups are killed.
     pub(crate) async fn settle(
         dir: &Path,
         config: &Config,
@@ -147,7 +148,7 @@ impl InForce {
         Ok((force, launcher, traces))
     }
 
-    /// Says in the log what is in force, and what an owner should know of it.
+    /// Logs the settings in force, and a warning if there is one.
     pub(crate) fn announce(&self) {
         let tasks_as = self.tasks_as();
         tracing::info!(freezer = %self.grounds.freezer(), confinement = %self.level, most = %self.most, tasks_as, "how tasks are kept apart from the owner");
@@ -156,12 +157,12 @@ impl InForce {
         }
     }
 
-    /// Which account tasks have, in words.
+    /// Returns the account that tasks run under, in words.
     pub(crate) fn tasks_as(&self) -> String {
         self.means.tasks_as(self.level)
     }
 
-    /// What an owner should know, if there is something.
+    /// Returns a warning for the owner about gaps of the confinement, if there are any.
     pub(crate) fn warning(&self) -> Option<String> {
         let missing = |level| {
             self.abilities
@@ -246,11 +247,11 @@ fn choose_grounds(survey: &Survey, wish: Choice<Freezer>) -> Result<Grounds, Wor
     }
 }
 
-/// The level that a worker with this wish has on a host that can do so much, and in whose account
-/// its tasks run there, in words. The error says why there is none.
+/// Returns the level of a worker with this configuration on a host with these abilities, and the
+/// account that its tasks run under, in words.
 ///
 /// # Errors
-/// If the host lacks what is wished.
+/// If the host lacks the level that the configuration demands.
 pub fn in_force(
     abilities: &Abilities,
     config: &Config,
@@ -259,7 +260,7 @@ pub fn in_force(
     Ok((level, config.means().tasks_as(level)))
 }
 
-/// The level in force, and the highest that there is.
+/// Returns the level in force, and the highest one that the host has.
 fn choose_level(
     abilities: &Abilities,
     wish: Choice<Confinement>,

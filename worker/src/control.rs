@@ -1,9 +1,9 @@
-//! What the owner can ask the worker of this machine, and tell it, without the master: one line of
-//! JSON to a socket in the worker's directory (on Windows a named pipe), one line back. Who may
-//! ask, the transports say.
+//! The owner's control of the worker of this machine, without the master: one line of JSON to a
+//! socket in the worker's directory (on Windows a named pipe), one line back. The transports
+//! restrict who may connect.
 //!
 //! A pause is a file ([`crate::owner::pause`]), so it survives the worker and can be made without
-//! one. What is not here: what the answers look like to people.
+//! one. The command line formats the answers for people.
 
 mod report;
 #[cfg(test)]
@@ -30,41 +30,41 @@ use crate::owner::sight::{Reading, Sight};
 
 /// The longest line in either direction, in bytes.
 const MAX_LINE: u64 = 4 << 20;
-/// How long the other end may take.
+/// The longest time that the other end may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is asked.
+/// A request of the owner's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ask")]
 pub enum Ask {
-    /// How it is.
+    /// Returns the worker's state.
     Status,
-    /// Let no task run, until then (RFC 3339) or until told otherwise.
+    /// Pauses all tasks until this time (RFC 3339) or until told otherwise.
     Pause {
-        /// When it ends by itself, if it is to.
+        /// The end of the pause, if it is to end by itself.
         until: Option<String>,
     },
-    /// Let tasks run again.
+    /// Ends the pause.
     Resume,
 }
 
-/// What is answered.
+/// The worker's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]
 pub enum Answer {
-    /// Done; and this is how it is now.
+    /// Done; with the worker's present state.
     Report(Box<Report>),
-    /// Not done; why.
+    /// Refused.
     Refused {
-        /// In words.
+        /// The reason, in words.
         why: String,
     },
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nobody is there.
+    /// No worker runs in this directory.
     #[error("no worker runs in {dir}", dir = .0.display())]
     NotRunning(PathBuf),
     /// The socket cannot be used, or the conversation broke off.
@@ -72,18 +72,18 @@ pub enum ControlError {
     Io {
         /// The worker's directory.
         dir: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// The worker did not do it.
+    /// The worker refused; with its reason.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Asks the worker of this directory.
+/// Sends a request to the worker of this directory and returns its report.
 ///
 /// # Errors
-/// If none runs there, or it does not answer, or not with a report.
+/// If none runs there, it does not answer, or it does not answer with a report.
 pub async fn ask(dir: &Path, ask: &Ask) -> Result<Report, ControlError> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     let failed = |source: io::Error| match source.kind() {
@@ -130,15 +130,15 @@ fn line(what: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Does without a worker what can be done without one: a pause is there when it starts.
+/// Carries out a request without a worker as far as possible: a pause will be there when it starts.
 ///
 /// # Errors
-/// If the switch cannot be turned: there may never have been a worker in this directory.
+/// If the pause file cannot be changed: there may never have been a worker in this directory.
 pub fn without(dir: &Path, ask: &Ask) -> Result<(), ControlError> {
     switch(ask, dir).map(drop).map_err(ControlError::Refused)
 }
 
-/// The switch in this directory, where it pauses whoever works there, and until when.
+/// Returns the pause file of this directory, and the end of the pause, if a pause is in force.
 pub fn paused(dir: &Path) -> Option<String> {
     match pause::sight(&dir.join(pause::PAUSE_FILE)) {
         Sight::Seen(Reading::Paused(switch)) => switch,
@@ -146,17 +146,17 @@ pub fn paused(dir: &Path) -> Option<String> {
     }
 }
 
-/// What the loop is asked, with what the owner's own switch says now where that has just been
-/// changed.
+/// A question to the worker's loop, with the new sight of the owner's own switch if the request has
+/// just changed it.
 #[derive(Debug)]
 pub(crate) struct Question {
-    /// What the switch in the worker's directory says.
+    /// The sight of the switch in the worker's directory.
     pub switch: Option<Sight>,
-    /// Where the answer goes.
+    /// The channel for the answer.
     pub answer: oneshot::Sender<Report>,
 }
 
-/// Answers whoever asks, for as long as the loop is there.
+/// Answers requests on the socket of `dir` until `tell` is closed.
 ///
 /// # Errors
 /// If the socket cannot be made.
@@ -184,7 +184,7 @@ pub(crate) fn serve<T: From<Question> + Send + 'static>(
     Ok(())
 }
 
-/// One question, one answer.
+/// Handles one request and its answer.
 async fn converse<T: From<Question> + Send + 'static>(
     stream: transport::Stream,
     dir: PathBuf,
@@ -205,7 +205,7 @@ async fn converse<T: From<Question> + Send + 'static>(
         to.write_all(&line(&answer)?).await?;
         to.shutdown().await?;
 
-        // Whoever asked leaves first: a pipe that is closed from here loses what was not read yet.
+        // The asking end must close first: a pipe that this end closes loses what was not read yet.
         from.read_line(&mut asked).await
     };
     if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, talk).await {
@@ -237,7 +237,7 @@ async fn answer<T: From<Question> + Send + 'static>(
     )
 }
 
-/// Turns the switch as asked; what it says then, where it was turned.
+/// Turns the switch as asked; returns its new sight if it was turned.
 fn switch(ask: &Ask, dir: &Path) -> Result<Option<Sight>, String> {
     let failed = |error: io::Error| format!("{}: {error}", dir.join(pause::PAUSE_FILE).display());
     match ask {

@@ -1,8 +1,9 @@
-//! The worker without threads, files and clock: the machine, and what is said to the master and
-//! asked of the spool when. `worker` drives it live; a driver that decides itself what happens when
-//! drives the very same.
+//! The worker without threads, files and clock: `Machine`, plus the messages to the master and the
+//! requests to the spool. `worker` drives it live; a simulation that orders events itself drives
+//! the very same code.
 //!
-//! What is not here: how messages travel, how attempts are made, and when the owner wants what.
+//! `session` carries the messages, `attempt` runs the attempts, and `owner` decides when tasks may
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -21,49 +22,48 @@ pub use crate::spool::medium::Medium;
 pub use crate::spool::shelf::Shelf;
 pub use crate::spool::writer::{Request, Spooled};
 
-/// How many spooled completions are read and sent at a time after a connection was made.
+/// The number of spooled completions that are read and sent at a time after a connection was made.
 const BACKLOG: usize = 512;
-/// The most attempts in a list, so that the message stays within its bound.
+/// The most attempts in a [`Held`] list, so that the message stays within its bound.
 const MAX_HELD: usize = 6_000;
 
-/// The rules of the worker that make crashes harmless, by name. The program keeps them all and has
-/// no way not to; a simulated world that drives an [`Engine`] can break one, to show that its
-/// absence would be noticed.
+/// The rules that make crashes of the worker harmless, by name. The program always keeps them all;
+/// a simulation that drives an [`Engine`] can break one, to show that its absence would be noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Laws {
     /// A completion is durable in the spool before it is first sent.
     pub spool_before_send: bool,
-    /// A completion leaves the spool only when the master has acknowledged it, or wants it no more.
+    /// A completion leaves the spool only when the master has acknowledged or abandoned it.
     pub delete_after_acknowledgement: bool,
 }
 
 impl Laws {
-    /// All of them.
+    /// All rules kept.
     pub const KEPT: Self = Self {
         spool_before_send: true,
         delete_after_acknowledgement: true,
     };
 }
 
-/// What happened.
+/// An input of the engine.
 #[derive(Debug)]
 pub enum Input {
-    /// Here.
+    /// An event at the worker.
     Happened(Event),
-    /// The master has let the worker in.
+    /// The master has accepted the worker.
     Up,
-    /// The master says something.
+    /// A message from the master.
     Said(ToWorker),
-    /// The connection is gone.
+    /// The connection is lost.
     Down,
-    /// The spool has done something.
+    /// A result of the spool.
     Spooled(Spooled),
 }
 
-/// What is to be done, in this order.
+/// An output of the engine, to be carried out in order.
 #[derive(Debug)]
 pub enum Output {
-    /// With an attempt, or with the worker: stage, start, freeze, thaw, end, save, drop, discard,
+    /// Act on an attempt, or on the worker: stage, start, freeze, thaw, end, save, drop, discard,
     /// leave.
     Act(Action),
     /// Tell the master, where there is a connection; else it is of no use any more.
@@ -72,18 +72,18 @@ pub enum Output {
     Keep(Completion),
     /// Deliver durable completions, each after its content, where there is a connection.
     Deliver(Vec<Delivery>),
-    /// Forget durable completions.
+    /// Drop durable completions from the spool.
     Forget(Vec<AttemptId>),
-    /// Read durable completions.
+    /// Read durable completions from the spool.
     Read(Vec<AttemptId>),
 }
 
-/// The state. One for each run of a worker.
+/// The engine's state; one for each run of a worker.
 #[derive(Debug)]
 pub struct Engine {
     machine: Machine,
     laws: Laws,
-    /// What became of the newest state of each attempt.
+    /// The result of the newest checkpoint of each attempt.
     saved: BTreeMap<AttemptId, (u32, Saving)>,
     /// Spooled completions still to be read and sent over this connection.
     backlog: Vec<AttemptId>,
@@ -92,9 +92,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A worker with this many slots, which gives a command that it asked to end the time `grace`,
-    /// and keeps a frozen one for no longer than its patience. `ended` are the completions that its
-    /// spool holds from before.
+    /// Makes the engine of a worker with `slots` slots. A command that was asked to end has `grace`
+    /// until it is killed; a frozen one is given back after `patience`. `ended` are the completions
+    /// that the spool holds from before.
     pub fn new(
         slots: usize,
         grace: Span,
@@ -116,17 +116,17 @@ impl Engine {
         }
     }
 
-    /// The machine, to be looked at.
+    /// Returns the machine for reading.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// When [`Event::Tick`] is due, if nothing else happens before.
+    /// Returns the time at which [`Event::Tick`] is due, if nothing else happens before.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.machine.next_wakeup()
     }
 
-    /// Completions that wait for their acknowledgement.
+    /// Iterates over the completions that wait for their acknowledgement.
     pub fn ended(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.machine.ended().iter().copied()
     }
@@ -136,7 +136,7 @@ impl Engine {
         self.machine.has_queued()
     }
 
-    /// What to greet the master with.
+    /// Returns the first message of a connection, [`ToMaster::Hello`].
     pub fn hello(&self, now: Time, facts: HostFacts, status: Status) -> ToMaster {
         ToMaster::Hello {
             versions: Versions::ours(),
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// What to say once in a while.
+    /// Returns a heartbeat, to be sent at regular intervals.
     pub fn heartbeat(&self, now: Time, status: Status) -> ToMaster {
         ToMaster::Heartbeat {
             status,
@@ -172,7 +172,7 @@ impl Engine {
             Input::Happened(event) => self.happen(now, event, out),
             Input::Up => {
                 self.connected = true;
-                // What was said last over the connection before may not have arrived.
+                // The last report over the connection before may not have arrived.
                 let saved = self
                     .saved
                     .iter()
@@ -250,7 +250,7 @@ impl Engine {
         self.happen(now, event, out);
     }
 
-    /// Has the next of the spooled completions read.
+    /// Requests the next spooled completions.
     fn read_backlog(&mut self, out: &mut Vec<Output>) {
         let some = self
             .backlog

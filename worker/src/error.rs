@@ -1,38 +1,38 @@
-//! Why a worker cannot go on, in words for whoever started it.
+//! The errors that stop a worker, in words for the person who started it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use link::LinkError;
 
-/// A worker stopped, or did not start.
+/// The reason why a worker stopped, or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// Another worker has the directory.
+    /// Another worker uses this directory.
     #[error("another worker is using {dir}: stop it, or give this one a directory of its own with --dir", dir = .0.display())]
     InUse(PathBuf),
-    /// A file or directory of the worker's does not do.
+    /// An operation on one of the worker's files or directories failed.
     #[error("{what} {path}", path = path.display())]
     File {
-        /// What was attempted, such as `cannot read`.
+        /// The attempted operation, such as `cannot read`.
         what: &'static str,
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
     },
-    /// A configuration file that does not parse.
+    /// The configuration file does not parse.
     #[error("the configuration {path} makes no sense", path = path.display())]
     Config {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The parser's error, with its place in the file.
         source: Box<toml::de::Error>,
     },
-    /// The process that starts the tasks cannot be started.
+    /// The spawner, the process that starts the tasks, cannot be started.
     #[error("the worker's helper process cannot be started")]
     Spawner(#[source] io::Error),
-    /// The owner demands what this host cannot do.
+    /// The configuration demands something that this host cannot do.
     #[error(
         "the configuration says {key} = \"{wish}\", but {why}: change that, or say {key} = \"auto\" to take what this \
          host can do"
@@ -40,23 +40,24 @@ pub enum WorkerError {
     Unavailable {
         /// The key of the configuration.
         key: &'static str,
-        /// What it says.
+        /// The value that it is set to.
         wish: String,
-        /// Why this host cannot do it.
+        /// The reason why this host cannot do it.
         why: String,
     },
-    /// Finished results cannot be kept.
+    /// The spool cannot keep finished results.
     #[error(
         "finished results cannot be kept in the spool: check the disk, then start the worker again"
     )]
     Spool(#[source] io::Error),
-    /// The content store of the worker does not do.
+    /// The worker's content store failed.
     #[error(transparent)]
     Content(#[from] LinkError),
 }
 
 impl WorkerError {
-    /// Wraps a failed operation on a file.
+    /// Returns a function that wraps the error of a failed operation on `path` as
+    /// [`WorkerError::File`].
     pub(crate) fn file(
         what: &'static str,
         path: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! What the host is: asked and measured once, when the worker starts.
+//! The host's properties ([`HostFacts`]): read and measured once, when the worker starts.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::os;
 #[cfg(windows)]
 use crate::os::clock_and_memory;
 
-/// Repetitions of the kernel, of which the quickest counts: what else the processor does can only
-/// slow it down.
+/// The number of repetitions of the kernel. The fastest one counts, because other work of the
+/// processor can only slow it down.
 const RUNS: usize = 5;
 /// Steps of the integer part, and the processor cycles that each takes on the reference host: a
 /// xorshift generator (Marsaglia 2003) is three shifts and three exclusive ors, none of which can
@@ -23,14 +23,14 @@ const INTEGER_CYCLES: u32 = 6;
 /// cycles each, that wait for one another.
 const FLOAT_STEPS: u32 = 2_812_500;
 const FLOAT_CYCLES: u32 = 8;
-/// What the reference host, a dedicated processor at 1,500 MHz, takes for one repetition: 30 ms,
-/// half of it integers.
+/// The time of one repetition on the reference host, a dedicated processor at 1,500 MHz: 30 ms,
+/// half of it for integers.
 const REFERENCE_S: f64 = (INTEGER_STEPS as f64 * INTEGER_CYCLES as f64
     + FLOAT_STEPS as f64 * FLOAT_CYCLES as f64)
     / (REFERENCE_MHZ * 1e6);
 
-/// Everything about this host but how it confines tasks. `name` is what its identity calls it.
-/// Takes about a tenth of a second.
+/// Measures everything about this host except its confinement. `name` is the name of its identity;
+/// the system's host name replaces an empty one. Takes about a tenth of a second.
 pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
     let (clock_mhz, memory_mib) = clock_and_memory();
     let name = match (name, hostname::get()) {
@@ -51,7 +51,7 @@ pub(crate) fn measure(name: &str, slots: u32) -> HostFacts {
     }
 }
 
-/// How large the disk is on which this directory lies, in bytes, where the system says.
+/// Returns the size of the disk that holds this directory, in bytes, if the system reports it.
 pub(crate) fn disk_bytes(dir: &std::path::Path) -> Option<u64> {
     #[cfg(unix)]
     return rustix::fs::statvfs(dir)
@@ -61,8 +61,7 @@ pub(crate) fn disk_bytes(dir: &std::path::Path) -> Option<u64> {
     return Some(dir).and(None);
 }
 
-/// The highest clock of a processor, in MHz, and the memory, in MiB; zero where the system does not
-/// say.
+/// Returns the highest clock rate of a processor, in MHz, and the memory, in MiB; zero if unknown.
 #[cfg(not(windows))]
 fn clock_and_memory() -> (u64, u64) {
     sysinfo::System::new().map_or((0, 0), |mut system| {
@@ -85,16 +84,16 @@ fn shorten(mut name: String) -> String {
     name
 }
 
-/// How much faster than the reference host one slot does a fixed piece of work, half of it with
-/// integers and half with floating-point numbers. A lowered clock shows in it; caches and vector
-/// units do not, nor do other programs on the host: processor time counts, and what others take of
-/// it is said with every heartbeat.
+/// Measures the speed of one slot against the reference host with a fixed piece of work, half of it
+/// with integers and half with floating-point numbers. A lowered clock shows in it; caches and
+/// vector units do not. Neither do other programs on the host: processor time counts, and the part
+/// that others take is reported with every heartbeat.
 fn speed() -> Speed {
     let quickest = (0..RUNS).map(|_| repetition()).min().unwrap_or_default();
     Speed::new(REFERENCE_S / quickest.as_secs_f64()).unwrap_or(Speed::REFERENCE)
 }
 
-/// The kernel, once.
+/// Runs the kernel once and returns its processor time.
 fn repetition() -> Duration {
     let start = os::thread_cpu();
     black_box(integers(black_box(0x9E37_79B9_7F4A_7C15)));
@@ -111,7 +110,8 @@ fn integers(mut state: u64) -> u64 {
     state
 }
 
-/// Comes to rest near one, so that no step is slower for an odd number.
+/// Computes a sequence that settles near one, so that no step is slower because of a special
+/// number.
 fn floats(mut state: f64) -> f64 {
     let factor = black_box(0.999);
     let rest = black_box(0.001);

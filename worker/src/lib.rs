@@ -1,11 +1,12 @@
-//! The volunteer's side of deskgrid: takes attempts from the master, runs each in a confined
-//! process tree while the owner lets it, and delivers what they left, over any number of broken
+//! The volunteer's side of deskgrid: it takes attempts from the master, runs each in a confined
+//! process tree while the owner lets it, and delivers their results, over any number of broken
 //! connections and crashes.
 //!
-//! What decides is pure (`machine`); what acts is around it: `session` talks to the master,
-//! `attempt` makes an attempt, `spool` keeps what is finished, `cache` keeps inputs, `record` notes
-//! how the host is available, [`owner`] watches for the owner, [`os`] is all that differs between
-//! systems, and `worker` ties them together. What is not here: scheduling, which is the master's.
+//! The deciding part is pure (`machine`); the acting parts are around it: `session` talks to the
+//! master, `attempt` runs an attempt, `spool` keeps finished results, `cache` keeps inputs,
+//! `record` notes the availability of the host, [`owner`] watches for the owner, [`os`] holds
+//! everything that differs between systems, and `worker` ties them together. Scheduling is the
+//! master's.
 //!
 //! # What a task finds
 //!

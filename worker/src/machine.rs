@@ -1,13 +1,14 @@
-//! The worker's state machine: which attempt is where, and what is to be done about it. Inputs are
-//! what happened and when; outputs are [`Action`]s. No input or output, no clock.
+//! The worker's state machine: it knows the phase of each attempt and decides what to do. Inputs
+//! are [`Event`]s with their time; outputs are [`Action`]s. It has no input or output, and no
+//! clock.
 //!
 //! An attempt is queued, staging, ready, running, collecting, ended; it leaves by being
 //! acknowledged, returned or abandoned, exactly once. While the owner wants the host, every running
-//! attempt is frozen, none is started, and what was not started yet is given back at once; while
-//! the owner shares it, that holds for what is beyond the shared slots, and the latest starts are
-//! frozen first. What stays frozen for too long is ended and given back, its state saved first.
-//! What the master holds stands still, whatever the owner does, and takes no slot; it goes on once
-//! both let it.
+//! attempt is frozen, none is started, and those not started yet are given back at once. While the
+//! owner shares the host, the same holds for attempts beyond the shared slots, and the latest
+//! starts are frozen first. An attempt that stays frozen for too long is ended and given back,
+//! after a checkpoint. An attempt that the master holds stays frozen, whatever the owner does, and
+//! takes no slot; it is thawed once both allow it.
 
 mod run;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use common::{AttemptId, Completion, Outcome, Span, Time};
 use crate::owner::policy::Decision;
 use run::{Run, Verdict};
 
-/// How long the start of a command may go unreported: commands shorter than this never cost a
+/// The longest time that the start of a command may go unreported: shorter commands never cost a
 /// message of their own.
 const REPORT_DELAY: Span = Span::from_millis(50);
 
@@ -33,43 +34,43 @@ const REPORT_DELAY: Span = Span::from_millis(50);
 pub enum Event {
     /// The master gives work.
     Assigned(Vec<Assignment>),
-    /// The master gives work that waits for its word once it is ready.
+    /// The master assigns attempts that wait for [`Event::Begin`] once they are staged.
     AssignedTogether(Vec<Assignment>),
-    /// The master's word for these.
+    /// The master starts these staged attempts.
     Begin(Vec<AttemptId>),
-    /// The master wants these ended and delivered.
+    /// The master ends these attempts; they are to be delivered.
     Stop(Vec<AttemptId>),
-    /// The master wants these ended and delivered, and their states saved.
+    /// The master ends these attempts after a checkpoint; they are to be delivered.
     Yield(Vec<AttemptId>),
-    /// The master wants these frozen, or to go on.
+    /// The master freezes these attempts (true) or thaws them (false).
     Hold(Vec<AttemptId>, bool),
-    /// These are of no use any more.
+    /// The master does not need these attempts any more.
     Abandon(Vec<AttemptId>),
     /// These completions are durable at the master.
     Acknowledged(Vec<AttemptId>),
-    /// What tasks may do from now on.
+    /// The owner's policy decided what tasks may do from now on.
     Decided(Decision),
     /// An attempt's directory and inputs are there.
     Staged(AttemptId),
     /// The command has ended, and nothing of its process tree is left.
     Exited(AttemptId),
-    /// All about the attempt is known. Comes also without `Staged` or `Exited` where it did not get
-    /// so far.
+    /// The attempt's result is complete. Comes without `Staged` or `Exited` if the attempt did not
+    /// get that far.
     Ended(AttemptId, Box<Ending>),
-    /// What became of an attempt's state.
+    /// The result of a checkpoint of this attempt, with the checkpoint's number.
     Saving(AttemptId, u32, Saving),
-    /// What programs say of their progress.
+    /// The progress that programs report.
     Progress(Vec<(AttemptId, f32)>),
     /// The worker is to end in order.
     Shutdown,
-    /// The time that `next_wakeup` named has come.
+    /// The time that `next_wakeup` returned has come.
     Tick,
 }
 
-/// What an attempt left behind.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ending {
-    /// How its command ended, where nobody else ended it.
+    /// The way in which its command ended, if nobody else ended it.
     pub outcome: Outcome,
     /// Processor time of its tree.
     pub cpu: Span,
@@ -77,12 +78,12 @@ pub struct Ending {
     pub stdout: Stream,
     /// Its captured standard error.
     pub stderr: Stream,
-    /// The files that it left.
+    /// The output files that were collected.
     pub outputs: Vec<OutputFile>,
 }
 
 impl Ending {
-    /// An ending without a trace.
+    /// Makes an ending without output or processor time.
     pub fn bare(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -94,7 +95,7 @@ impl Ending {
     }
 }
 
-/// Something to be done.
+/// An action for the worker's loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Make its directory and place its inputs.
@@ -113,53 +114,53 @@ pub enum Action {
     Drop(AttemptId),
     /// Make the completion durable, then deliver it.
     Spool(Completion),
-    /// Throw away what an attempt left that nobody wants any more.
+    /// Discard a result that is not wanted any more.
     Discard(Box<Ending>),
-    /// Forget these durable completions.
+    /// Drop these durable completions from the spool.
     Forget(Vec<AttemptId>),
-    /// Tell the master that these are given back.
+    /// Tell the master that these are given back, and why.
     Return(Vec<AttemptId>, &'static str),
-    /// Tell the master what one took that was given back.
+    /// Tell the master the time spent by one that was given back.
     Spent(Spent),
-    /// Save its state once more when its command has ended.
+    /// Save a checkpoint once its command has ended.
     Save(AttemptId),
-    /// Tell the master what became of an attempt's state.
+    /// Tell the master the result of an attempt's checkpoint.
     Saving(AttemptId, u32, Saving),
-    /// Tell the master how far these are.
+    /// Tell the master the phases of these attempts.
     Report(Vec<Held>),
-    /// Tell the master about the owner.
+    /// Tell the master the owner's state.
     Owner(OwnerState),
-    /// To say: the worker takes nothing any more, and leaves once nothing runs.
+    /// Tell the master that the worker accepts no more attempts, and leaves once nothing runs.
     Closing,
     /// Nothing runs any more: the worker may end.
     Left,
 }
 
-/// The state. One for each worker.
+/// The state machine; each worker has one.
 #[derive(Debug)]
 pub(crate) struct Machine {
     slots: usize,
     grace: Span,
-    /// How long an attempt may be frozen before it is given back; none: for ever.
+    /// The longest time that an attempt may be frozen before it is given back; `None`: for ever.
     patience: Option<Span>,
     decision: Decision,
-    /// Since when the owner has been there, or away.
+    /// The time since which the owner has been there, or away.
     owner_since: Time,
     leaving: bool,
-    /// How often the master wants to hear of attempts that have not ended, where that is more often
-    /// than usual.
+    /// The report intervals that the master wants for held attempts, where they are shorter than
+    /// usual.
     reports: BTreeMap<AttemptId, Span>,
     queued: VecDeque<Assignment>,
     staging: BTreeMap<AttemptId, Option<Span>>,
     ready: VecDeque<(AttemptId, Option<Span>)>,
-    /// Attempts that wait for the master's word, once they are ready.
+    /// Attempts that wait for [`Event::Begin`] once they are ready.
     together: BTreeSet<AttemptId>,
     running: BTreeMap<AttemptId, Run>,
-    /// Commands started so far.
+    /// The number of commands started so far.
     started: u64,
     collecting: BTreeMap<AttemptId, Run>,
     ended: BTreeSet<AttemptId>,
-    /// Attempts told to end without a trace, of which the last word is still to come.
+    /// Attempts that were dropped, and whose `Ended` event is still to come.
     dropped: BTreeSet<AttemptId>,
     progress: BTreeMap<AttemptId, f32>,
     unreported: BTreeSet<AttemptId>,
@@ -167,9 +168,9 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A worker with this many slots, which gives a command that it asked to end this long, and
-    /// keeps a frozen one for no longer than its patience. `ended` are the completions that its
-    /// spool holds from before.
+    /// Makes the machine of a worker with `slots` slots. A command that was asked to end has
+    /// `grace` until it is killed; a frozen one is given back after `patience`. `ended` are the
+    /// completions that the spool holds from before.
     pub(crate) fn new(
         slots: usize,
         grace: Span,
@@ -199,7 +200,7 @@ impl Machine {
         }
     }
 
-    /// Takes one event.
+    /// Takes one event and appends the resulting actions.
     pub(crate) fn step(&mut self, now: Time, event: Event, actions: &mut Vec<Action>) {
         match event {
             Event::Assigned(work) => self.on_assigned(work, actions),
@@ -252,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// When [`Event::Tick`] is due, if nothing else happens before.
+    /// Returns the time at which [`Event::Tick`] is due, if nothing else happens before.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         let runs = self
             .running
@@ -261,7 +262,7 @@ impl Machine {
         runs.chain(self.report_at).min()
     }
 
-    /// Everything that it holds, as heartbeats list it.
+    /// Returns every attempt that it holds, as heartbeats list it.
     pub(crate) fn held(&self, now: Time) -> Vec<Held> {
         let bare = |attempt, phase| Held {
             attempt,
@@ -288,28 +289,28 @@ impl Machine {
             .collect()
     }
 
-    /// Attempts whose commands run or are frozen.
+    /// Iterates over the attempts whose commands run or are frozen.
     pub(crate) fn running(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.running.keys().copied()
     }
 
-    /// Whether the owner lets tasks run.
+    /// Returns the owner's state, as the master is told.
     pub(crate) fn owner(&self) -> OwnerState {
         self.decision.owner(self.slots as u32)
     }
 
-    /// What tasks may do.
+    /// Returns the last decision on what tasks may do.
     pub(crate) fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// For how long the owner has been there, or away.
+    /// Returns the time that the owner has been there, or away.
     pub(crate) fn owner_for(&self, now: Time) -> Span {
         now.since(self.owner_since)
     }
 
-    /// How often the master wants to hear of what is held here, where that is more often than
-    /// usual.
+    /// Returns the shortest report interval that the master wants for an attempt held here, if one
+    /// is shorter than usual.
     pub(crate) fn report_every(&self) -> Option<Span> {
         self.reports.values().min().copied()
     }
@@ -319,7 +320,7 @@ impl Machine {
         !self.queued.is_empty()
     }
 
-    /// Completions that wait for their acknowledgement.
+    /// Returns the completions that wait for their acknowledgement.
     pub(crate) fn ended(&self) -> &BTreeSet<AttemptId> {
         &self.ended
     }
@@ -332,7 +333,7 @@ impl Machine {
             && self.dropped.is_empty()
     }
 
-    /// How far an attempt is that could start.
+    /// Returns the phase of a staged attempt.
     fn phase_when_ready(&self, id: &AttemptId) -> Phase {
         if self.together.contains(id) {
             Phase::Ready
@@ -387,7 +388,7 @@ impl Machine {
 
     fn on_assigned(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
         let mut back = Vec::new();
-        // What comes beside frozen attempts has crossed the news of them on its way.
+        // These assignments and the news of the frozen attempts have crossed on their way.
         let frozen = self.running.values().any(|run| run.frozen() && !run.held);
         let full = self.leaving || self.allowed() == 0 || frozen;
 
@@ -419,7 +420,7 @@ impl Machine {
     }
 
     fn on_assigned_together(&mut self, work: Vec<Assignment>, actions: &mut Vec<Action>) {
-        // What is held already may have begun.
+        // A gang's attempt that is held already may have begun.
         let new: Vec<AttemptId> = work
             .iter()
             .map(|a| a.attempt)
@@ -440,18 +441,19 @@ impl Machine {
         }
     }
 
-    /// How many slots the owner lets tasks use.
+    /// Returns the number of slots that the owner lets tasks use.
     fn allowed(&self) -> usize {
         self.decision.slots(self.slots as u32) as usize
     }
 
-    /// How many attempts run, or would if the owner let them.
+    /// Returns the number of attempts that take a slot: those that run, or would if the owner let
+    /// them.
     fn in_slots(&self) -> usize {
         self.running.values().filter(|run| !run.held).count()
     }
 
-    /// Has the earliest starts run in the slots that may be used, and freezes the others, and what
-    /// the master holds.
+    /// Thaws the earliest starts in the slots that may be used, and freezes the others and those
+    /// that the master holds.
     fn settle(&mut self, now: Time, actions: &mut Vec<Action>) {
         let allowed = self.allowed();
         if self.in_slots() <= allowed && self.running.values().all(|run| run.frozen() == run.held) {
@@ -477,7 +479,7 @@ impl Machine {
                 }
                 (false, false) => {
                     run.freeze(now);
-                    // Who was asked to end already gets no more time: it would have to run for
+                    // A command that was asked to end gets no more time: it would have to run for
                     // that.
                     actions.push(if run.kill_at.take().is_some() {
                         Action::Kill(id)
@@ -497,15 +499,15 @@ impl Machine {
         }
     }
 
-    /// Stages as many as there are slots beside those that run, and starts what is ready where a
-    /// slot is free.
+    /// Stages as many attempts as there are slots beside the running ones, and starts staged ones
+    /// in free slots.
     fn fill(&mut self, now: Time, actions: &mut Vec<Action>) {
         let allowed = self.allowed();
         if self.leaving || allowed == 0 {
             return;
         }
 
-        // What was dropped may still be dying in its slot.
+        // A dropped attempt may still be dying in its slot.
         while self.in_slots() + self.dropped.len() < allowed
             && let Some(at) = self
                 .ready
@@ -641,7 +643,7 @@ impl Machine {
         }
     }
 
-    /// As [`Self::on_stop`], with the state saved when its command has ended.
+    /// As [`Self::on_stop`], with a checkpoint once the command has ended.
     fn on_yield(&mut self, now: Time, id: AttemptId, actions: &mut Vec<Action>) {
         if self
             .running
@@ -653,8 +655,8 @@ impl Machine {
         self.on_stop(now, id, actions);
     }
 
-    /// The master wants the slot of an attempt for another, or has one for it again. Only what runs
-    /// can be held.
+    /// Holds an attempt whose slot the master wants for another, or releases it. Only a running
+    /// attempt can be held.
     fn on_hold(&mut self, now: Time, id: AttemptId, held: bool) {
         if let Some(run) = self
             .running
@@ -667,7 +669,7 @@ impl Machine {
         }
     }
 
-    /// Takes an attempt that was not started off the books; whether there was one.
+    /// Removes an attempt that was not started, and returns whether there was one.
     fn take_unstarted(&mut self, id: AttemptId, actions: &mut Vec<Action>) -> bool {
         self.together.remove(&id);
         if let Some(at) = self.queued.iter().position(|a| a.attempt == id) {
@@ -698,7 +700,7 @@ impl Machine {
             .or(self.collecting.get(&id))
             .is_some_and(|run| run.verdict == Verdict::Stopped)
         {
-            // It ends as the master wanted, and says what it took.
+            // It ends as the master wanted, and reports the time that it took.
             return;
         }
         if self.ended.remove(&id) {
@@ -748,14 +750,15 @@ impl Machine {
             self.return_frozen(now, Span::ZERO, actions);
         }
 
-        // The reason of those that stay frozen may be another one.
+        // The reason why the others stay frozen may have changed.
         if owner.reason() != before.reason() {
             self.unreported.extend(self.running.keys());
             self.report(now, actions);
         }
     }
 
-    /// Ends and gives back what has been frozen for so long; the state that it wrote last is saved.
+    /// Ends and gives back the attempts that have been frozen for `patience`, each after a
+    /// checkpoint.
     fn return_frozen(&mut self, now: Time, patience: Span, actions: &mut Vec<Action>) {
         for (id, run) in &mut self.running {
             let frozen = run
@@ -771,7 +774,7 @@ impl Machine {
         }
     }
 
-    /// Gives back all that was not started.
+    /// Gives back every attempt that was not started.
     fn give_back(&mut self, actions: &mut Vec<Action>) {
         let mut back: Vec<AttemptId> = self.queued.drain(..).map(|a| a.attempt).collect();
         let prepared = std::mem::take(&mut self.staging).into_keys();
@@ -789,13 +792,13 @@ impl Machine {
         }
     }
 
-    /// Gives everything back that has not ended; what runs is asked to end first.
+    /// Gives back every attempt that has not ended; running ones are asked to end first.
     fn on_shutdown(&mut self, now: Time, actions: &mut Vec<Action>) {
         if std::mem::replace(&mut self.leaving, true) {
             return;
         }
 
-        // Before anything is given back, so that it is not given to this worker again.
+        // Sent first, so that the master does not assign them to this worker again.
         actions.push(Action::Closing);
         self.give_back(actions);
         for (id, run) in &mut self.running {
@@ -807,7 +810,7 @@ impl Machine {
         }
     }
 
-    /// Time limits and the end of patience.
+    /// Enforces time limits, grace times and `patience`.
     fn enforce_times(&mut self, now: Time, actions: &mut Vec<Action>) {
         if let Some(patience) = self.patience {
             self.return_frozen(now, patience, actions);
@@ -844,7 +847,8 @@ impl Machine {
     }
 }
 
-/// A frozen tree cannot follow a request, and is not to run for it: it is killed.
+/// Asks a command to end. A frozen tree cannot follow the request and must not run for it, so it is
+/// killed.
 fn ask_to_end(run: &mut Run, id: AttemptId, kill_at: Time, actions: &mut Vec<Action>) {
     if run.frozen() {
         actions.push(Action::Kill(id));

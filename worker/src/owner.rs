@@ -1,6 +1,6 @@
-//! What the owner of the host wants: sensors look, each from a thread of its own, so that a slow
-//! one holds up neither the others nor the worker; [`policy`] decides what tasks may do, by the
-//! owner's [`rules`].
+//! The owner of the host: [`sensors`] look, each on its own thread, so that a slow one delays
+//! neither the others nor the worker; [`policy`] decides what tasks may do, by the owner's
+//! [`rules`].
 
 pub(crate) mod hour;
 pub mod pause;
@@ -17,7 +17,8 @@ use sensors::Sensor;
 
 use crate::config::Config;
 
-/// The owner's switches, for a worker in `dir`: first its own.
+/// Returns the sensors of the owner's switches, for a worker in `dir`: first its own `PAUSE_FILE`,
+/// then `Rules::pause_files`.
 fn switches(rules: &Rules, dir: &Path) -> Vec<Box<dyn Sensor>> {
     let files = std::iter::once(dir.join(PAUSE_FILE)).chain(rules.pause_files.iter().cloned());
     files
@@ -25,8 +26,8 @@ fn switches(rules: &Rules, dir: &Path) -> Vec<Box<dyn Sensor>> {
         .collect()
 }
 
-/// What looks for the owner, for a worker in `dir`: the switches, and the sensors of what the rules
-/// heed.
+/// Returns the sensors that watch for the owner, for a worker in `dir`: the switches, and the
+/// sensors whose topic the rules heed.
 pub(crate) fn eyes(config: &Config, dir: &Path) -> Vec<Box<dyn Sensor>> {
     let sensors = config.sensors.heeding(&config.owner.input);
     let sensors = sensors::all(&sensors)

@@ -1,6 +1,6 @@
-//! How this host was available: looks at it become stretches of time in which nothing changed.
-//! Pure: what a look showed and when are arguments. What is not here: looking, and keeping
-//! ([`kept`], [`book`]).
+//! The availability of this host: looks at it are merged into intervals in which nothing changed.
+//! Pure: the content of a look and its time are arguments. The intervals are kept by [`kept`] and
+//! [`book`].
 
 pub(crate) mod book;
 pub(crate) mod kept;
@@ -9,49 +9,52 @@ use common::availability::Stretch;
 use common::host::OwnerState;
 use common::{Span, Time};
 
-/// A part of the processor that differs by so much from the mean of the stretch is still the same.
+/// The largest difference of the processor part from the mean of an interval that still counts as
+/// the same.
 const ALIKE: f32 = 0.05;
-/// A stretch is given out once it is as long as so many looks are apart, so that a crash costs
-/// little of it.
+/// An interval is given out once it is this many look intervals long, so that a crash costs little
+/// of it.
 const LOOKS: u64 = 30;
 /// A wall clock that was set back by more than this was wrong before. By less than that, nothing is
 /// noted until it is where it had been.
 const SET_BACK: Span = Span::from_secs(3_600);
 
-/// What a look showed.
+/// The content of a look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Look {
-    /// When, by the wall clock.
+    /// The time of the look, by the wall clock.
     pub at: Time,
-    /// Whether the owner lets tasks run.
+    /// The owner's state.
     pub owner: OwnerState,
     /// The part of each slot's processor that tasks could have since the look before.
     pub cpu: f32,
 }
 
-/// What a look led to.
+/// The result of a look.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct News {
-    /// The clock was wrong: what lies behind this time has not been yet.
+    /// The time to which the clock was set back: records after it are to be forgotten, because the
+    /// clock was wrong.
     pub forget_after: Option<Time>,
-    /// What is over, in order.
+    /// The intervals that are complete, in order.
     pub over: Vec<Stretch>,
 }
 
-/// Makes stretches of looks. Those that it gives out never overlap, whatever the clock does, but
-/// for what it says is to be forgotten.
+/// Merges looks into intervals. The ones that it gives out never overlap, whatever the clock does,
+/// except those that it says are to be forgotten.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     every: Span,
     run: Option<Stretch>,
-    /// When the look before was, if what lies between it and the next one is known.
+    /// The time of the last look, if the time between it and the next one can be recorded.
     before: Option<Time>,
-    /// Up to where the time has been spoken for.
+    /// The end of the recorded time.
     until: Time,
 }
 
 impl Recorder {
-    /// Of looks that come so often, where everything until then was recorded before.
+    /// Makes a recorder of looks that come every `every`; everything before `until` is recorded
+    /// already.
     pub(crate) fn new(every: Span, until: Time) -> Self {
         Self {
             every,
@@ -61,8 +64,8 @@ impl Recorder {
         }
     }
 
-    /// Takes a look. What it showed counts from the look before on, unless that is so long ago that
-    /// the host must have slept, or the clock was set: of such a gap nothing is known.
+    /// Takes a look. Its content counts from the look before on. If that one was more than 2.5
+    /// times `every` ago, the host slept or the clock was set, and nothing is recorded for the gap.
     pub(crate) fn look(&mut self, look: Look) -> News {
         let mut news = News::default();
         if look.at < self.until {
@@ -110,7 +113,7 @@ impl Recorder {
         }
     }
 
-    /// What is not over yet, when nobody looks any more.
+    /// Returns the interval that is not complete yet, when there are no more looks.
     pub(crate) fn end(&mut self) -> Option<Stretch> {
         self.before = None;
         self.run.take()

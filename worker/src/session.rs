@@ -1,6 +1,5 @@
 //! The connection to the master: made again for ever, with one control stream for messages and
-//! streams of their own for content. What is said and done is decided elsewhere
-//! ([`crate::worker`]).
+//! separate streams for content. The content of the messages is decided in [`crate::worker`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,40 +19,40 @@ use tokio::task::JoinSet;
 
 use crate::spool::blobs::Blobs;
 
-/// How long the master may take to answer a greeting.
+/// The longest time that the master may take to answer a greeting.
 const WELCOME: Duration = Duration::from_secs(10);
-/// A session that lasted this long was a good one: after it, connecting begins with short pauses
+/// A session that lasted this long was a good one: the next connections begin with short pauses
 /// again.
 const STEADY: Duration = Duration::from_secs(5);
-/// A master that says no is asked again so many times as slowly as one that does not answer.
+/// The factor by which the pauses are longer after a refusal than without an answer.
 const REFUSED_SLOWER: u32 = 20;
-/// How long to wait for what the master's clock says.
+/// The longest time to wait for the master's clock.
 const CLOCK: Duration = Duration::from_secs(6);
-/// How many uploads run at a time.
+/// The number of uploads that run at a time.
 const UPLOADS: usize = 4;
 /// The most completions in a message.
 const BATCH: usize = 512;
-/// About the most bytes in a message of completions.
+/// The approximate bound of a message of completions, in bytes.
 const BATCH_BYTES: usize = 64 * 1024;
-/// How long to wait before an upload that the master did not take is tried again.
+/// The pause before an upload that failed is tried again.
 const UPLOAD_RETRY: Duration = Duration::from_secs(2);
 
-/// What happens on the connection.
+/// An event of the connection.
 #[derive(Debug)]
 pub(crate) enum Session {
-    /// A greeting is needed.
+    /// The connection needs a greeting (`ToMaster::Hello`).
     Greet(oneshot::Sender<ToMaster>),
-    /// The master has let the worker in.
+    /// The master has accepted the worker; with its heartbeat interval.
     Up(Uplink, Span),
-    /// The master says something.
+    /// A message from the master.
     Said(ToWorker),
-    /// The connection is gone; another is being made.
+    /// The connection is lost; another is being made.
     Down,
-    /// There is no connection, and why; another is being made.
+    /// There is no connection, for this reason; another is being made.
     Out(String),
 }
 
-/// The way to the master, as long as the connection lasts.
+/// The way to the master while the connection lasts.
 #[derive(Debug, Clone)]
 pub(crate) struct Uplink {
     connection: Connection,
@@ -62,18 +61,18 @@ pub(crate) struct Uplink {
     blobs: Arc<Blobs>,
 }
 
-/// How a connection is made again.
+/// The pauses before a connection is made again.
 #[derive(Debug, Clone)]
 pub(crate) struct Again {
     pub(crate) backoff: link::retry::Backoff,
-    /// The same where the master is there and does not let this worker in.
+    /// The pauses where the master is up and refuses this worker.
     pub(crate) refused: link::retry::Backoff,
-    /// How often a worker whose connection goes over TCP tries UDP.
+    /// The interval at which a worker whose connection goes over TCP tries UDP.
     pub(crate) udp_every: Duration,
 }
 
 impl Again {
-    /// With pauses from `base` up to `cap` while the master is out of reach.
+    /// Makes the pauses: from `base` up to `cap` while the master is unreachable.
     pub(crate) fn new(base: Duration, cap: Duration, udp_every: Duration) -> Self {
         let slower = |pause: Duration| pause.saturating_mul(REFUSED_SLOWER);
         let refused = link::retry::Backoff::new(slower(base), slower(cap));
@@ -85,9 +84,9 @@ impl Again {
     }
 }
 
-/// Keeps a connection for ever; ends only if nobody listens. A refusal passes, too: a certificate
-/// is renewed, a clock is set, a store is put back, an identity is approved. An identity that lies
-/// in `home` is renewed there in time.
+/// Keeps a connection for ever; ends only when `tell` is closed. A refusal passes, too: a
+/// certificate is renewed, a clock is set, a store is put back, an identity is approved. An
+/// identity stored in `home` is renewed there in time.
 pub(crate) async fn keep<T: From<Session> + Send + 'static>(
     mut identity: Identity,
     home: PathBuf,
@@ -136,17 +135,17 @@ pub(crate) async fn keep<T: From<Session> + Send + 'static>(
     }
 }
 
-/// What comes after a connection.
+/// The step after a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Nothing: the worker leaves.
+    /// None: the worker leaves.
     End,
-    /// Another at once, since UDP gets through again.
+    /// Another connection at once, because UDP gets through again.
     Udp,
 }
 
-/// Whether somebody, or something on this machine, has to change before trying again is of use: it
-/// is tried more slowly.
+/// Whether somebody, or something on this machine, must change before another try is of use. Such
+/// tries come more slowly.
 fn is_refusal(error: &LinkError) -> bool {
     match error {
         LinkError::Refused(_) => !error.passing(),
@@ -157,7 +156,7 @@ fn is_refusal(error: &LinkError) -> bool {
     }
 }
 
-/// Why the master does not let this worker in, what that means, and whether a clock may be the
+/// Describes why the master refuses this worker, what that means, and whether a clock may be the
 /// reason.
 async fn in_words(identity: &Identity, error: &LinkError) -> String {
     let clocks = async {
@@ -184,31 +183,31 @@ fn wall_clock() -> Time {
     Time(0) + Span::from(since)
 }
 
-/// What a worker shows beside its certificate.
+/// The worker's credentials and the number of its run.
 struct Papers {
-    /// Where its identity lies, if it lies anywhere.
+    /// The directory of its identity, if it is stored.
     home: Option<PathBuf>,
     /// The number of this run.
     run: uuid::Uuid,
-    /// Whether the master did not take the identity the last time.
+    /// Whether the master rejected the identity the last time.
     refused: bool,
 }
 
 impl Papers {
-    /// The identity as it is to be used for the next connection, renewed where it is time to.
+    /// Renews the identity before the next connection, if that is due.
     async fn freshen(&self, identity: &mut Identity) -> Result<(), LinkError> {
         let Some(home) = &self.home else {
             return Ok(());
         };
         *identity = match self.refused {
-            // The certificate may have expired by the master's clock and not by ours.
+            // The certificate may have expired by the master's clock and not by this host's.
             true => link::renewal::refresh(home, Purpose::Worker).await?,
             false => link::renewal::fresh(home, Purpose::Worker).await?,
         };
         Ok(())
     }
 
-    /// Renews the identity over a connection that lasts, whenever it is time to. Never ends.
+    /// Renews the identity over a lasting connection, whenever that is due. Never ends.
     async fn keep_fresh(&self, connection: &Connection, identity: &mut Identity) {
         let Some(home) = &self.home else {
             return std::future::pending().await;
@@ -241,7 +240,7 @@ impl Papers {
     }
 }
 
-/// One connection, from its beginning to its end.
+/// Runs one connection, from its beginning to its end.
 async fn converse<T: From<Session> + Send + 'static>(
     identity: &mut Identity,
     papers: &mut Papers,
@@ -314,7 +313,7 @@ async fn converse<T: From<Session> + Send + 'static>(
         }
     };
 
-    // Two workers with one identity drive each other out: they are to do so ever more slowly.
+    // Two workers with one identity push each other out: they must do so ever more slowly.
     if since.elapsed() >= STEADY {
         again.backoff.reset();
         again.refused.reset();
@@ -358,7 +357,7 @@ async fn hear<T: From<Session>>(
     ))
 }
 
-/// Sends what there is to say, all that has come together in one write. Ends well after
+/// Sends the queued messages, all that are ready in one write. Returns successfully after
 /// [`ToMaster::Leaving`].
 async fn speak(
     mut tx: FrameSender,
@@ -382,9 +381,9 @@ async fn speak(
 }
 
 impl Uplink {
-    /// Says something.
+    /// Sends a message.
     pub(crate) fn say(&self, message: ToMaster) {
-        // Where the connection is gone, everything is said anew over the next.
+        // If the connection is gone, everything is sent again over the next one.
         let _ = self.outbox.send(message);
     }
 
@@ -417,8 +416,8 @@ impl Uplink {
                 Ok(Put::Taken) => {}
                 Ok(Put::Refused(blob, why)) => leave_out(&mut completion, blob, &why),
                 Ok(Put::Damaged(blob, why)) => give_up(&mut completion, blob, &why),
-                // The connection is gone, and the spool still has it; or it has been acknowledged
-                // or given up.
+                // The connection is gone, and the spool still has the completion; or it has been
+                // acknowledged or given up.
                 Ok(Put::Useless) | Err(_) => return,
             }
         }
@@ -427,11 +426,11 @@ impl Uplink {
         self.say(ToMaster::Delivered(vec![Delivery { completion, ago }]));
     }
 
-    /// Gives the master a blob, however often that takes.
+    /// Uploads a blob, however many tries that takes.
     async fn put(self, blob: BlobRef) -> Put {
         loop {
             if !self.blobs.has(&blob) {
-                // What nobody holds any more has been acknowledged or given up.
+                // A blob that nobody holds any more has been acknowledged or given up.
                 let gone = self.blobs.holds(&blob.hash);
                 return if gone {
                     Put::Damaged(blob, "it is gone".to_owned())
@@ -465,8 +464,8 @@ impl Uplink {
         }
     }
 
-    /// What is wrong with a blob of the spool that did not arrive, if it is the blob: sending it
-    /// again would be of no use.
+    /// Returns what is wrong with a blob of the spool that did not arrive, if the fault is the
+    /// blob's: sending it again would be of no use.
     async fn damage(&self, blob: BlobRef, error: &LinkError) -> Option<String> {
         let arrived_damaged =
             matches!(error, LinkError::Refused(refusal) if refusal.code == RefusalCode::Conflict);
@@ -484,7 +483,7 @@ impl Uplink {
         }
     }
 
-    /// Waits until the master has heard everything, or is gone.
+    /// Waits until the master has received everything, or is gone.
     pub(crate) async fn closed(&self) {
         self.outbox.closed().await;
     }
@@ -495,19 +494,20 @@ impl Uplink {
     }
 }
 
-/// What became of an upload.
+/// The result of an upload.
 enum Put {
     /// The master has it.
     Taken,
     /// The master will never take this one; why.
     Refused(BlobRef, String),
-    /// It cannot be sent any more: in the spool it is not what it was. How.
+    /// The blob in the spool is damaged, so it cannot be sent any more; says how.
     Damaged(BlobRef, String),
     /// Nobody waits for it over this connection any more.
     Useless,
 }
 
-/// A result of which something was damaged on this host is lost: the task runs again.
+/// Gives a result up that was damaged on this host: its outcome becomes `ResultLost`, and the task
+/// runs again.
 fn give_up(completion: &mut Completion, blob: BlobRef, why: &str) {
     let lost = take_out(completion, blob);
     let what = format!("{} in the worker's spool: {why}", lost.join(", "));
@@ -515,8 +515,8 @@ fn give_up(completion: &mut Completion, blob: BlobRef, why: &str) {
     completion.outcome = Outcome::ResultLost(what);
 }
 
-/// Takes out of a completion what the master will never take; an attempt without it has not
-/// succeeded.
+/// Removes from a completion a blob that the master will never accept; an attempt without it has
+/// not succeeded.
 fn leave_out(completion: &mut Completion, blob: BlobRef, why: &str) {
     let lost = take_out(completion, blob);
     if completion.outcome.success() {
@@ -524,7 +524,7 @@ fn leave_out(completion: &mut Completion, blob: BlobRef, why: &str) {
     }
 }
 
-/// Takes what this blob is out of a completion, and gives the names.
+/// Removes a blob from a completion, and returns the names of the streams and files that it was.
 fn take_out(completion: &mut Completion, blob: BlobRef) -> Vec<String> {
     let mut lost = Vec::new();
     for (name, stream) in [
@@ -543,7 +543,7 @@ fn take_out(completion: &mut Completion, blob: BlobRef) -> Vec<String> {
     lost
 }
 
-/// Messages that are neither too many nor too long.
+/// Splits deliveries into messages that are neither too many nor too long.
 fn batches(deliveries: Vec<Delivery>) -> Vec<Vec<Delivery>> {
     let mut all = Vec::new();
     let mut batch = Vec::new();
@@ -566,7 +566,7 @@ fn batches(deliveries: Vec<Delivery>) -> Vec<Vec<Delivery>> {
     all
 }
 
-/// About how many bytes a delivery without blobs takes.
+/// Estimates the bytes that a delivery without blobs takes.
 fn about(delivery: &Delivery) -> usize {
     let inline = |content: &Content| {
         if let Content::Inline(bytes) = content {

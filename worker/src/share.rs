@@ -1,39 +1,40 @@
-//! How much of the processor tasks can have, and for how long the host has been up: from numbers
-//! that the system gives, without asking it.
+//! The part of the processor that tasks can have ([`Gauge`]) and the time that the host has been up
+//! ([`UpTime`]), computed from numbers that the caller reads from the system.
 
 use common::{Span, Time};
 
-/// Even the lowest priority is given a little of a processor that others want.
+/// The smallest share: even the lowest priority gets a little of a processor that others want.
 const LEAST: f64 = 0.02;
-/// The host slept if its two clocks came apart by more than this between two looks.
+/// The host slept if its two clocks diverged by more than this between two looks.
 const NAP: Span = Span::from_secs(5);
 
 /// Processor time since the host was started, in the system's ticks, of all processors together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// How many processors.
+    /// The number of processors.
     pub processors: u32,
-    /// That has passed.
+    /// The time that has passed.
     pub total: u64,
-    /// In which something ran here.
+    /// The time in which something ran on this host.
     pub used: u64,
-    /// In which, on a virtual machine, another machine ran in our stead.
+    /// The time in which, on a virtual machine, another machine ran instead.
     pub stolen: u64,
-    /// In which this worker and its tasks ran.
+    /// The time in which this worker and its tasks ran.
     pub ours: u64,
 }
 
-/// What was not ours between two looks, as parts of the time of all processors.
+/// The processor time of others between two looks, as parts of the time of all processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Others {
-    /// Other programs ran.
+    /// The part in which other programs ran.
     pub used: f64,
-    /// Another machine ran.
+    /// The part in which another virtual machine ran.
     pub stolen: f64,
 }
 
 impl Load {
-    /// What was not ours since an earlier look; nothing if no time has passed.
+    /// Returns the processor time of others since the earlier look `before`; `None` if no time has
+    /// passed.
     pub(crate) fn others_since(self, before: Self) -> Option<Others> {
         let passed = self
             .total
@@ -49,7 +50,8 @@ impl Load {
     }
 }
 
-/// The part of each slot's processor that tasks can have, averaged from one look to the next.
+/// A gauge of the part of each slot's processor that tasks can have, averaged from one look to the
+/// next.
 #[derive(Debug, Clone)]
 pub(crate) struct Gauge {
     slots: f64,
@@ -59,8 +61,8 @@ pub(crate) struct Gauge {
 }
 
 impl Gauge {
-    /// For a worker with so many slots on so many processors; all of them can be had until two
-    /// looks say otherwise.
+    /// Makes a gauge for a worker with this many slots on this many processors. Until two looks
+    /// were taken, tasks can have all of it.
     pub(crate) fn new(slots: u32, cores: u32) -> Self {
         Self {
             slots: f64::from(slots.max(1)),
@@ -70,9 +72,9 @@ impl Gauge {
         }
     }
 
-    /// Takes what a look showed. What processes that are not ours used is missing for tasks, which
-    /// run at the lowest priority; the rest is shared by the slots, none of which can use more than
-    /// one processor.
+    /// Takes the numbers of a look. Processor time used by other processes is missing for tasks,
+    /// which run at the lowest priority; the rest is shared by the slots, none of which can use
+    /// more than one processor.
     pub(crate) fn look(&mut self, now: Load) {
         let Some(others) = self
             .before
@@ -85,23 +87,24 @@ impl Gauge {
         self.share = (free / self.slots).clamp(LEAST, 1.0);
     }
 
-    /// Between 0 and 1.
+    /// Returns the share of each slot, between 0 and 1.
     pub(crate) fn share(&self) -> f32 {
         self.share as f32
     }
 }
 
-/// For how long the host has been up without a break: since the worker's start, or since the host
+/// The time that the host has been up without a break: since the worker's start, or since the host
 /// last slept.
 #[derive(Debug, Clone)]
 pub(crate) struct UpTime {
     since: Time,
-    /// How much further the clock that counts sleep was at the last look.
+    /// The lead of the clock that counts sleep over the other one, at the last look.
     ahead: Span,
 }
 
 impl UpTime {
-    /// Since now, as the clock says that counts sleep; `awake` is the one that does not.
+    /// Starts counting at `now`, by the clock that counts sleep; `awake` is by the one that does
+    /// not.
     pub(crate) fn new(now: Time, awake: Span) -> Self {
         Self {
             since: now,
@@ -109,7 +112,8 @@ impl UpTime {
         }
     }
 
-    /// Up to now, by the same two clocks.
+    /// Returns the time up to `now`, by the same two clocks. It starts anew if `now` has gained
+    /// more than `NAP` on `awake`.
     pub(crate) fn look(&mut self, now: Time, awake: Span) -> Span {
         let ahead = now.since(Time(0) + awake);
         if ahead > self.ahead + NAP {

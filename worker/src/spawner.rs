@@ -1,13 +1,13 @@
-//! The program's second lives, as the spawner and as the watcher of input devices: what `main` has
-//! to ask before anything else.
+//! The helper modes of the program, as the spawner and as the watcher of input devices. `main` must
+//! check for them before anything else.
 
 use std::ffi::OsStr;
 
-/// The first argument with which the program is the spawner. For nobody but the worker itself.
+/// The first argument that makes the program the spawner. Only the worker itself uses it.
 pub const ARG: &str = "internal-spawner";
 
-/// If the program was called as a helper of the worker: is that helper, and never returns. To be
-/// called first thing in `main`, before any thread exists.
+/// Runs the helper and never returns, if the program was called as a helper of the worker. It must
+/// be called first thing in `main`, before any thread exists.
 pub fn main_if_asked() {
     let asked = std::env::args_os().nth(1);
     if asked.as_deref() == Some(OsStr::new(ARG)) {

@@ -1,5 +1,4 @@
-//! What disclosed tasks' lives and people's accounts look like. What is not here: how they are
-//! reckoned.
+//! Views of disclosed tasks' lives and of users' accounts.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,69 +8,71 @@ use crate::time::{Span, Time};
 /// The life of a task that was only disclosed at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpeculationView {
-    /// When it was disclosed.
+    /// The time at which it was disclosed.
     pub disclosed: Time,
-    /// When it was requested, if it was.
+    /// The time at which it was requested, if it was.
     pub requested: Option<Time>,
-    /// When it was executed, if it was.
+    /// The time at which it was executed, if it was.
     pub executed: Option<Time>,
-    /// When what it left was removed, if nobody had requested it and it took too much room. A
-    /// request runs it again where it had finished, a retry where it had failed.
+    /// The time at which its output was removed, if nobody had requested it and it took too much
+    /// room. A request runs the task again if it had finished, a retry if it had failed.
     pub removed: Option<Time>,
 }
 
 impl SpeculationView {
-    /// When its result was there for its user: once it was both requested and executed.
+    /// Returns the time at which the user had the result: the later of `requested` and `executed`.
     pub fn delivered(&self) -> Option<Time> {
         Some(self.requested?.max(self.executed?))
     }
 
-    /// How long its user waited for the result.
+    /// Returns the time that the user waited for the result; zero if it was executed before the
+    /// request.
     pub fn visible_response(&self) -> Option<Span> {
         Some(self.executed?.since(self.requested?))
     }
 }
 
-/// What was spent on a user's tasks, or on those of one job.
+/// The processor time spent on a user's tasks, or on those of one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AccountView {
-    /// Whose.
+    /// The user.
     pub user: String,
-    /// Of which job; of all, forgotten ones included, where there is none.
+    /// The job; `None`: every job of the user's, forgotten ones included.
     pub job: Option<JobId>,
-    /// Tasks that were tried or requested.
+    /// The number of tasks that were tried or requested.
     pub tasks: u64,
-    /// Those that were requested.
+    /// The number of those that were requested.
     pub requested: u64,
-    /// Those that were requested and executed.
+    /// The number of those that were requested and executed.
     pub finished: u64,
     /// Processor time spent on them, in seconds.
     pub used_s: f64,
-    /// Processor time spent on those that were requested, in seconds: this is what counts.
+    /// Processor time spent on requested tasks, in seconds; only this is billed.
     pub billed_s: f64,
-    /// Processor time spent on those that were not, in seconds.
+    /// Processor time spent on tasks that were not requested, in seconds.
     pub free_s: f64,
-    /// Bytes that are kept of what was executed and not requested.
+    /// The bytes kept of the output of tasks that were executed and not requested.
     pub kept_bytes: u64,
-    /// What would be billed if everything were, over what was requested.
+    /// The ratio of all processor time (`used_s`) to that of requested tasks (`billed_s`).
     pub scaled_if_all_billed: Option<f64>,
-    /// The same over what was not yet executed when it was requested.
+    /// The ratio of `used_s` to the processor time of tasks that were not yet executed when they
+    /// were requested.
     pub scaled_by_waited_for: Option<f64>,
-    /// How long results were waited for, in seconds.
+    /// The spread of the times that results were waited for, in seconds.
     pub response_s: Option<SpreadView>,
-    /// The same, as a multiple of the task's run time.
+    /// The spread of the same times as multiples of the tasks' run times.
     pub slowdown: Option<SpreadView>,
 }
 
-/// How values are spread.
+/// The spread of a set of values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SpreadView {
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
-    /// Half of them are no greater, to within a tenth.
+    /// The median, to within a tenth.
     pub p50: f64,
-    /// Nine of ten are no greater.
+    /// The quantile 0.9.
     pub p90: f64,
-    /// Of a hundred 99 are no greater.
+    /// The quantile 0.99.
     pub p99: f64,
 }

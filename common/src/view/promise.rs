@@ -1,5 +1,5 @@
-//! What became of promised deadlines, the limits that a job's attempts get, and how good people's
-//! estimates are. What is not here: how any of it is reckoned.
+//! Views of promised deadlines, of the run-time limits that a job's attempts get, and of the
+//! quality of users' estimates.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use super::QualityView;
 use crate::time::{Span, Time};
 
 states! {
-    /// What becomes of a promise.
+    /// State of a promise.
     PromiseState {
-        /// The job should be done by its deadline.
+        /// The forecast is that the job is done by its deadline.
         OnTime = "on-time",
-        /// It should not, as things are.
+        /// The forecast is that the job misses its deadline.
         AtRisk = "at-risk",
-        /// It was.
+        /// The job was done by its deadline.
         Kept = "kept",
-        /// It was not, or cannot be any more.
+        /// The job missed its deadline, or cannot meet it any more.
         Broken = "broken",
         /// It counts no more: its user cancelled the job, or had tasks tried again that came too
         /// late.
@@ -23,55 +23,55 @@ states! {
     }
 }
 
-/// A job's promise, and what becomes of it.
+/// A job's promise and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PromiseStatus {
-    /// When it was made.
+    /// The time at which it was made.
     pub made: Time,
-    /// When the job's last task is to be done.
+    /// The time by which the job's last task must be done.
     pub deadline: Time,
-    /// When it should be done, as was said when the promise was made.
+    /// The expected end of the job, as stated when the promise was made.
     pub finish: Time,
-    /// The probability that the deadline is kept, as was said then.
+    /// The probability that the deadline is kept, as stated then.
     pub probability: f64,
-    /// Whether it was made to find out how good its user's estimates are.
+    /// Whether the job was taken on probation, to learn the quality of its user's estimates.
     pub probation: bool,
-    /// What becomes of it.
+    /// Its present state.
     pub state: PromiseState,
-    /// Why it is in its state.
+    /// The reason of its state.
     pub why: String,
 }
 
-/// The limits that a job's attempts get, of a job whose limits are learned. Times are run times on
-/// a host of speed 1.
+/// The run-time limits of a job's attempts, where limits are learned. Times are run times on a host
+/// of speed 1.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitsView {
-    /// How many runs of the same program and user they are learned from.
+    /// The number of runs of the same program and user that the limits are learned from.
     pub runs: u64,
-    /// Those of them that were killed before they were done.
+    /// The number of those runs that were killed before they were done.
     pub killed: u64,
-    /// The rate of small work that fills gaps, by processor, that they reckon with.
+    /// The assumed rate of small work that fills gaps (backfill), by processor.
     pub zeta: f64,
     /// The limits of a task's first attempt, of its second, and so on; after the last one they
-    /// double. None while too little is known.
+    /// double. Empty while too little is known.
     pub limits: Vec<Span>,
-    /// For each the probability that a task is done by then.
+    /// The probability, for each of `limits`, that a task is done by then.
     pub done: Vec<f64>,
-    /// What a task should take of reserved time, over all its attempts.
+    /// The expected reserved time that a task takes, over all its attempts.
     pub expected: Option<Span>,
-    /// Why there are none.
+    /// The reason why there are no limits.
     pub why: Option<String>,
 }
 
-/// How good somebody's estimates for a program were.
+/// The quality of a user's estimates for a program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EstimatesView {
-    /// Whose.
+    /// The user.
     pub user: String,
-    /// For which program.
+    /// The program.
     pub program: String,
-    /// Tasks that were measured.
+    /// The number of tasks that were measured.
     pub tasks: u64,
-    /// How good they were, where something had been estimated.
+    /// The quality, where estimates were given.
     pub quality: Option<QualityView>,
 }

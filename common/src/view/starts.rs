@@ -1,43 +1,42 @@
-//! When waiting jobs should start, and when so many hosts should be free together. What is not
-//! here: who says so.
+//! Forecasts of the start of waiting jobs, and of the time at which enough hosts are free together.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Time};
 
-/// When a waiting job's first task should start.
+/// A forecast of the start of a waiting job's first task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartView {
-    /// As likely before as after.
+    /// The median of the start.
     pub start: Time,
-    /// With a chance of 80 % it is not before this ...
+    /// The lower end of the 80 % prediction interval.
     pub low: Time,
-    /// ... and not after this.
+    /// The upper end of that interval.
     pub high: Time,
 }
 
-/// When so many hosts should be free together.
+/// A forecast of the time at which `wanted` hosts are free together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitView {
-    /// How many.
+    /// The number of hosts asked for.
     pub wanted: u32,
-    /// How many have a free slot now, and how many could have one: those, busy ones, and those
-    /// whose owners are there.
+    /// The number of hosts that have a free slot now.
     pub free: u32,
-    /// See `free`.
+    /// The number of hosts that could have a free slot: the free ones, the busy ones, and those
+    /// whose owners are there.
     pub hosts: u32,
-    /// What could free enough alone.
+    /// The number of benefactors: units that could each free enough hosts alone.
     pub benefactors: u32,
-    /// The median of the time until one of those does; none without one.
+    /// The median of the time until the first benefactor ends; `None` without benefactors.
     pub median: Option<Span>,
-    /// When as many as are wanted are free on average; none where that never is.
+    /// The time at which the mean number of free hosts reaches `wanted`; `None` if it never does.
     pub mean: Option<Span>,
-    /// The one of both that is used.
+    /// The prediction that is used: `median` with two or more benefactors, else `mean`.
     pub used: Option<Span>,
-    /// The median of the wait by the law of the number of free hosts, and between which 80 % lie.
+    /// The median of the wait under the distribution of the number of free hosts.
     pub likely: Option<Span>,
-    /// See `likely`.
+    /// The lower end of the 80 % prediction interval of that wait.
     pub low: Option<Span>,
-    /// See `likely`.
+    /// The upper end of that interval.
     pub high: Option<Span>,
 }

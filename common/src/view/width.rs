@@ -1,87 +1,87 @@
-//! On how many hosts a job of several ranks runs, and what it would be on others; and how good
-//! predictions of waits were. What is not here: how any of it is reckoned.
+//! Views of a gang's width and of the alternatives to it, and of the accuracy of predicted waits.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Time};
 
-/// How a job of several ranks stands.
+/// The width of a gang, settled or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WidthView {
-    /// The fewest and the most hosts that it may have, as things are.
+    /// The fewest hosts that it may have, as things are.
     pub least: u32,
-    /// See `least`.
+    /// The most hosts that it may have, as things are.
     pub most: u32,
-    /// How many ranks it has, once that is settled.
+    /// The number of its ranks, once that is settled.
     pub ranks: Option<u32>,
-    /// Since when it holds its hosts, and since when its ranks run.
+    /// The time since which it holds its hosts.
     pub formed: Option<Time>,
-    /// See `formed`.
+    /// The time since which its ranks run.
     pub begun: Option<Time>,
-    /// Hosts that are free for it, and all that will do; while it holds none.
+    /// The number of hosts that are free for it, while it holds none.
     pub free: u32,
-    /// See `free`.
+    /// The number of all suitable hosts, while it holds none.
     pub hosts: u32,
-    /// Jobs that wait behind it, whose waiting counts under some policies.
+    /// The number of jobs behind it in the queue, whose waiting counts under some policies.
     pub behind: u32,
-    /// How fast it is taken to be, where that is known.
+    /// Its assumed speedup, where that is known.
     pub scaling: Option<ScalingView>,
-    /// Ways to run it that were compared, by the number of hosts: at most some.
+    /// The alternatives that were compared, by number of hosts; at most some of them.
     pub ways: Vec<WayView>,
-    /// The way that was chosen, while it holds no hosts.
+    /// The chosen alternative, while it holds no hosts.
     pub chosen: Option<WayView>,
-    /// Why no ways were compared, or why none could be chosen.
+    /// The reason why no alternatives were compared, or none could be chosen.
     pub why: Option<String>,
 }
 
-/// How fast a job is on how many hosts (Downey's model), as fast as those that are there.
+/// The speedup of a job by its number of hosts (Downey's model), on hosts as fast as the present
+/// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScalingView {
-    /// What all of it takes on one host.
+    /// The work of the whole job as a run time on one host.
     pub work: Span,
     /// Its average parallelism.
     pub parallelism: f64,
     /// The variance of its parallelism.
     pub sigma: f64,
-    /// From how many runs that was learned; 0: only its user has said so.
+    /// The number of runs that this was learned from; 0: it is only the user's statement.
     pub runs: u64,
 }
 
-/// A way to run a job.
+/// An alternative width for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayView {
-    /// On how many hosts.
+    /// The number of hosts.
     pub hosts: u32,
-    /// When so many should be free for it.
+    /// The time at which that many should be free for it.
     pub start: Time,
-    /// When it should be done, where that is known.
+    /// The time at which it should be done, where that is known.
     pub finish: Option<Time>,
 }
 
-/// What was predicted of waits, and what came.
+/// The accuracy of predicted waits.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccuracyView {
-    /// Waits of jobs for as many hosts as they held out for: the newest ones, the oldest first.
+    /// Waits of gangs for the hosts that they held out for: the newest ones, the oldest first.
     pub hosts: Vec<ForetoldView>,
-    /// Waits of jobs for their first start, likewise.
+    /// Waits of jobs for their first start, in the same order.
     pub starts: Vec<ForetoldView>,
-    /// Predictions of which it is not known yet what comes.
+    /// The number of predictions whose outcome is not known yet.
     pub open: u64,
 }
 
-/// A prediction of a wait, and what came.
+/// A predicted wait and the actual one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForetoldView {
-    /// For how many hosts; 0: for the job's first start.
+    /// The number of hosts waited for; 0: a wait for the job's first start.
     pub hosts: u32,
-    /// When it was made.
+    /// The time of the prediction.
     pub at: Time,
-    /// What was predicted.
+    /// The predicted wait.
     pub wait: Span,
-    /// Between which times it was to lie with a chance of 80 %.
+    /// The lower end of the 80 % prediction interval.
     pub low: Span,
-    /// See `low`.
+    /// The upper end of that interval.
     pub high: Span,
-    /// What came.
+    /// The actual wait.
     pub came: Span,
 }

@@ -17,230 +17,231 @@ use crate::view::{
     TokenView, Undecided, WaitView, WidthView,
 };
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// First request of every connection. Answered by [`Reply::Welcome`].
     Hello(Versions),
     /// Answered by [`Reply::Submitted`], or by [`Reply::NotPromised`].
     Submit {
-        /// Chosen by the client, kept over its repeats.
+        /// The client's id for this submission, the same in repeats.
         id: RequestId,
-        /// What to do; of a disclosed job the likeliest first.
+        /// The job; the tasks of a disclosed one are in order of their likelihood.
         spec: Submission,
-        /// Nobody waits for the tasks until they are requested.
+        /// Whether the tasks are disclosed: nobody waits for them until they are requested.
         disclosed: bool,
-        /// Only say what would happen.
+        /// Whether only to report what would happen.
         dry_run: bool,
     },
-    /// Answered by [`Reply::Jobs`]. Without ids: the unsettled ones, or with `Selector::All` every
-    /// one.
+    /// Lists jobs. Answered by [`Reply::Jobs`]. Without ids: the unsettled ones, or with
+    /// `Selector::All` every one.
     Jobs {
-        /// Which.
+        /// The jobs.
         jobs: Selector,
         /// Only those in these states; empty: any.
         states: Vec<JobState>,
     },
-    /// Answered by a [`Reply::Jobs`] at once, one whenever something changes (a few times a second
-    /// at most), and the last when all are settled or the time is over.
+    /// Follows jobs. Answered by a [`Reply::Jobs`] at once, one whenever something changes (a few
+    /// times a second at most), and the last when all are settled or the time is over.
     Watch {
-        /// Which; fixed when the request arrives.
+        /// The jobs; fixed when the request arrives.
         jobs: Selector,
-        /// Only the first and the last answer are wanted.
+        /// Whether only the first and the last answer are sent.
         quiet: bool,
-        /// For how long at most.
+        /// The longest time to follow them.
         timeout: Option<Span>,
     },
-    /// Answered by [`Reply::Tasks`].
+    /// Lists tasks of a job. Answered by [`Reply::Tasks`].
     Tasks {
-        /// Of which job.
+        /// The job.
         job: JobId,
-        /// Which.
+        /// The tasks.
         tasks: Selector,
         /// Only those in these states; empty: any.
         states: Vec<TaskState>,
     },
-    /// Answered by [`Reply::Outputs`]: one entry for each task that left something.
+    /// Lists the outputs of tasks. Answered by [`Reply::Outputs`]: one entry for each task that
+    /// left something.
     Outputs {
-        /// Of which job.
+        /// The job.
         job: JobId,
-        /// Of which tasks.
+        /// The tasks.
         tasks: Selector,
     },
-    /// Answered by [`Reply::Changed`].
+    /// Cancels jobs, or tasks of theirs. Answered by [`Reply::Changed`].
     Cancel {
-        /// Which jobs.
+        /// The jobs.
         jobs: Selector,
-        /// Only these tasks of them.
+        /// The tasks of these jobs; `None`: all.
         tasks: Option<Selector>,
     },
     /// Makes failed and cancelled tasks wait again. Answered by [`Reply::Changed`].
     Retry {
-        /// Of which job.
+        /// The job.
         job: JobId,
-        /// Which tasks; of these only the failed (and, unless `only_failed`, the cancelled) ones
+        /// The tasks; of these only the failed (and, unless `only_failed`, the cancelled) ones
         /// count.
         tasks: Selector,
-        /// Leave the cancelled ones.
+        /// Whether cancelled tasks stay cancelled.
         only_failed: bool,
     },
-    /// Has finished tasks computed again whose results the master has lost or finds damaged.
-    /// Answered by [`Reply::Changed`].
+    /// Computes finished tasks again whose results the master has lost or finds damaged. Answered
+    /// by [`Reply::Changed`].
     Recompute {
-        /// Of which job.
+        /// The job.
         job: JobId,
-        /// Which tasks are looked at.
+        /// The tasks to check.
         tasks: Selector,
     },
     /// Removes settled jobs with their results. Answered by [`Reply::Changed`].
     Forget {
-        /// Which.
+        /// The jobs.
         jobs: Selector,
     },
-    /// Results that wait for a program of the user's. Answered by a [`Reply::Undecided`] for each,
-    /// up to some.
+    /// Fetches results that wait for the user's program to compare them. Answered by a
+    /// [`Reply::Undecided`] for each, up to some number.
     Undecided {
-        /// Of which job.
+        /// The job.
         job: JobId,
     },
-    /// What that program says. Answered by [`Reply::Changed`].
+    /// Reports the verdict of that program. Answered by [`Reply::Changed`].
     Judge {
-        /// Whose result is new.
+        /// The attempt with the new result.
         attempt: AttemptId,
-        /// Numbers of the attempts with whose results it agrees.
+        /// The numbers of the attempts whose results agree with it.
         agrees: Vec<u32>,
     },
-    /// Answered by [`Reply::Explained`].
+    /// Asks why a job's tasks wait. Answered by [`Reply::Explained`].
     Explain {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// Answered by [`Reply::Hosts`].
+    /// Lists hosts. Answered by [`Reply::Hosts`].
     Hosts {
-        /// By name or `host-N`; empty: all.
+        /// The hosts, by name or `host-N`; empty: all.
         names: Vec<String>,
     },
-    /// No new work for the host. Answered by [`Reply::Hosts`]. Admins only.
+    /// Drains a host: it gets no new attempts. Answered by [`Reply::Hosts`]. Admins only.
     Drain {
-        /// By name or `host-N`.
+        /// The host, by name or `host-N`.
         host: String,
     },
-    /// The end of a drain. Answered by [`Reply::Hosts`]. Admins only.
+    /// Ends a drain. Answered by [`Reply::Hosts`]. Admins only.
     Undrain {
-        /// By name or `host-N`.
+        /// The host, by name or `host-N`.
         host: String,
     },
-    /// Says whose a host is: results of hosts of one owner never confirm each other. Answered by
-    /// [`Reply::Hosts`]. Admins only.
+    /// Sets the owner of a host: results of hosts of one owner never confirm each other. Answered
+    /// by [`Reply::Hosts`]. Admins only.
     HostOwner {
-        /// By name or `host-N`.
+        /// The host, by name or `host-N`.
         host: String,
-        /// In the admin's words; none: nobody's but its own.
+        /// The owner, in the admin's words; `None`: the host is an owner of its own.
         owner: Option<String>,
     },
-    /// Answered by [`Reply::Token`]. Admins only.
+    /// Makes a join token. Answered by [`Reply::Token`]. Admins only.
     TokenCreate {
-        /// What its holder becomes.
+        /// The role of its holder.
         role: Role,
-        /// For how long it works.
+        /// The time until it expires.
         ttl: Span,
-        /// How often it works.
+        /// The number of times that it can be used.
         uses: u32,
-        /// For lists and logs.
+        /// A name for lists and logs.
         name: String,
-        /// Whether who joins with it waits until an admin approves.
+        /// Whether a joiner must wait until an admin approves.
         approval: bool,
     },
-    /// Answered by [`Reply::Tokens`]. Admins only.
+    /// Lists the join tokens. Answered by [`Reply::Tokens`]. Admins only.
     TokenList,
-    /// Answered by [`Reply::Tokens`] with that token. Admins only.
+    /// Revokes a join token. Answered by [`Reply::Tokens`] with that token. Admins only.
     TokenRevoke {
-        /// Its number.
+        /// The token's number.
         id: u32,
     },
-    /// How hosts were available. Answered by a [`Reply::Availability`] or more for each. Admins
-    /// only: it says when people were at their desks.
+    /// Fetches the recorded availability of hosts. Answered by one [`Reply::Availability`] or more
+    /// for each. Admins only: it shows when people were at their desks.
     Availability {
-        /// By name or `host-N`; empty: all.
+        /// The hosts, by name or `host-N`; empty: all.
         hosts: Vec<String>,
-        /// From then on, in microseconds since the Unix epoch.
+        /// The start of the period, in microseconds since the Unix epoch.
         since: Time,
-        /// Until then.
+        /// The end of the period.
         until: Time,
     },
-    /// Who has joined. Answered by [`Reply::Identities`]. Admins only.
+    /// Lists identities. Answered by [`Reply::Identities`]. Admins only.
     Identities {
-        /// Only these; empty: all.
+        /// The names; empty: all.
         names: Vec<String>,
     },
-    /// Lets somebody in who waits for it. Answered by [`Reply::Identities`]. Admins only.
+    /// Approves an identity that waits for it. Answered by [`Reply::Identities`]. Admins only.
     Approve {
-        /// Whom.
+        /// The identity's name.
         name: String,
     },
-    /// Lets somebody in no more, closes their connections, and has what a host held run elsewhere.
-    /// For good. Answered by [`Reply::Identities`]. Admins only.
+    /// Revokes an identity for good: closes its connections, and has the attempts of a host run
+    /// elsewhere. Answered by [`Reply::Identities`]. Admins only.
     Revoke {
-        /// Whom.
+        /// The identity's name.
         name: String,
     },
     /// Lets another user look at jobs and take their results, or ends that. Answered by
     /// [`Reply::Changed`].
     Share {
-        /// Which jobs.
+        /// The jobs.
         jobs: Selector,
-        /// With whom.
+        /// The other user.
         user: String,
         /// Whether to share or to end it.
         on: bool,
     },
-    /// The newest entries of the audit log. Answered by [`Reply::Audit`], the oldest first. Admins
-    /// only.
+    /// Fetches the newest entries of the audit log. Answered by [`Reply::Audit`], the oldest first.
+    /// Admins only.
     Audit {
-        /// So many at most.
+        /// The largest number of entries.
         most: u32,
     },
-    /// How good estimates were: the user's own, or for an admin those of this user or of all.
+    /// Reports the quality of estimates: the user's own, or for an admin those of `user` or of all.
     /// Answered by [`Reply::Estimates`].
     Estimates {
-        /// Only those of this user.
+        /// The user; `None`: all that the asker may see.
         user: Option<String>,
     },
-    /// Somebody waits for tasks that were only disclosed. Answered by [`Reply::Changed`].
+    /// Requests disclosed tasks: somebody now waits for them. Answered by [`Reply::Changed`].
     RequestTasks {
-        /// Of which job.
+        /// The job.
         job: JobId,
-        /// Which.
+        /// The tasks.
         tasks: Selector,
     },
-    /// Drops what was disclosed and not requested. Answered by [`Reply::Changed`].
+    /// Cancels disclosed tasks that were not requested. Answered by [`Reply::Changed`].
     CancelUnrequested {
-        /// Of which jobs.
+        /// The jobs.
         jobs: Selector,
     },
-    /// What was spent on somebody's tasks. Answered by [`Reply::Accounts`].
+    /// Reports the resources spent on a user's tasks. Answered by [`Reply::Accounts`].
     Account {
-        /// Whose; one's own where nothing is said, and everybody's of an admin.
+        /// The user; `None`: the asker, or for an admin everybody.
         user: Option<String>,
-        /// Job by job as well, as far as they are not forgotten.
+        /// Whether to report each job as well, except forgotten ones.
         jobs: bool,
     },
-    /// When so many hosts should be free together. Answered by [`Reply::HostsWait`].
+    /// Predicts when this many hosts are free together. Answered by [`Reply::HostsWait`].
     HostsWait {
-        /// How many.
+        /// The number of hosts.
         hosts: u32,
     },
-    /// How good predictions of waits were. Answered by [`Reply::Accuracy`].
+    /// Reports the accuracy of predicted waits. Answered by [`Reply::Accuracy`].
     Accuracy,
 }
 
-/// A job's spec with what is asked beside it: in the request where it is short, else as content
-/// that was put before.
+/// A job's spec and the [`Asked`] beside it: in the request itself where it is short, else as
+/// content that was put before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Submission {
-    /// Both, in the request.
+    /// Spec and `Asked`, in the request.
     Inline(Box<JobSpec>, Asked),
-    /// Content that is the pair of both as postcard.
+    /// A reference to content that is the pair of both as postcard.
     Blob(BlobRef),
 }
 
@@ -250,14 +251,14 @@ impl From<JobSpec> for Submission {
     }
 }
 
-/// What the master answers.
+/// A reply of the master.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To `Hello`.
+    /// Answers `Hello`: the client is connected.
     Welcome {
         /// The version that both will speak.
         version: u16,
-        /// What the client may do.
+        /// The client's rights.
         role: Role,
         /// The client's name.
         user: String,
@@ -270,19 +271,19 @@ pub enum Reply {
     Refused(Refusal),
     /// The job is durable (or, of a dry run, would be taken).
     Submitted {
-        /// Its number; none of a dry run.
+        /// The job's number; `None` for a dry run.
         job: Option<JobId>,
-        /// How many tasks.
+        /// The number of its tasks.
         tasks: u64,
         /// Whether this request id had been seen before.
         again: bool,
-        /// When it would be finished, where that can be said.
+        /// The forecast of its end, where one can be given.
         predicted: Option<Forecast>,
-        /// What it is promised, where it has a deadline.
+        /// Its promise, if it has a deadline.
         promise: Option<PromiseView>,
-        /// The limits of its attempts, where they are learned.
+        /// The run-time limits of its attempts, where they are learned.
         limits: Option<LimitsView>,
-        /// On how many hosts it runs, of a job of several ranks.
+        /// The width of a gang.
         width: Option<Box<WidthView>>,
     },
     /// Some of the jobs; more may follow.
@@ -291,37 +292,37 @@ pub enum Reply {
     Tasks(Vec<TaskView>),
     /// Some of the outputs; more may follow.
     Outputs(Vec<OutputView>),
-    /// What was done, per job: how many of its tasks were affected.
+    /// The change was made; the number of affected tasks for each job.
     Changed(Vec<(JobId, u64)>),
-    /// To `Explain`.
+    /// Answers `Explain`.
     Explained(Box<ExplainView>),
     /// Some of the hosts; more may follow.
     Hosts(Vec<HostView>),
-    /// A new token: the only time that its secret is shown.
+    /// A new token: this is the only time that its secret is shown.
     Token(JoinToken, TokenView, String),
     /// The tokens.
     Tokens(Vec<TokenView>),
-    /// To `Undecided`: one of them; more may follow.
+    /// Answers `Undecided`: one such result; more may follow.
     Undecided(Box<Undecided>),
-    /// To `Availability`: some of what is recorded of a host; more may follow.
+    /// Answers `Availability`: some of the intervals recorded of a host; more may follow.
     Availability(AvailabilityView),
-    /// Some of those who have joined; more may follow.
+    /// Some of the identities; more may follow.
     Identities(Vec<IdentityView>),
-    /// Some of the audit log; more may follow.
+    /// Some entries of the audit log; more may follow.
     Audit(Vec<AuditView>),
     /// The job's deadline cannot be promised; nothing was submitted.
     NotPromised(Box<CounterView>),
-    /// How good estimates were; more may follow.
+    /// The quality of some estimates; more may follow.
     Estimates(Vec<EstimatesView>),
     /// Some accounts; more may follow.
     Accounts(Vec<AccountView>),
-    /// To `HostsWait`.
+    /// Answers `HostsWait`.
     HostsWait(WaitView),
-    /// To `Accuracy`.
+    /// Answers `Accuracy`.
     Accuracy(AccuracyView),
 }
 
-/// How people may name a host: its name, or `host-N`.
+/// Returns the number in a host's name of the form `host-N`; `None` for any other name.
 pub fn host_number(name: &str) -> Option<HostId> {
     name.strip_prefix("host-")
         .and_then(|n| n.parse().ok())

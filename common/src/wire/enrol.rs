@@ -1,5 +1,5 @@
-//! A joiner redeems a token for a certificate, or only asks who is there: one stream, one request,
-//! one reply.
+//! Enrolment messages: a joiner redeems a token for a certificate, or only asks for the identity of
+//! the master. One stream, one request, one reply.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,37 +7,37 @@ use super::{Refusal, Versions};
 use crate::time::Time;
 use crate::token::Role;
 
-/// What the joiner sends, once it has seen that the master's CA key is the one in its token.
+/// The request of a joiner that has checked the master's CA key against the one in its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrol {
-    /// What it understands.
+    /// The versions that it understands.
     pub versions: Versions,
     /// The token's number.
     pub token: u32,
     /// The token's secret.
     pub secret: [u8; 16],
     /// A certificate signing request (DER). Only its public key, and the proof that the joiner
-    /// holds it, count. Empty: nobody wants to join; answered by [`EnrolReply::Here`].
+    /// holds it, count. Empty: this is only a question; answered by [`EnrolReply::Here`].
     pub csr: Vec<u8>,
-    /// What the joiner would like to be called: a host's or a user's name.
+    /// The name that the joiner would like: a host's or a user's.
     pub name: String,
-    /// What the joiner means to be: a token for something else is not used up.
+    /// The kind of role that the joiner expects: a token for another one is not used up.
     pub wanted: Wanted,
 }
 
-/// What a joiner means to be.
+/// The kind of role that a joiner expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wanted {
     /// A host that runs tasks.
     Worker,
     /// A user: client or admin.
     User,
-    /// Whatever the token is for.
+    /// Any role that the token is for.
     Any,
 }
 
 impl Wanted {
-    /// Whether a token for this role does.
+    /// Whether a token for `role` is acceptable.
     pub fn takes(self, role: Role) -> bool {
         match self {
             Wanted::Worker => role == Role::Worker,
@@ -47,25 +47,25 @@ impl Wanted {
     }
 }
 
-/// What the master answers, after it has marked the token used, durably.
+/// The master's reply, sent after it has durably marked the token as used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EnrolReply {
-    /// Welcome.
+    /// The joiner has its certificate.
     Enrolled {
         /// The joiner's certificate (DER).
         certificate: Vec<u8>,
         /// The CA's certificate (DER).
         ca: Vec<u8>,
-        /// What the joiner is allowed to be.
+        /// The joiner's role.
         role: Role,
-        /// The name it has now.
+        /// The joiner's final name.
         name: String,
     },
-    /// Not let in.
+    /// The joiner was refused.
     Refused(Refusal),
-    /// Nobody joins: only who is there.
+    /// The answer to a question without a signing request.
     Here {
-        /// What the master understands.
+        /// The versions that the master understands.
         versions: Versions,
         /// The master's clock.
         now: Time,

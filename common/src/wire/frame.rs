@@ -1,28 +1,28 @@
-//! Bytes of a frame: a length, then exactly one postcard value.
+//! The encoding of a frame: a length, then exactly one postcard value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The longest frame, without its length, in bytes. Checked before anything is allocated.
 pub const MAX_FRAME: usize = 256 * 1024;
-/// How many bytes the length takes.
+/// The size of the length field, in bytes.
 pub const PREFIX: usize = 4;
 
-/// Bytes that are not a frame of the expected message.
+/// The error for bytes that are not a frame of the expected message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadFrame {
-    /// Longer than [`MAX_FRAME`].
+    /// The message is longer than [`MAX_FRAME`].
     #[error("a message of {0} bytes is longer than the {MAX_FRAME} that are allowed")]
     TooLong(usize),
-    /// Not a value of the expected type.
+    /// The bytes are not a value of the expected type.
     #[error("a message does not decode: {0}")]
     Malformed(postcard::Error),
-    /// More bytes than the value takes.
+    /// The frame has this many bytes more than the value takes.
     #[error("a message has {0} bytes too many")]
     Trailing(usize),
 }
 
-/// A message with its length before it.
+/// Encodes a message as a length and its bytes.
 ///
 /// # Errors
 /// If it is longer than [`MAX_FRAME`].
@@ -32,7 +32,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BadFrame> {
     Ok(out)
 }
 
-/// Appends a message with its length before it to `out`, so that several leave in one write.
+/// Appends a message as a length and its bytes to `out`, so that several leave in one write.
 ///
 /// # Errors
 /// If it is longer than [`MAX_FRAME`]; `out` is then as it was.
@@ -50,10 +50,10 @@ pub fn encode_into<T: Serialize>(message: &T, out: &mut Vec<u8>) -> Result<(), B
     Ok(())
 }
 
-/// How many bytes follow this length.
+/// Returns the number of bytes that follow this length field.
 ///
 /// # Errors
-/// If they are more than [`MAX_FRAME`].
+/// If it is more than [`MAX_FRAME`].
 pub fn length(prefix: [u8; PREFIX]) -> Result<usize, BadFrame> {
     let length = u32::from_le_bytes(prefix) as usize;
     if length > MAX_FRAME {
@@ -63,7 +63,7 @@ pub fn length(prefix: [u8; PREFIX]) -> Result<usize, BadFrame> {
     }
 }
 
-/// The message in the bytes after the length.
+/// Decodes the message in the bytes after the length.
 ///
 /// # Errors
 /// If they are not exactly one value of this type.

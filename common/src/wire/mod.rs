@@ -1,9 +1,9 @@
 //! The messages on the wire. Each is postcard behind a length of four bytes (little endian), at
 //! most [`MAX_FRAME`].
 //!
-//! Three ALPNs, three sets of messages: [`enrol`], [`worker`], [`client`]; on the last two, content
-//! travels on streams of its own, opened with a [`stream::Open`]. The golden bytes of each message
-//! are kept by a test.
+//! There are three ALPNs with a set of messages each: [`enrol`], [`worker`], [`client`]. On the
+//! last two, content travels on streams of its own, each opened with a [`stream::Open`]. A test
+//! keeps the golden bytes of each message.
 
 pub mod client;
 pub mod enrol;
@@ -13,20 +13,20 @@ pub mod worker;
 
 use serde::{Deserialize, Serialize};
 
-/// A joiner without a certificate.
+/// The ALPN of a joiner without a certificate.
 pub const ALPN_ENROL: &[u8] = b"deskgrid-enrol/1";
-/// A worker with its certificate.
+/// The ALPN of a worker with its certificate.
 pub const ALPN_WORKER: &[u8] = b"deskgrid-worker/1";
-/// A client or admin with its certificate.
+/// The ALPN of a client or admin with its certificate.
 pub const ALPN_CLIENT: &[u8] = b"deskgrid-client/1";
 
-/// The version of the messages that this program speaks. Raised with every change to a message
-/// after a release.
+/// The message version that this program speaks. It is raised with every change to a message after
+/// a release.
 pub const WIRE_VERSION: u16 = 1;
-/// The oldest version that it still understands.
+/// The oldest message version that this program still understands.
 pub const OLDEST_WIRE_VERSION: u16 = 1;
 
-/// The versions that one end understands, and what it calls itself.
+/// The message versions that one end understands, and its program version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     /// Oldest version understood.
@@ -38,7 +38,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Those of this program.
+    /// Returns the versions of this program.
     pub fn ours() -> Self {
         let program = env!("CARGO_PKG_VERSION").to_owned();
         Self {
@@ -48,10 +48,10 @@ impl Versions {
         }
     }
 
-    /// The newest version that both ends understand.
+    /// Returns the newest version that both ends understand.
     ///
     /// # Errors
-    /// If there is none: says which end to upgrade.
+    /// If there is none; the refusal says which end to upgrade.
     pub fn agree(&self, other: &Versions) -> Result<u16, Refusal> {
         let version = self.max.min(other.max);
         if version >= self.min.max(other.min) {
@@ -75,18 +75,18 @@ impl Versions {
     }
 }
 
-/// What kind of refusal, for scripts and exit codes.
+/// The kind of a refusal, for scripts and exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RefusalCode {
-    /// The two programs' versions do not fit.
+    /// The versions of the two programs do not overlap.
     Version,
     /// The identity may not do this.
     NotAuthorised,
     /// There is no such job, task, host or token.
     NotFound,
-    /// The request makes no sense.
+    /// The request is invalid.
     Invalid,
-    /// The request is fine but not in this state of things.
+    /// The request is valid but conflicts with the present state.
     Conflict,
     /// The master cannot take it now (a full disk, shutting down).
     Unavailable,
@@ -94,20 +94,20 @@ pub enum RefusalCode {
     NotAdmitted,
 }
 
-/// Why one end does not do what the other asked.
+/// A refusal: one end does not do what the other asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// What kind.
+    /// The kind of refusal.
     pub code: RefusalCode,
-    /// What happened.
+    /// The cause, for people.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// A remedy, for people; may be empty.
     pub hint: String,
 }
 
 impl Refusal {
-    /// A refusal with a hint.
+    /// Makes a refusal with a hint.
     pub fn new(code: RefusalCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             code,

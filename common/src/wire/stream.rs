@@ -1,5 +1,5 @@
-//! How each stream of a worker's or client's connection begins, and how content travels on one of
-//! its own.
+//! The opening of each stream of a worker's or client's connection, and the transfer of content on
+//! a stream of its own.
 //!
 //! The opener sends one [`Open`]. `Control` and `Request` go on with the messages of their own
 //! modules. `Get` is answered by a [`GetReply`] and then the raw bytes from the offset to the end;
@@ -11,21 +11,21 @@ use serde::{Deserialize, Serialize};
 use super::Refusal;
 use crate::content::{BlobHash, BlobRef};
 
-/// What a stream is for.
+/// The purpose of a stream, its first message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Open {
     /// The worker's one long-lived stream ([`super::worker`]).
     Control,
     /// One request of a client and its replies ([`super::client`]).
     Request,
-    /// Content to be sent to the opener.
+    /// Fetches content from the other end. Answered by a [`GetReply`].
     Get {
-        /// Which.
+        /// The hash of the content.
         hash: BlobHash,
-        /// From which byte on.
+        /// The first byte to send.
         offset: u64,
     },
-    /// Content that the opener has.
+    /// Offers content that the opener has. Answered by a [`PutReply`].
     Put(BlobRef),
     /// The opener wants a new certificate, for a new key. Answered by an
     /// [`EnrolReply`](super::enrol::EnrolReply).
@@ -39,19 +39,19 @@ pub enum Open {
 /// Answer to [`Open::Get`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GetReply {
-    /// The content is this long; the bytes from the asked offset follow.
+    /// The content has this length; the bytes from the requested offset follow.
     Found(u64),
-    /// Not to be had.
+    /// The content is not available.
     Refused(Refusal),
 }
 
 /// Answer to [`Open::Put`], before and after the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PutReply {
-    /// Send the bytes from this offset on: what came before is here already.
+    /// The bytes from this offset are needed: the ones before it are stored already.
     Resume(u64),
-    /// Verified and durable; nothing needs to be sent (again).
+    /// The content is verified and durable; nothing more needs to be sent.
     Stored,
-    /// Not taken.
+    /// The content is not accepted.
     Refused(Refusal),
 }

@@ -1,4 +1,4 @@
-//! Between a worker and its master, on the control stream.
+//! Messages between a worker and its master, on the control stream.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -13,89 +13,89 @@ use crate::ids::{AttemptId, HostId, Incarnation};
 use crate::path::PortablePath;
 use crate::time::Span;
 
-/// The most stretches in a message.
+/// The most availability intervals in one [`ToMaster::Recorded`].
 pub const MAX_STRETCHES: usize = 1_000;
 
-/// From the worker.
+/// A message from the worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToMaster {
     /// First message of every connection.
     Hello {
-        /// What it understands.
+        /// The versions that it understands.
         versions: Versions,
-        /// What the host is.
+        /// The host's properties.
         facts: HostFacts,
-        /// How it can be used now.
+        /// The host's present status.
         status: Status,
-        /// Everything it holds, also from before the connection.
+        /// Every attempt that it holds, including those from before the connection.
         held: Vec<Held>,
     },
-    /// Alive; renews the leases of all that it lists. Answered by [`ToWorker::Beat`].
+    /// A heartbeat: the worker is alive. Renews the leases of all attempts that it lists. Answered
+    /// by [`ToWorker::Beat`].
     Heartbeat {
-        /// How it can be used now.
+        /// The host's present status.
         status: Status,
-        /// Everything it holds.
+        /// Every attempt that the worker holds.
         held: Vec<Held>,
     },
     /// Attempts whose phase changed since the last message (a command was started, suspended,
     /// resumed).
     Phases(Vec<Held>),
-    /// Attempts that ended; each stays in the spool until it is acknowledged.
+    /// Attempts that ended; each stays in the worker's spool until [`ToWorker::Acknowledged`].
     Delivered(Vec<Delivery>),
-    /// Attempts given back, with why: they were never started, or ended for the owner's sake, their
-    /// state saved before. No failure of their tasks.
+    /// Attempts given back: they were never started, or were ended for the owner's sake after a
+    /// checkpoint. This is no failure of their tasks.
     Returned {
-        /// Which.
+        /// The attempts.
         attempts: Vec<AttemptId>,
-        /// In words.
+        /// The reason, in words.
         why: String,
     },
-    /// The owner came or went.
+    /// The owner's state changed.
     Owner(OwnerState),
-    /// What became of the state of an attempt.
+    /// The result of a checkpoint of an attempt.
     Checkpoint {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// Counts the states that the attempt saved or should have saved, from 1; 0 of the one that
-        /// it started from.
+        /// The number of the checkpoint among those that the attempt saved or should have saved,
+        /// from 1; 0 for the one that it started from.
         sequence: u32,
-        /// What became of it.
+        /// The result.
         saving: Saving,
     },
-    /// It shuts down in order: nothing runs here any more.
+    /// The worker shuts down in order: nothing runs here any more.
     Leaving,
-    /// The worker was asked to end: it takes nothing any more, and leaves once what it holds has
-    /// ended or is given back.
+    /// The worker was asked to end: it accepts no more attempts, and leaves once those that it
+    /// holds have ended or are given back.
     Closing,
-    /// How the host was available, the oldest first. Answered by [`ToWorker::Kept`].
+    /// The availability of the host, the oldest interval first. Answered by [`ToWorker::Kept`].
     Recorded {
-        /// The worker's number for the last of them. Numbers rise; what was said before may be said
-        /// again.
+        /// The worker's number for the last of them. Numbers rise; intervals that were sent before
+        /// may be sent again.
         last: u64,
-        /// None before the end of the one before.
+        /// The intervals; none starts before the one before it ends.
         stretches: Vec<Stretch>,
     },
-    /// Which run of the worker this is: a number that it drew when it was started. One that comes
-    /// back after another has taken its place shows that two workers use one identity. Comes after
-    /// the welcome.
+    /// A number that this run of the worker drew at its start. A number that returns after another
+    /// has taken its place shows that two workers use one identity. Sent after the welcome.
     Instance(Uuid),
-    /// What an attempt took that was given back after it had been started.
+    /// The time spent by an attempt that was given back after it had been started.
     Spent(Spent),
-    /// For how long the owner's hours lend the host; none where they name no end. Comes after the
-    /// welcome, and when that end is another one.
+    /// The time for which the owner's hours lend the host; `None` where they name no end. Sent
+    /// after the welcome, and whenever that end changes.
     Lent(Option<Loan>),
 }
 
-/// A completion on its way.
+/// A completion on its way to the master.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// What happened.
+    /// The completion.
     pub completion: Completion,
-    /// How long ago it ended, as far as the worker can tell.
+    /// The time since the attempt ended, as far as the worker can tell.
     pub ago: Span,
 }
 
-/// From the master.
+/// A message from the master.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
     /// The worker has joined.
@@ -108,72 +108,72 @@ pub enum ToWorker {
         name: String,
         /// The master's incarnation.
         incarnation: Incarnation,
-        /// How often to send heartbeats.
+        /// The interval between heartbeats.
         heartbeat: Span,
-        /// Held attempts that are of no use any more.
+        /// Held attempts that are of no use any more and are to be dropped.
         abandon: Vec<AttemptId>,
     },
     /// The worker has not joined, and should not try again before the cause is gone.
     Refused(Refusal),
-    /// Work.
+    /// Attempts to run.
     Assign(Vec<Assignment>),
-    /// End these attempts; each is still to be delivered.
+    /// Ends these attempts; each must still be delivered.
     Stop {
-        /// Which.
+        /// The attempts.
         attempts: Vec<AttemptId>,
-        /// In words.
+        /// The reason, in words.
         why: String,
     },
-    /// These completions are durable here: drop them from the spool.
+    /// These completions are durable at the master: the worker drops them from its spool.
     Acknowledged(Vec<AttemptId>),
-    /// Answer to a heartbeat: held attempts that are of no use any more, to be dropped without a
-    /// delivery.
+    /// Answers a heartbeat.
     Beat {
-        /// Which.
+        /// Held attempts that are of no use any more, to be dropped without a delivery.
         abandon: Vec<AttemptId>,
     },
-    /// The master goes away in order, and will be back.
+    /// The master shuts down in order, and will be back.
     Goodbye,
-    /// What was recorded up to this number is durable here: drop it.
+    /// The availability intervals up to this number are durable at the master: the worker drops
+    /// them.
     Kept {
-        /// The worker's number.
+        /// The worker's number of the last one (`last` of [`ToMaster::Recorded`]).
         last: u64,
     },
-    /// Work that is to be made ready and then to wait for [`ToWorker::Begin`].
+    /// Attempts to stage, which then wait for [`ToWorker::Begin`].
     AssignTogether(Vec<Assignment>),
-    /// What waits for it may start.
+    /// Starts these staged attempts.
     Begin(Vec<AttemptId>),
-    /// Freeze these attempts, whose slots are for others, or let them go on.
+    /// Freezes these attempts, whose slots are for others, or thaws them.
     Hold {
-        /// Which.
+        /// The attempts.
         attempts: Vec<AttemptId>,
-        /// Whether they are to stand still.
+        /// Whether to freeze (true) or thaw (false) them.
         frozen: bool,
     },
-    /// End these attempts as [`ToWorker::Stop`] does, and save their states: their tasks go on from
-    /// there.
+    /// Ends these attempts as [`ToWorker::Stop`] does, after a checkpoint from which their tasks go
+    /// on.
     Yield {
-        /// Which.
+        /// The attempts.
         attempts: Vec<AttemptId>,
-        /// In words.
+        /// The reason, in words.
         why: String,
     },
 }
 
-/// One attempt to be made, every placeholder expanded.
+/// One attempt to run, with every placeholder expanded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Which attempt.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// Kill it after this run time, suspensions not counted.
+    /// The run time after which the worker kills it, without suspensions.
     pub limit: Option<Span>,
-    /// Report at least this often while it is held, where that is more often than usual.
+    /// The longest interval between reports while it is held, if that is shorter than usual.
     pub report_every: Option<Span>,
-    /// What to do.
+    /// The work.
     pub work: Errand,
 }
 
-/// What an attempt does.
+/// The work of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Errand {
     /// Nothing.
@@ -185,35 +185,35 @@ pub enum Errand {
 /// A command with its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    /// Program and arguments; the program is looked up in `PATH` unless it has a slash.
+    /// The program and its arguments; the program is looked up in `PATH` unless it has a slash.
     pub argv: Vec<String>,
-    /// Added to the clean environment, `DESKGRID_*` included.
+    /// The variables added to the clean environment, `DESKGRID_*` included.
     pub env: Vec<(String, String)>,
-    /// Placed below the attempt's directory first.
+    /// Files placed below the attempt's directory before the start.
     pub inputs: Vec<StagedInput>,
-    /// Globs below the attempt's directory, collected afterwards.
+    /// Globs below the attempt's directory; matching files are collected afterwards.
     pub outputs: Vec<String>,
-    /// The input that is its standard input.
+    /// The input that becomes standard input.
     pub stdin: Option<PortablePath>,
     /// Whether its standard output is kept.
     pub keep_stdout: bool,
     /// Whether its standard error is kept.
     pub keep_stderr: bool,
-    /// How its state is kept, if it is.
+    /// The checkpoint settings, if its state is kept.
     pub checkpoint: Option<Checkpointing>,
-    /// How well it must be confined, where the job says; never less than the host does anyway.
+    /// The level of confinement that the job needs; the host never confines it less than usual.
     pub confinement: Option<Confinement>,
     /// Whether it asks for the network.
     pub network: bool,
 }
 
-/// A file to be placed.
+/// An input file to be placed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedInput {
-    /// Where.
+    /// The path below the attempt's directory.
     pub path: PortablePath,
-    /// What.
+    /// The content.
     pub blob: BlobRef,
-    /// Whether it may be executed.
+    /// Whether the file gets the executable bit.
     pub executable: bool,
 }

@@ -1,8 +1,8 @@
-//! What a command writes to one of its standard streams: the beginning is kept, the rest is read
-//! and counted.
+//! The capture of one standard stream of a command: its beginning is kept, the rest is read and
+//! counted.
 //!
-//! Little stays in memory, more goes to a file; a flood beyond the limit is read slowly, so that it
-//! does not cost the owner's processor.
+//! A short stream stays in memory, a longer one goes to a file. A flood beyond the limit is read
+//! slowly, so that it does not cost the owner's processor.
 
 use std::fs::File;
 use std::io;
@@ -17,10 +17,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::os::{self, Output};
 use crate::spool::blobs::Blobs;
 
-/// How much is read at a time.
+/// The bytes that are read at a time.
 const PIECE: usize = 64 * 1024;
-/// How long to rest between two reads of what is only thrown away, and how much the command may
-/// write meanwhile.
+/// The pause between two reads of dropped output, and the bytes that the command may write
+/// meanwhile.
 const DROP_PAUSE: Duration = Duration::from_millis(10);
 const DROP_PIPE: usize = 1024 * 1024;
 
@@ -34,13 +34,13 @@ pub(super) struct Capture {
     file: Option<tokio::fs::File>,
     kept: u64,
     dropped: u64,
-    /// Why the file took no more.
+    /// The error at which the file stopped to take more.
     failed: Option<io::Error>,
 }
 
 impl Capture {
-    /// Reads from `pipe` (nothing where there is none) and keeps up to `limit` bytes, in the file
-    /// `path` if they are many.
+    /// Makes the capture of `pipe` (`None`: an empty stream). It keeps up to `limit` bytes, in the
+    /// file `path` if they are many.
     pub(super) fn new(pipe: Option<Output>, path: PathBuf, limit: u64) -> Self {
         Self {
             pipe,
@@ -54,7 +54,7 @@ impl Capture {
         }
     }
 
-    /// Reads until every writer is gone. Safe to cancel.
+    /// Reads until every writer has closed the stream. Safe to cancel.
     pub(super) async fn pump(&mut self) {
         if let Err(error) = self.pump_all().await {
             tracing::warn!(path = %self.path.display(), %error, "an output stream could not be kept whole");
@@ -97,7 +97,7 @@ impl Capture {
         self.throw_away(&mut piece).await
     }
 
-    /// Opens the file with what is in memory; false if it cannot be.
+    /// Opens the file and moves the bytes in memory to it; returns false if it cannot.
     async fn begin_file(&mut self) -> bool {
         match tokio::fs::File::options()
             .write(true)
@@ -121,7 +121,7 @@ impl Capture {
         }
     }
 
-    /// Keeps what is within the limit; false once nothing more is to be kept.
+    /// Writes the part of `bytes` within the limit; returns false once nothing more is to be kept.
     async fn keep(&mut self, bytes: &[u8]) -> bool {
         let room = usize::try_from(self.limit - self.kept).unwrap_or(usize::MAX);
         let (kept, rest) = bytes.split_at(bytes.len().min(room));
@@ -155,7 +155,8 @@ impl Capture {
                     unpaused += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // A small pipe is empty soon: a pause each time would all but stop the command.
+                    // A small pipe is full soon: a pause after every read would almost stop the
+                    // command.
                     if large || unpaused >= DROP_PIPE {
                         tokio::time::sleep(DROP_PAUSE).await;
                         unpaused = 0;
@@ -169,7 +170,7 @@ impl Capture {
         Ok(())
     }
 
-    /// What was kept. Content that does not fit a message becomes a blob.
+    /// Returns the kept stream. Content that does not fit into a message becomes a blob.
     ///
     /// # Errors
     /// If the disk did not take it all.
@@ -187,7 +188,7 @@ impl Capture {
         let flushed = file.flush().await;
         let (blobs, mut file): (_, File) = (blobs.clone(), file.into_std().await);
 
-        // What it holds is all that is needed of it.
+        // The open handle is enough to read it back.
         let _ = std::fs::remove_file(&self.path);
         flushed?;
         if let Some(error) = self.failed.take() {

@@ -1,8 +1,9 @@
-//! The state that a command keeps in its checkpoint directory: copied while it stands still, given
-//! to the master, and placed for the next attempt. What a state means is the command's affair.
+//! Checkpoints of a running command: its checkpoint directory is copied while it does not change,
+//! sent to the master, and placed for the next attempt. The content means something only to the
+//! command.
 //!
-//! A command writes a file aside and renames it; a copy counts if nothing in the directory changed
-//! meanwhile.
+//! A command writes a file under another name and renames it. A copy is valid if nothing in the
+//! directory changed meanwhile.
 
 mod restore;
 #[cfg(test)]
@@ -30,25 +31,26 @@ use crate::os::files::{self, FileId};
 use crate::spool::blobs::{Blobs, Hold};
 pub(super) use restore::restore;
 
-/// Where a command keeps its state, below its own directory; `DESKGRID_CHECKPOINT_DIR` names it.
+/// The directory of a command's checkpoint, below its own directory; the variable
+/// `DESKGRID_CHECKPOINT_DIR` names it.
 pub(crate) const CHECKPOINT_DIR: &str = ".deskgrid-checkpoint";
-/// How often to try for a copy during which nothing changed, and how long to wait in between.
+/// The number of tries for a copy during which nothing changes, and the pause between them.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long the last state of an attempt may take to reach the master when the worker shuts down.
+/// The longest time that the last checkpoint of an attempt may take to reach the master.
 const LAST: Duration = Duration::from_secs(10);
 
-/// How much of a state is taken.
+/// The size limits of a checkpoint.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
-    /// All files together, in bytes.
+    /// The sum of all files, in bytes.
     pub bytes: u64,
-    /// How many files.
+    /// The number of files.
     pub files: u32,
 }
 
 impl Bounds {
-    /// Why so much is not taken, if it is too much.
+    /// Checks a number of files and bytes; the error says which limit is exceeded.
     fn object(self, files: usize, bytes: u64) -> Result<(), String> {
         if files > self.files as usize {
             return Err(format!(
@@ -68,16 +70,16 @@ impl Bounds {
     }
 }
 
-/// Why there is no copy.
+/// The reason why there is no copy.
 #[derive(Debug, PartialEq, Eq)]
 enum NoCopy {
-    /// There will be none of this state.
+    /// This state cannot be copied; says why.
     Refused(String),
-    /// It changed meanwhile.
+    /// It changed while it was copied.
     Unsteady,
 }
 
-/// A file as one look at it showed it.
+/// A file as seen in one pass over the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     path: PortablePath,
@@ -86,7 +88,7 @@ struct Seen {
     modified: Option<SystemTime>,
 }
 
-/// A copy of a state, in the worker's own content store until this is dropped.
+/// A copy of a checkpoint, in the worker's own content store until this is dropped.
 struct Copy {
     seen: Vec<Seen>,
     blobs: Vec<BlobRef>,
@@ -94,7 +96,7 @@ struct Copy {
     _hold: Hold,
 }
 
-/// Every file of the state in the attempt's directory `dir`, in order.
+/// Lists every file of the checkpoint in the attempt's directory `dir`, in order.
 fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
     let root = dir.join(CHECKPOINT_DIR);
     match std::fs::symlink_metadata(&root) {
@@ -134,7 +136,8 @@ fn survey(dir: &Path, bounds: Bounds) -> Result<Vec<Seen>, NoCopy> {
     }
 }
 
-/// What goes while it is looked at was there a moment ago.
+/// Turns an error into the reason: a file that vanished was there a moment ago, so the state
+/// changed.
 fn why(error: &io::Error) -> NoCopy {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NoCopy::Unsteady,
@@ -154,7 +157,7 @@ fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
         ));
     }
 
-    // The other name may be a file of the owner's.
+    // The other name may belong to a file of the owner's.
     if files::names_of(meta) > 1 {
         return Err(format!("`{path}` has a second name (a hard link)"));
     }
@@ -167,7 +170,7 @@ fn look(relative: &Path, meta: &std::fs::Metadata) -> Result<Seen, String> {
     })
 }
 
-/// A copy of the state, unless there is none, or it is the one that was copied `before`.
+/// Copies the checkpoint, unless it is empty or equals the copy `before`.
 fn copy(
     dir: &Path,
     bounds: Bounds,
@@ -246,24 +249,24 @@ fn kept(error: &io::Error) -> NoCopy {
     NoCopy::Refused(format!("this worker cannot keep it: {error}"))
 }
 
-/// What the task that saves is told.
+/// An order to the task that saves checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// The command stands still: save, and then not again before it goes on.
+    /// The command is frozen: save once, and not again before it is thawed.
     Frozen,
-    /// It goes on.
+    /// The command is thawed.
     Thawed,
-    /// It has ended: save for the last time.
+    /// The command has ended: save for the last time.
     Last,
 }
 
-/// Saves the state of a running attempt. Dropping it ends that.
+/// The handle of a task that saves the checkpoints of a running attempt. Dropping it ends the task.
 pub(super) struct Keeper {
     orders: UnboundedSender<Order>,
     task: JoinHandle<()>,
 }
 
-/// What is needed for it.
+/// The parameters of a [`Keeper`].
 pub(super) struct Setup {
     pub attempt: AttemptId,
     /// The attempt's directory.
@@ -276,7 +279,7 @@ pub(super) struct Setup {
 }
 
 impl Keeper {
-    /// Begins to save now and then.
+    /// Starts to save checkpoints regularly.
     pub(super) fn start(setup: Setup) -> Self {
         let (orders, inbox) = unbounded_channel();
         let saver = Saver {
@@ -293,18 +296,18 @@ impl Keeper {
         }
     }
 
-    /// The command stands still.
+    /// Reports that the command is frozen.
     pub(super) fn frozen(&self) {
         let _ = self.orders.send(Order::Frozen);
     }
 
-    /// The command goes on.
+    /// Reports that the command is thawed.
     pub(super) fn thawed(&self) {
         let _ = self.orders.send(Order::Thawed);
     }
 
-    /// The command has ended for a reason of ours: what it left goes to the master if that can be
-    /// done soon.
+    /// Saves for the last time, after the worker has ended the command. The state reaches the
+    /// master only if that takes no longer than `LAST`.
     pub(super) async fn finish(mut self) {
         let _ = self.orders.send(Order::Last);
         if tokio::time::timeout(LAST, &mut self.task).await.is_err() {
@@ -322,21 +325,21 @@ impl Drop for Keeper {
 struct Saver {
     setup: Setup,
     sequence: u32,
-    /// What the master was given over the present connection. Over a later one it is given again,
-    /// since it may not have been told of it before, and then keeps the content only for a while.
+    /// The state sent to the master over the present connection. Over a later one it is sent again:
+    /// the master may not have been told of it before, and then keeps the content only for a while.
     shipped: Vec<Seen>,
-    /// The state that it was told of last, and as which.
+    /// The state last reported to the master, and its number.
     told: Option<(u32, BlobRef)>,
-    /// What the master was told last of why there is none.
+    /// The last reported reason why there is no checkpoint.
     said: Option<String>,
-    /// Whether a state is to go to the master once it is there again.
+    /// Whether a state is to be sent once there is a connection again.
     behind: bool,
 }
 
 impl Saver {
     async fn run(mut self, mut orders: UnboundedReceiver<Order>) {
         let every = self.setup.every;
-        // The present connection is no new one.
+        // The present connection does not count as a change.
         self.setup.master.borrow_and_update();
 
         let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
@@ -395,7 +398,7 @@ impl Saver {
         }
     }
 
-    /// Gives the copy to the master. Where the connection breaks, a later one has its turn.
+    /// Sends the copy to the master. If the connection breaks, it is sent again over a later one.
     async fn ship(&mut self, connection: &Connection, copy: Copy) {
         for blob in copy.blobs.iter().chain([&copy.manifest]) {
             match link::content::put(connection, &self.setup.blobs.path_of(blob), *blob).await {
@@ -409,7 +412,7 @@ impl Saver {
         self.said = None;
         self.behind = false;
 
-        // The same state again keeps its number.
+        // The same state sent again keeps its number.
         if let Some((sequence, manifest)) = self.told
             && (sequence, manifest) == (self.sequence, copy.manifest)
         {

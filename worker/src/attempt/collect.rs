@@ -1,8 +1,8 @@
-//! The files that an attempt leaves: found by globs below its directory, checked, and copied into
-//! the spool.
+//! The output files of an attempt: found by globs below its directory, checked, and copied into the
+//! spool.
 //!
-//! Nothing of the tree runs any more when this looks. Only regular files of the attempt's own are
-//! taken: a symbolic link or a hard link could stand for a file of the owner's.
+//! The process tree has ended before. Only regular files of the attempt's own are collected: a
+//! symbolic link or a hard link could stand for a file of the owner's.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -21,9 +21,9 @@ use crate::os;
 use crate::os::files::{self, FileId};
 use crate::spool::blobs::Blobs;
 
-/// The room that the list of outputs may take in a completion, in bytes.
+/// The space that the list of outputs may take in a completion, in bytes.
 const MAX_LIST: usize = 128 * 1024;
-/// What an entry of that list takes beside its path, at most.
+/// The largest size of an entry of that list without its path.
 const ENTRY: usize = size_of::<content::BlobRef>() + 8;
 
 /// The expected outputs of an attempt.
@@ -33,16 +33,16 @@ pub(super) struct Wanted {
     set: GlobSet,
 }
 
-/// What was found.
+/// The collected files.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub files: Vec<OutputFile>,
-    /// What is wrong with an attempt whose command succeeded.
+    /// The outcome that replaces the success of the command, if something is wrong.
     pub problem: Option<Outcome>,
 }
 
 impl Wanted {
-    /// Understands the patterns: `*` and `?` do not match a slash, `**` does.
+    /// Parses the patterns: `*` and `?` do not match a slash, `**` does.
     pub(super) fn new(patterns: Vec<String>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         for pattern in &patterns {
@@ -55,12 +55,13 @@ impl Wanted {
         Ok(Self { patterns, set })
     }
 
-    /// Whether nothing is expected.
+    /// Whether no output is expected.
     pub(super) fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Takes what is there into `blobs`. A failed attempt has no problem, whatever is missing.
+    /// Copies the matching files into `blobs`. A failed attempt has no problem, whatever is
+    /// missing.
     pub(super) fn collect(
         &self,
         dir: &Path,
@@ -71,7 +72,7 @@ impl Wanted {
         let mut collected = Collected::default();
         let mut matched = vec![false; self.patterns.len()];
 
-        // The attempt may have taken our rights away together with its own.
+        // The attempt may have removed the worker's access rights together with its own.
         files::open_up(dir);
         let problem = match self.survey(dir, limit, &mut matched) {
             Ok(found) => found
@@ -101,7 +102,7 @@ impl Wanted {
         collected
     }
 
-    /// Which files are to be taken.
+    /// Lists the files to collect.
     fn survey(&self, dir: &Path, limit: u64, matched: &mut [bool]) -> Result<Vec<Found>, String> {
         let mut found = Vec::new();
         let mut links = BTreeMap::<FileId, u64>::new();
@@ -117,15 +118,15 @@ impl Wanted {
             }
 
             let hits = self.set.matches(relative);
-            // What lies there is not a result, and goes its own way.
+            // These files are not results, and are handled elsewhere.
             let ours = relative == Path::new(PROGRESS_FILE) || relative.starts_with(CHECKPOINT_DIR);
             if hits.is_empty() || ours {
                 continue;
             }
 
             if meta.is_dir() {
-                // A directory is what lies in it, if the pattern says so; the pattern alone is a
-                // mistake worth a word.
+                // A directory itself is not collected, only the files in it that a pattern matches.
+                // A pattern that names just the directory is a mistake worth a message.
                 let shown = os::slashed(relative).unwrap_or_default();
                 if let Some(at) = hits.iter().find(|at| self.patterns[**at].as_str() == shown) {
                     let name = &self.patterns[*at];
@@ -145,7 +146,7 @@ impl Wanted {
     }
 }
 
-/// What only all of them together show.
+/// Checks the conditions on all files together.
 fn check_together(
     found: &[Found],
     links: &BTreeMap<FileId, u64>,
@@ -189,7 +190,7 @@ fn check_together(
     Ok(())
 }
 
-/// A file to be taken.
+/// A file to collect.
 #[derive(Debug)]
 struct Found {
     path: PortablePath,

@@ -1,6 +1,5 @@
-//! How much disk an attempt takes: looked at now and then while it runs, and before its outputs are
-//! collected. What is not here: how long a single file may be, and how much is written to the
-//! standard streams; those have limits of their own.
+//! The disk space that an attempt takes: checked at intervals while it runs, and before its outputs
+//! are collected. The length of a single file and the standard streams have limits of their own.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -8,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use crate::os::files::{self, Seen};
 
-/// How long after the start, and after a look, to look again at the soonest and at the latest.
+/// The shortest and the longest pause before the next check.
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(60);
-/// Looking takes at most one part of so many of the time.
+/// The checks take at most the part `1 / SHARE` of the time.
 const SHARE: u32 = 100;
 
-/// What an attempt's directory may hold; nothing means no limit.
+/// The limits of an attempt's directory; `None` means no limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DiskLimits {
-    /// Disk, in bytes. A hole in a file takes none.
+    /// Disk space, in bytes. A hole in a file takes none.
     pub bytes: Option<u64>,
-    /// Files and directories.
+    /// The number of files and directories.
     pub files: Option<u64>,
 }
 
 impl DiskLimits {
-    /// What of it is exceeded below `dir`, in words; nothing if nothing is. Stops counting once it
+    /// Returns the limit that is exceeded below `dir`, in words, or `None`. Stops counting once it
     /// knows.
     pub(super) fn exceeded(self, dir: &Path) -> Option<String> {
         if self.bytes.is_none() && self.files.is_none() {
@@ -45,7 +44,7 @@ impl DiskLimits {
         count.exceeded
     }
 
-    /// Waits until something is exceeded, and says what.
+    /// Waits until a limit is exceeded, and returns it in words.
     pub(super) async fn until_exceeded(self, dir: PathBuf) -> String {
         let mut pause = SOONEST;
         loop {
@@ -64,7 +63,7 @@ impl DiskLimits {
     }
 }
 
-/// What was found so far.
+/// The usage counted so far.
 struct Count {
     limits: DiskLimits,
     bytes: u64,

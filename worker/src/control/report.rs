@@ -1,5 +1,5 @@
-//! How a worker is, as it tells its owner. Everything in it is a plain value with its unit in its
-//! name; the names stay.
+//! The state of a worker, as it reports it to its owner. Every value is plain and has its unit in
+//! its name; the names are stable.
 
 use common::attempt::Held;
 use common::host::HostFacts;
@@ -10,97 +10,97 @@ use crate::machine::Machine;
 use crate::owner::policy::{Decision, Policy, Watched};
 use crate::owner::sight::{Reading, Sight, Topic};
 
-/// How a worker is.
+/// The state of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What its identity calls the host.
+    /// The host's name in its identity.
     pub host: String,
     /// The master's address.
     pub master: String,
-    /// Whether it speaks with the master.
+    /// Whether it is connected to the master.
     pub connected: bool,
-    /// For how long it has, or has not, in seconds.
+    /// The time that it has, or has not, been connected, in seconds.
     pub connected_for_s: f64,
-    /// Why it does not, where it does not and that is known.
+    /// The reason why it is not connected, if that is known.
     pub not_connected_because: Option<String>,
-    /// What tasks may do: `run`, `yield` (in some slots), `freeze`, `evict`.
+    /// The decision on what tasks may do: `run`, `yield` (in some slots), `freeze`, `evict`.
     pub decision: String,
-    /// Why not everything, if so: one of the words.
+    /// The reason why tasks may not use everything, if so: a word of `YieldReason`.
     pub reason: Option<String>,
-    /// For how long that has been so, in seconds.
+    /// The time since the last change of the decision, in seconds.
     pub decided_for_s: f64,
-    /// Every reason that holds, with a sentence; the first has the word.
+    /// Every reason that holds, with a sentence; the first one is decisive.
     pub why: Vec<Why>,
-    /// What each sensor sees.
+    /// The sensors with their last sights.
     pub sensors: Vec<SensorReport>,
-    /// What it holds, finished results that are on their way included.
+    /// The attempts that it holds, including finished ones whose results are on their way.
     pub attempts: Vec<AttemptReport>,
-    /// Tasks that it runs at a time.
+    /// The number of tasks that it runs at a time.
     pub slots: u32,
-    /// How many the owner lets it run now.
+    /// The number of slots that the owner lets tasks use now.
     pub slots_usable: u32,
-    /// How well tasks are confined.
+    /// The level at which every task is confined.
     pub confinement: String,
     /// The program's version.
     pub version: String,
 }
 
-/// A reason.
+/// A reason for closing slots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
-    /// The word.
+    /// The reason, as a word of `YieldReason`.
     pub reason: String,
-    /// What was seen, by which sensor, and when tasks go on.
+    /// A sentence with the sensor, its value, and the condition under which tasks are thawed.
     pub says: String,
 }
 
-/// A sensor.
+/// A sensor and its last sight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SensorReport {
     /// Its name.
     pub sensor: String,
-    /// What it looks at.
+    /// The topic that it looks at.
     pub topic: String,
     /// `seen`, `absent`, `unknown`, or `waiting` before its first look.
     pub state: String,
-    /// What it sees, in words.
+    /// Its last sight, in words.
     pub sees: String,
-    /// How long ago that was news, in seconds.
+    /// The time since it last reported something new, in seconds.
     pub ago_s: Option<f64>,
 }
 
 /// An attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptReport {
-    /// Which one.
+    /// The attempt.
     pub attempt: String,
     /// `queued`, `staging`, `running`, `suspended`, `ended`.
     pub phase: String,
-    /// Why it is suspended, if it is.
+    /// The reason of its suspension, if it is suspended.
     pub reason: Option<String>,
-    /// For how long it has run, suspensions not counted, in seconds.
+    /// The time that it has run, without suspensions, in seconds.
     pub run_s: f64,
-    /// For how long it has been suspended this time, in seconds.
+    /// The length of its present suspension, in seconds.
     pub suspended_s: f64,
-    /// The part done, where its program says.
+    /// The part done, if its program reports it.
     pub progress: Option<f32>,
 }
 
-/// What a report is made of.
+/// The sources of a report.
 pub(crate) struct Shown<'a> {
     pub(crate) host: &'a str,
     pub(crate) master: &'a str,
     pub(crate) facts: &'a HostFacts,
-    /// Whether it speaks with the master, and since when.
+    /// Whether the worker is connected to the master, and the time since which that is so.
     pub(crate) connected: (bool, Time),
-    /// Why it does not, if so.
+    /// The reason why it is not connected, if so.
     pub(crate) out: Option<&'a str>,
     pub(crate) policy: &'a Policy,
     pub(crate) machine: &'a Machine,
 }
 
 impl Shown<'_> {
-    /// The report at this time.
+    /// Makes the report at this time.
     pub(crate) fn report(&self, now: Time) -> Report {
         let (since, decision) = self.policy.decided();
         let why = self.policy.why().into_iter();
@@ -191,7 +191,7 @@ fn sensor_report(watched: &Watched, now: Time) -> SensorReport {
     }
 }
 
-/// What was read so long ago.
+/// Describes a reading that is `ago` old.
 fn words(reading: &Reading, ago: Span) -> String {
     let per_cent = |part: f64| format!("{:.0} %", part * 100.0);
     match reading {

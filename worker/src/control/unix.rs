@@ -1,5 +1,5 @@
-//! The owner's socket on Unix: a file in the worker's directory that only its owner may use: the
-//! account that the worker runs under, and root. What is not here: what is said.
+//! The owner's socket on Unix: a file in the worker's directory that only the account of the worker
+//! and root may use. The messages are in `control`.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -9,27 +9,26 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::{UnixListener, UnixStream};
 
-/// The socket's name.
+/// The name of the socket file.
 const SOCKET: &str = "control";
 
-/// One end of a conversation, in the worker.
+/// The worker's end of one conversation.
 pub(super) type Stream = UnixStream;
 
-/// Where the worker is asked.
+/// The listening socket of the worker.
 pub(super) struct Listener {
     socket: UnixListener,
     path: PathBuf,
 }
 
-/// A way to the directory that is short enough for a socket's address, however long its path is;
-/// lasts as long as the file does.
+/// Returns a path to the socket that is short enough for a socket's address, however long the path
+/// of the directory is. It is valid while the file is open.
 fn short(dir: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", dir.as_raw_fd()))
 }
 
 impl Listener {
-    /// Takes the place of a socket that an earlier worker left. The caller has the directory to
-    /// itself.
+    /// Replaces a socket that an earlier worker left. The caller has the directory to itself.
     pub(super) fn bind(dir: &Path) -> io::Result<Self> {
         let path = dir.join(SOCKET);
         let handle = File::open(dir)?;
@@ -42,7 +41,7 @@ impl Listener {
         Ok(Self { socket, path })
     }
 
-    /// The next who asks.
+    /// Waits for the next connection.
     pub(super) async fn accept(&mut self) -> io::Result<Stream> {
         self.socket.accept().await.map(|(stream, _)| stream)
     }
@@ -54,7 +53,7 @@ impl Drop for Listener {
     }
 }
 
-/// A way to the worker of this directory.
+/// Connects to the worker of this directory.
 pub(super) async fn connect(dir: &Path) -> io::Result<UnixStream> {
     let handle = File::open(dir)?;
     UnixStream::connect(short(&handle)).await

@@ -1,6 +1,6 @@
-//! The owner's socket on Windows: a named pipe, called after the worker's directory. The system
-//! lets only the account that the worker runs under, administrators and itself write to it, and so
-//! ask; nobody from another machine. What is not here: what is said.
+//! The owner's socket on Windows: a named pipe whose name is derived from the worker's directory.
+//! The system lets only the account of the worker, administrators and itself write to it, and so
+//! ask; nobody from another machine. The messages are in `control`.
 
 use std::io;
 use std::path::Path;
@@ -12,21 +12,21 @@ use tokio::net::windows::named_pipe::{
 
 use crate::os::whole_path;
 
-/// What the system says while everybody who listens is being spoken to.
+/// The error code of a pipe all of whose listening instances are taken.
 const PIPE_BUSY: i32 = 231;
-/// How long to wait then.
+/// The pause before the next try then.
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// One end of a conversation, in the worker.
+/// The worker's end of one conversation.
 pub(super) type Stream = NamedPipeServer;
 
-/// Where the worker is asked.
+/// The listening pipe of the worker.
 pub(super) struct Listener {
     name: String,
     next: NamedPipeServer,
 }
 
-/// What the pipe of this directory is called, however the directory is written.
+/// Returns the name of this directory's pipe, however the directory is written.
 fn name(dir: &Path) -> io::Result<String> {
     let path = whole_path(dir)?.to_string_lossy().to_lowercase();
     Ok(format!(
@@ -43,7 +43,7 @@ fn listen(name: &str, first: bool) -> io::Result<NamedPipeServer> {
 }
 
 impl Listener {
-    /// Fails if somebody else has a pipe of this name already.
+    /// Makes the pipe; fails if another process has a pipe of this name already.
     pub(super) fn bind(dir: &Path) -> io::Result<Self> {
         let name = name(dir)?;
         Ok(Self {
@@ -52,7 +52,7 @@ impl Listener {
         })
     }
 
-    /// The next who asks.
+    /// Waits for the next connection.
     pub(super) async fn accept(&mut self) -> io::Result<Stream> {
         self.next.connect().await?;
         Ok(std::mem::replace(
@@ -62,7 +62,7 @@ impl Listener {
     }
 }
 
-/// A way to the worker of this directory.
+/// Connects to the worker of this directory.
 pub(super) async fn connect(dir: &Path) -> io::Result<NamedPipeClient> {
     let name = name(dir)?;
     loop {

@@ -1,40 +1,40 @@
-//! The clock and the fate of one running attempt. Suspensions do not count as run time.
+//! The clock and the verdict of one running attempt. Suspensions do not count as run time.
 
 use common::{Span, Time};
 
-/// Why an attempt's end is not its own.
+/// The external cause of an attempt's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is (so far).
+    /// None (so far): it ends by itself.
     Open,
-    /// It ran longer than this.
+    /// It ran longer than this limit.
     TimedOut(Span),
-    /// The master wanted it.
+    /// The master stopped it.
     Stopped,
-    /// The worker shuts down and gives it back.
+    /// The worker gives it back, because it was frozen for too long or the worker shuts down.
     Returned,
 }
 
 /// A command that runs, is frozen, or has just ended.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    /// Which of the worker's commands it is, counted from its start.
+    /// The number of the command among those that this worker started.
     pub number: u64,
     limit: Option<Span>,
     ran: Span,
     suspended: Span,
-    /// Since when it has been as it is now; none once it has ended.
+    /// The time since which it has run, or been frozen; `None` once it has ended.
     since: Option<Time>,
     frozen: bool,
-    /// Whether the master wants its slot for another.
+    /// Whether the master holds it, to give its slot to another attempt.
     pub held: bool,
     pub verdict: Verdict,
-    /// When the patience with a command that was asked to end is over.
+    /// The time at which a command that was asked to end is killed.
     pub kill_at: Option<Time>,
 }
 
 impl Run {
-    /// One that starts now.
+    /// Makes the run of a command that starts now.
     pub(super) fn started(now: Time, number: u64, limit: Option<Span>) -> Self {
         let ran = Span::ZERO;
         let suspended = Span::ZERO;
@@ -53,7 +53,7 @@ impl Run {
         }
     }
 
-    /// Run time so far.
+    /// Returns the run time so far.
     pub(super) fn ran(&self, now: Time) -> Span {
         if self.frozen {
             self.ran
@@ -62,7 +62,7 @@ impl Run {
         }
     }
 
-    /// Suspended time so far.
+    /// Returns the suspended time so far.
     pub(super) fn suspended(&self, now: Time) -> Span {
         if self.frozen {
             self.suspended + self.stretch(now)
@@ -76,7 +76,7 @@ impl Run {
         self.frozen
     }
 
-    /// For how long it has been suspended this time, if it is.
+    /// Returns the length of the present suspension, if it is suspended.
     pub(super) fn frozen_for(&self, now: Time) -> Option<Span> {
         self.frozen.then(|| self.stretch(now))
     }
@@ -85,17 +85,17 @@ impl Run {
         self.since.map_or(Span::ZERO, |since| now.since(since))
     }
 
-    /// It executes no more until it is thawed.
+    /// Freezes it: its run time stops.
     pub(super) fn freeze(&mut self, now: Time) {
         self.turn(now, true);
     }
 
-    /// It goes on.
+    /// Thaws it: its run time goes on.
     pub(super) fn thaw(&mut self, now: Time) {
         self.turn(now, false);
     }
 
-    /// It has ended: both clocks stop.
+    /// Ends it: both times stop.
     pub(super) fn end(&mut self, now: Time) {
         self.turn(now, false);
         self.since = None;
@@ -107,14 +107,14 @@ impl Run {
         self.since = self.since.map(|_| now);
     }
 
-    /// Its limit, if it has run that long and nobody has decided its end before.
+    /// Returns its limit, if it has run that long and no verdict was given before.
     pub(super) fn overrun(&self, now: Time) -> Option<Span> {
         self.limit
             .filter(|limit| self.verdict == Verdict::Open && self.ran(now) >= *limit)
     }
 
-    /// When something is to be done about it, if it goes on as it is, and may be frozen for no
-    /// longer than `patience`.
+    /// Returns the next time at which it must be acted on, if it goes on as it is and may be frozen
+    /// for no longer than `patience`.
     pub(super) fn next_wakeup(&self, patience: Option<Span>) -> Option<Time> {
         let since = self.since.filter(|_| self.verdict == Verdict::Open);
         let left = match self.frozen {

@@ -1,11 +1,10 @@
-//! The hour of the week, as the clock on the wall shows it here: the one place where the policy's
-//! hours meet a clock.
+//! The local hour of the week: the one place where the policy's hours meet a clock.
 
 use common::Span;
 
 use super::policy::hours::WeekTime;
 
-/// Now, in the system's time zone.
+/// Returns the present time of the week in the system's time zone.
 pub(crate) fn now() -> WeekTime {
     let now = jiff::Zoned::now();
     let day = now.weekday().to_monday_zero_offset().unsigned_abs().into();

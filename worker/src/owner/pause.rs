@@ -1,6 +1,5 @@
-//! The owner's switches: files that pause the worker while they are there. One lies in the worker's
-//! own directory, and may say until when it holds; the owner can name more. What is not here: who
-//! is told of it.
+//! The owner's switches: files that pause the worker while they exist. One lies in the worker's own
+//! directory, and may hold the end of the pause; the owner can name more in `Rules::pause_files`.
 
 use std::fs;
 use std::io;
@@ -13,17 +12,17 @@ use super::sensors::Sensor;
 use super::sight::{Reading, Sight, Topic};
 use crate::os::DirWatch;
 
-/// The owner's switch in a worker's directory: while this file is there, every task is frozen. A
-/// first line such as `until 2026-11-21T17:00:00Z` ends that by itself; anything else in it means
-/// nothing.
+/// The name of the owner's switch in a worker's directory: while this file exists, every task is
+/// frozen. A first line such as `until 2026-11-21T17:00:00Z` ends the pause by itself; any other
+/// content is ignored.
 pub const PAUSE_FILE: &str = "pause";
-/// What an end begins with.
+/// The word before the end of a pause.
 const UNTIL: &str = "until ";
 
-/// A pause that holds.
+/// A pause in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// When it ends by itself, if it does.
+    /// The end of the pause, if it ends by itself.
     pub until: Option<Timestamp>,
 }
 
@@ -36,13 +35,13 @@ pub fn pause(dir: &Path, until: Option<Timestamp>) -> io::Result<()> {
         || "paused\n".to_owned(),
         |until| format!("{UNTIL}{until}\n"),
     );
-    // In one move: a sensor must not find it half written.
+    // Renamed into place: a sensor must not find it half written.
     let aside = dir.join(format!("{PAUSE_FILE}.new"));
     fs::write(&aside, text)?;
     fs::rename(aside, dir.join(PAUSE_FILE))
 }
 
-/// Ends the pause of this directory's worker; whether there was one.
+/// Ends the pause of this directory's worker; returns whether there was one.
 ///
 /// # Errors
 /// If the file cannot be removed.
@@ -54,16 +53,16 @@ pub fn resume(dir: &Path) -> io::Result<bool> {
     }
 }
 
-/// The pause that a switch says, if it holds now.
+/// Returns the pause that a switch holds, if it is in force at `now`.
 ///
 /// # Errors
-/// If the file cannot be looked at.
+/// If the file cannot be accessed.
 pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
     if !file.try_exists()? {
         return Ok(None);
     }
 
-    // A switch that cannot be read, or was never meant to be, is a switch nevertheless.
+    // A switch that cannot be read, or has other content, is a switch nevertheless.
     let text = fs::read_to_string(file).unwrap_or_default();
     let until = text
         .lines()
@@ -76,12 +75,12 @@ pub fn look(file: &Path, now: Timestamp) -> io::Result<Option<Pause>> {
         .then_some(Pause { until }))
 }
 
-/// What a switch says now.
+/// Looks at a switch now.
 pub(crate) fn sight(file: &Path) -> Sight {
     sighted(file).0
 }
 
-/// What a switch says now, and until when, if it ends by itself.
+/// Looks at a switch now; also returns the end of its pause, if it ends by itself.
 fn sighted(file: &Path) -> (Sight, Option<Timestamp>) {
     let shown = file.display();
     match look(file, Timestamp::now()) {
@@ -93,7 +92,7 @@ fn sighted(file: &Path) -> (Sight, Option<Timestamp>) {
             Sight::Seen(Reading::Paused(Some(format!("{shown}, until {until}")))),
             Some(until),
         ),
-        // What cannot be looked at is not known to be absent.
+        // A switch that cannot be accessed may well exist.
         Err(error) => (Sight::Unknown(format!("{shown}: {error}")), None),
     }
 }
@@ -103,12 +102,12 @@ fn sighted(file: &Path) -> (Sight, Option<Timestamp>) {
 pub struct PauseFile {
     file: PathBuf,
     dir: DirWatch,
-    /// When the pause ends that it last saw.
+    /// The end of the pause that the last look saw.
     until: Option<Timestamp>,
 }
 
 impl PauseFile {
-    /// For this file, which need not be there, nor its directory.
+    /// Makes the sensor of this file, which need not exist, nor its directory.
     pub fn new(file: PathBuf) -> Self {
         let dir = DirWatch::new(file.parent().unwrap_or(Path::new("/")));
         Self {

@@ -1,10 +1,10 @@
-//! The policy of the owner: from what sensors see, the hours of the week and the time that passes,
-//! what tasks may do. A pure state machine, without sensors and clocks; nothing here acts.
+//! The owner's policy: a pure state machine that decides what tasks may do, from the sights of
+//! sensors, the hours of the week and the time that passes. It reads no sensors and no clock.
 //!
-//! Each rule is a condition with patience both ways, so that a short spike neither freezes nor
-//! thaws anything. What cannot be seen counts as the owner's presence. Of several conditions the
-//! first of [`YieldReason`]'s hard ones has the word: they leave no slot. Input and load leave the
-//! slots that the owner shares.
+//! Each rule is a condition with delays both ways, so that a short spike neither freezes nor thaws
+//! anything. A sensor that cannot see counts as the owner's presence. Of several reasons that hold,
+//! the first is reported. The hard ones (`hard`) come first and leave no slot; input and load leave
+//! the slots that the owner shares.
 
 pub mod hours;
 mod input;
@@ -22,16 +22,16 @@ use hours::WeekTime;
 use input::Input;
 use latch::{Latch, Pull};
 
-/// What tasks may do.
+/// The decision on what tasks may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Use every slot.
+    /// Tasks may use every slot.
     Run,
-    /// Use this many slots; what runs beyond them is suspended.
+    /// Tasks may use this many slots; tasks beyond them are suspended.
     Yield(YieldReason, u32),
-    /// Nothing: all are suspended.
+    /// All tasks are suspended.
     Freeze(YieldReason),
-    /// Nothing, and what is suspended is given back at once.
+    /// All tasks are suspended, and suspended ones are given back at once.
     Evict(YieldReason),
 }
 
@@ -47,12 +47,12 @@ impl std::fmt::Display for Decision {
 }
 
 impl Decision {
-    /// How many of `all` slots may be used.
+    /// Returns the number of slots, of `all`, that may be used.
     pub fn slots(self, all: u32) -> u32 {
         self.owner(all).slots(all)
     }
 
-    /// Why not all, if so.
+    /// Returns the reason why not all may be used; `None` for [`Decision::Run`].
     pub fn reason(self) -> Option<YieldReason> {
         match self {
             Decision::Run => None,
@@ -62,12 +62,12 @@ impl Decision {
         }
     }
 
-    /// Whether what is suspended is given back.
+    /// Whether suspended tasks are given back.
     pub fn evicts(self) -> bool {
         matches!(self, Decision::Evict(_))
     }
 
-    /// What the master is told of it, by a worker with `all` slots.
+    /// Returns the state that the master is told, by a worker with `all` slots.
     pub fn owner(self, all: u32) -> OwnerState {
         match self {
             Decision::Yield(reason, 0) | Decision::Freeze(reason) | Decision::Evict(reason) => {
@@ -79,27 +79,27 @@ impl Decision {
     }
 }
 
-/// A reason not to use every slot, in words for the owner.
+/// A reason for closing slots, in words for the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The word.
+    /// The reason itself.
     pub reason: YieldReason,
-    /// What was seen, by which sensor, and when tasks go on.
+    /// A sentence with the sensor, its value, and the condition under which tasks are thawed.
     pub says: String,
 }
 
-/// A sensor as the policy knows it.
+/// A sensor and its last sight.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// What it is called.
+    /// The sensor's name.
     pub name: String,
-    /// What it looks at.
+    /// The sensor's topic.
     pub topic: Topic,
-    /// What it last saw, and when; none before its first look.
+    /// The last sight and its time; `None` before the first look.
     pub sight: Option<(Time, Sight)>,
 }
 
-/// The state machine. One for each worker.
+/// The state machine; each worker has one.
 #[derive(Debug)]
 pub struct Policy {
     rules: Rules,
@@ -109,7 +109,7 @@ pub struct Policy {
     slots: u32,
     started: Time,
     now: Time,
-    /// The hour as it was last said, and when that was.
+    /// The last given hour of the week, and the time at which it was given.
     hour: (Time, WeekTime),
     sensors: Vec<Watched>,
     input: Input,
@@ -122,8 +122,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Of which nothing was seen yet: no task runs. `sensors` are their names and topics, in the
-    /// order in which they are numbered.
+    /// Makes the state machine before any sight: no task runs. `sensors` are their names and
+    /// topics; their order numbers them.
     pub fn new(
         rules: Rules,
         room: &Room,
@@ -162,7 +162,7 @@ impl Policy {
         }
     }
 
-    /// A sensor has seen something else than before.
+    /// Takes a new sight of a sensor.
     pub fn saw(&mut self, now: Time, sensor: usize, sight: Sight) {
         self.advance(now);
         let now = self.now;
@@ -190,7 +190,7 @@ impl Policy {
         }
     }
 
-    /// What tasks may do from now on, at this hour of the week.
+    /// Decides what tasks may do from now on, at this hour of the week.
     pub fn decide(&mut self, now: Time, hour: WeekTime) -> Decision {
         self.advance(now);
         self.hour = (self.now, hour);
@@ -201,19 +201,19 @@ impl Policy {
         decision
     }
 
-    /// For how long the owner's hours lend the host from the last decision on.
+    /// Returns the time for which the owner's hours lend the host, counted from the last decision.
     pub fn loan(&self) -> Option<Loan> {
         self.rules.hours.loan(self.hour.1, self.rules.patience())
     }
 
-    /// What was decided last, and since when that has been so.
+    /// Returns the last decision, and the time since which it has been the same.
     pub fn decided(&self) -> (Time, Decision) {
         self.decision
     }
 
-    /// When [`Self::decide`] is to be asked again if no sensor sees anything new: before that, the
-    /// answer stays as it is. That holds as long as nobody sets the clock; with hours to heed, it
-    /// is looked at once a minute.
+    /// Returns the time at which [`Self::decide`] must be called again if there is no new sight:
+    /// before that, the answer stays as it is. That holds as long as nobody sets the clock; with
+    /// hours to heed, it is at most a minute ahead.
     pub fn next_wakeup(&self) -> Option<Time> {
         let latches = [
             &self.load,
@@ -238,7 +238,7 @@ impl Policy {
             .min()
     }
 
-    /// Its sensors, in the order of their numbers.
+    /// Returns the sensors, in the order of their numbers.
     pub fn sensors(&self) -> &[Watched] {
         &self.sensors
     }
@@ -275,7 +275,7 @@ impl Policy {
         }
     }
 
-    /// Reasons that leave no slot.
+    /// Iterates over the reasons in force that leave no slot.
     fn hard(&self) -> impl Iterator<Item = YieldReason> {
         let closed = !self.rules.hours.allow(self.hour.1);
         [
@@ -290,7 +290,7 @@ impl Policy {
         .filter_map(|(holds, reason)| holds.then_some(reason))
     }
 
-    /// Reasons that leave the slots which the owner shares.
+    /// Iterates over the reasons in force that leave the slots which the owner shares.
     fn soft(&self) -> impl Iterator<Item = YieldReason> {
         [
             (self.input.in_use(), YieldReason::InUse),
@@ -300,7 +300,7 @@ impl Policy {
         .filter_map(|(holds, reason)| holds.then_some(reason))
     }
 
-    /// Whether a sensor that matters has not looked yet, or input or load were not watched for long
+    /// Whether a heeded sensor has not looked yet, or input or load have not been watched for long
     /// enough.
     fn starting_up(&self) -> bool {
         let heeded = || {
@@ -316,7 +316,8 @@ impl Policy {
                 && heeded().any(|s| matches!(s.topic, Topic::Input | Topic::Load) && there(s))
     }
 
-    /// When suspended tasks go because of the memory that they hold.
+    /// Returns the time at which suspended tasks are given back because of the memory that they
+    /// hold.
     fn memory_evicts_at(&self) -> Option<Time> {
         let after = limit(self.rules.memory.evict_after_s)?;
         self.memory.on().then(|| self.memory.turned() + after)
@@ -326,7 +327,7 @@ impl Policy {
         self.memory_evicts_at().is_some_and(|at| at <= self.now)
     }
 
-    /// What sensors of this topic see.
+    /// Iterates over the last sights of the sensors of this topic.
     fn sights(&self, topic: Topic) -> impl Iterator<Item = (&Watched, Time, &Sight)> {
         let of = move |sensor: &&Watched| sensor.topic == topic;
         self.sensors
@@ -335,7 +336,7 @@ impl Policy {
             .filter_map(|sensor| sensor.sight.as_ref().map(|(at, s)| (sensor, *at, s)))
     }
 
-    /// What sensors of this topic have read.
+    /// Iterates over the last readings of the sensors of this topic.
     fn readings(&self, topic: Topic) -> impl Iterator<Item = (&Watched, Time, &Reading)> {
         self.sights(topic)
             .filter_map(|(sensor, at, sight)| match sight {
@@ -344,7 +345,7 @@ impl Policy {
             })
     }
 
-    /// A sensor of this topic that cannot see, and why.
+    /// Returns a sensor of this topic whose sight is `Unknown`, and the reason.
     fn blind(&self, topic: Topic) -> Option<(&Watched, &str)> {
         self.sights(topic)
             .find_map(|(sensor, _, sight)| match sight {
@@ -353,7 +354,7 @@ impl Policy {
             })
     }
 
-    /// For how long nobody has touched anything, by the sensor that saw the newest input.
+    /// Returns the shortest time without input, and the sensor that saw it.
     fn newest_input(&self) -> Option<(Span, &Watched)> {
         let idle = self
             .readings(Topic::Input)
@@ -364,7 +365,7 @@ impl Policy {
         idle.min_by_key(|(idle, _)| *idle)
     }
 
-    /// The largest load of others that a sensor sees, in processors.
+    /// Returns the largest load by others that a sensor sees, in processors.
     fn highest_load(&self) -> Option<(f64, &Watched)> {
         let load = self
             .readings(Topic::Load)
@@ -375,7 +376,7 @@ impl Policy {
         load.max_by(|(a, _), (b, _)| a.total_cmp(b))
     }
 
-    /// A threshold of the load, in processors.
+    /// Converts a threshold of the load to processors.
     fn processors(&self, part: f64) -> f64 {
         match self.rules.load.of {
             Whole::Processor => part,
@@ -394,7 +395,7 @@ impl Policy {
         }
     }
 
-    /// The least available memory and the highest pressure that sensors see.
+    /// Returns the least available memory and the highest pressure that sensors see.
     fn scarcest_memory(&self) -> Option<(f64, f64, &Watched)> {
         let memory =
             self.readings(Topic::Memory)
@@ -430,7 +431,7 @@ impl Policy {
         }
     }
 
-    /// The battery that the host runs on, if a sensor sees one: the lowest charge.
+    /// Returns the lowest charge of a battery that the host runs on, if a sensor sees one.
     fn lowest_battery(&self) -> Option<(f64, &Watched)> {
         let charge = self
             .readings(Topic::Power)
@@ -451,7 +452,7 @@ impl Policy {
         }
     }
 
-    /// What a sensor of switches or programs names.
+    /// Returns the switch or program that a sensor of this topic names.
     fn named(&self, topic: Topic) -> Option<(&str, &Watched)> {
         self.readings(topic)
             .find_map(|(sensor, _, reading)| match reading {

@@ -1,6 +1,6 @@
-//! What the owner can set of the policy: the `[owner]` section of a worker's configuration, each
-//! key with its unit and default. Parsed once and checked; what follows from it is decided in
-//! [`super::policy`].
+//! The settings of the owner's policy ([`Rules`]): the `[owner]` section of a worker's
+//! configuration, each key with its unit and default. They are parsed once and checked; the
+//! decisions are made in [`super::policy`].
 
 use std::path::PathBuf;
 
@@ -10,43 +10,44 @@ use serde::{Deserialize, Serialize};
 use super::policy::hours::Hours;
 use super::sight::Topic;
 
-/// When tasks may run on the owner's host, and how much of it they may have.
+/// The owner's rules: the times at which tasks may run, and the part of the host they may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// How many slots go on while the owner is there by input or load.
+    /// The number of slots that stay in use while input or load shows that the owner is there.
     pub slots_when_active: u32,
-    /// How long a task may be suspended before it is given back, in seconds; 0: for ever.
+    /// The time that a task may be suspended before it is given back, in seconds; 0: for ever.
     pub evict_after_s: f64,
-    /// How long to watch the host after the worker's start before tasks may run, in seconds.
+    /// The time for which the host is watched after the worker's start before tasks may run, in
+    /// seconds.
     pub first_watch_s: f64,
-    /// At which hours of the week tasks may run; none: always.
+    /// The hours of the week in which tasks may run; none: always.
     pub hours: Hours,
-    /// More switches: while one of these files is there, the worker is paused.
+    /// Further switches: while one of these files exists, the worker is paused.
     pub pause_files: Vec<PathBuf>,
     /// The part of the host's processors that may have a task at a time, above 0 and at most 1.
     pub cpu_limit: f64,
-    /// The part of the memory that tasks may have together while the owner is away, above 0 and at
+    /// The part of the memory that tasks together may take while the owner is away, above 0 and at
     /// most 1.
     pub memory_share_idle: f64,
-    /// The same while the owner is there, from 0 to 1.
+    /// The part of the memory that tasks together may take while the owner is there, from 0 to 1.
     pub memory_share_in_use: f64,
-    /// The part of its disk that the cache of inputs and running tasks may take together, above 0
-    /// and at most 1.
+    /// The part of its disk that the cache of inputs and the running tasks together may take, above
+    /// 0 and at most 1.
     pub disk_share: f64,
-    /// Keyboard, mouse, terminals, sessions.
+    /// The rule for keyboard, mouse, terminals and sessions.
     pub input: InputRule,
-    /// Processor time of the owner's programs.
+    /// The rule for processor time of the owner's programs.
     pub load: LoadRule,
-    /// Memory that the owner's programs need.
+    /// The rule for memory that the owner's programs need.
     pub memory: MemoryRule,
-    /// Mains or battery.
+    /// The rule for mains and battery.
     pub battery: BatteryRule,
-    /// Programs that are to have the host for themselves.
+    /// The rule for programs that are to have the host for themselves.
     pub programs: ProgramsRule,
 }
 
-/// What of keyboard, mouse, terminals and sessions counts.
+/// The rule for keyboard, mouse, terminals and sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct InputRule {
@@ -54,29 +55,29 @@ pub struct InputRule {
     pub heed: bool,
     /// Time without input before tasks start, in seconds.
     pub idle_s: f64,
-    /// Time without input before suspended tasks go on, in seconds, at most `idle_s`.
+    /// Time without input before suspended tasks are thawed, in seconds, at most `idle_s`.
     pub resume_s: f64,
 }
 
-/// What load of others counts.
+/// The rule for the load by other programs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadRule {
     /// Whether the rule is heeded.
     pub heed: bool,
-    /// Of what the two thresholds are parts.
+    /// The unit of the two thresholds.
     pub of: Whole,
-    /// Tasks are suspended above this.
+    /// The load above which tasks are suspended.
     pub busy_above: f64,
-    /// When it has been above for so long, in seconds.
+    /// The time that the load must be above `busy_above` for that, in seconds.
     pub busy_after_s: f64,
-    /// Tasks go on below this.
+    /// The load below which tasks are thawed.
     pub free_below: f64,
-    /// When it has been below for so long, in seconds.
+    /// The time that the load must be below `free_below` for that, in seconds.
     pub free_after_s: f64,
 }
 
-/// What a load is a part of.
+/// The unit of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whole {
@@ -86,46 +87,46 @@ pub enum Whole {
     Host,
 }
 
-/// When memory is short.
+/// The rule for scarce memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryRule {
     /// Whether the rule is heeded.
     pub heed: bool,
-    /// Tasks are suspended while less than this part of the memory is available.
+    /// The available part of the memory below which tasks are suspended.
     pub available_below: f64,
-    /// They go on when more than this part is.
+    /// The available part of the memory above which they are thawed.
     pub available_above: f64,
-    /// Tasks are suspended while programs wait for memory for more than this part of the time.
+    /// The part of the time that programs wait for memory, above which tasks are suspended.
     pub pressure_above: f64,
-    /// They go on when it is less than this part.
+    /// The part of the time that programs wait for memory, below which they are thawed.
     pub pressure_below: f64,
-    /// When both have been well for so long, in seconds.
+    /// The time that both must be well before tasks are thawed, in seconds.
     pub free_after_s: f64,
-    /// How long it may be short while tasks are suspended until they are given back, in seconds; 0:
-    /// for ever.
+    /// The time that memory may be short while tasks are suspended until they are given back, in
+    /// seconds; 0: for ever.
     pub evict_after_s: f64,
 }
 
-/// What counts on a battery.
+/// The rule for running on a battery.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BatteryRule {
     /// Whether the rule is heeded.
     pub heed: bool,
-    /// On a battery, tasks run while its charge is above this, from 0 to 1; 1: never.
+    /// The charge above which tasks run on a battery, from 0 to 1; 1: they never do.
     pub charge_above: f64,
-    /// They go on when that, or mains, has lasted for so long, in seconds.
+    /// The time that such a charge, or mains, must have lasted before tasks are thawed, in seconds.
     pub resume_after_s: f64,
 }
 
-/// Programs that are to have the host for themselves.
+/// The rule for programs that are to have the host for themselves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramsRule {
     /// Whether the rule is heeded.
     pub heed: bool,
-    /// How long none of them must have run before tasks go on, in seconds.
+    /// The time without any of them before tasks are thawed, in seconds.
     pub resume_after_s: f64,
 }
 
@@ -207,21 +208,21 @@ impl Default for ProgramsRule {
     }
 }
 
-/// What slots and memory there are, and what a task may take of the latter.
+/// The slots and the memory of the host, and the memory limit of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Slots as configured.
+    /// The number of slots as configured.
     pub slots: u32,
-    /// Logical processors.
+    /// The number of logical processors.
     pub cores: u32,
-    /// Main memory, in bytes; 0 where it is not known.
+    /// The main memory, in bytes; 0 if unknown.
     pub memory: u64,
-    /// What each task may take of it, in bytes; 0 where that has no limit.
+    /// The memory that each task may take, in bytes; 0: no limit.
     pub memory_per_task: u64,
 }
 
 impl Rules {
-    /// For a machine that nobody sits at: only switches and hours count. As
+    /// Returns the rules for a machine that nobody sits at: only switches and hours count, as in
     /// `configs/worker-dedicated.toml`.
     pub fn dedicated() -> Self {
         let mut rules = Self {
@@ -240,7 +241,7 @@ impl Rules {
         rules
     }
 
-    /// Whether what is seen of this matters.
+    /// Whether sensors of this topic matter.
     pub fn heeds(&self, topic: Topic) -> bool {
         match topic {
             Topic::Input => self.input.heed,
@@ -252,12 +253,12 @@ impl Rules {
         }
     }
 
-    /// How long a task may be suspended.
+    /// Returns the time that a task may be suspended; `None`: for ever.
     pub fn patience(&self) -> Option<Span> {
         limit(self.evict_after_s)
     }
 
-    /// The slots that the host has for tasks while its owner is away: at least one.
+    /// Returns the number of slots for tasks while the owner is away: at least one.
     pub fn slots_idle(&self, room: &Room) -> u32 {
         let processors = (self.cpu_limit * f64::from(room.cores)).floor() as u32;
         room.slots
@@ -266,24 +267,24 @@ impl Rules {
             .max(1)
     }
 
-    /// The slots that go on while the owner is there.
+    /// Returns the number of slots that stay in use while the owner is there.
     pub fn slots_in_use(&self, room: &Room) -> u32 {
         self.slots_when_active
             .min(self.slots_idle(room))
             .min(fitting(self.memory_share_in_use, room))
     }
 
-    /// How much the cache of inputs may take on a disk of this size, in bytes, where it may take
-    /// `limit` at most: half of the worker's share.
+    /// Returns the bytes that the cache of inputs may take: half of the worker's share of a disk of
+    /// `disk` bytes, and at most `limit`.
     pub fn cache_bytes(&self, limit: u64, disk: Option<u64>) -> u64 {
         disk.map_or(limit, |disk| {
             limit.min((self.disk_share * disk as f64 / 2.0) as u64)
         })
     }
 
-    /// How much the directory of each of so many tasks may take on a disk of this size, in bytes,
-    /// where it may take `limit` at most (0: any amount): what the cache leaves of the worker's
-    /// share, in equal parts.
+    /// Returns the bytes that the directory of each of `slots` tasks may take: an equal part of the
+    /// other half of the worker's share of a disk of `disk` bytes, and at most `limit` (0: no
+    /// limit).
     pub fn task_bytes(&self, limit: u64, disk: Option<u64>, slots: u32) -> u64 {
         let Some(disk) = disk else { return limit };
         let part = (self.disk_share * disk as f64 / 2.0 / f64::from(slots.max(1))) as u64;
@@ -294,7 +295,7 @@ impl Rules {
         }
     }
 
-    /// What is wrong with it, if anything is: the key, and what it should be.
+    /// Checks every value; the error names the key and its valid range.
     ///
     /// # Errors
     /// If a value is out of its range, or two do not go together.
@@ -398,7 +399,8 @@ fn held(key: &str, value: f64, holds: bool, wanted: &str) -> Result<(), String> 
     }
 }
 
-/// How many tasks fit in this part of the memory; where tasks have no limit, nothing can be said.
+/// Returns the number of tasks that fit in this part of the memory; `u32::MAX` if memory or the
+/// limit of a task is unknown.
 fn fitting(share: f64, room: &Room) -> u32 {
     if room.memory == 0 || room.memory_per_task == 0 {
         return u32::MAX;
@@ -406,7 +408,7 @@ fn fitting(share: f64, room: &Room) -> u32 {
     (share * room.memory as f64 / room.memory_per_task as f64) as u32
 }
 
-/// A time after which something ends; 0 is never.
+/// Makes a limit of `seconds`; 0 gives `None`, no limit.
 pub(super) fn limit(seconds: f64) -> Option<Span> {
     (seconds > 0.0).then(|| Span::from_secs_f64(seconds))
 }

@@ -1,5 +1,5 @@
-//! Places a saved state for an attempt that is to go on from it. Every byte is verified as it is
-//! copied: a state that is not whole is not used at all.
+//! Places a checkpoint for an attempt that goes on from it. Every byte is verified as it is copied:
+//! a damaged checkpoint is not used at all.
 
 use std::io;
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::Bounds;
 use crate::cache::{Cache, Pinned};
 use crate::os::{self, files};
 
-/// Makes the directory `dir`, and places the state in it if there is one. Where that does not work,
-/// the directory is empty and the error, for people, says why.
+/// Makes the directory `dir`, and places the checkpoint in it if there is one. If that fails, the
+/// directory is empty and the inner error, for people, says why.
 pub(in crate::attempt) async fn restore(
     cache: &Arc<Cache>,
     from: Option<Saved>,

@@ -1,5 +1,5 @@
-//! At which hours of the week the owner lets tasks run, and for how long that lends the host. What
-//! is not here: clocks and time zones.
+//! The hours of the week in which the owner lets tasks run ([`Hours`]), and the time for which they
+//! lend the host. Clocks and time zones are read in `owner::hour`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,18 +19,19 @@ const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 pub struct WeekTime(u64);
 
 impl WeekTime {
-    /// On this day (0 is Monday), so long after midnight. Days beyond Sunday begin anew at Monday.
+    /// Makes the moment `time` after midnight of this day (0 is Monday). Days beyond Sunday begin
+    /// anew at Monday.
     pub fn new(day: u32, time: Span) -> Self {
         Self((u64::from(day) * u64::from(DAY) * MICROS + time.0) % (u64::from(WEEK) * MICROS))
     }
 
-    /// So much later.
+    /// Returns the moment `span` later.
     #[cfg(test)]
     pub(super) fn later(self, span: Span) -> Self {
         Self::new(0, Span(self.0) + span)
     }
 
-    /// Whole seconds since Monday, midnight.
+    /// Returns the whole seconds since Monday, midnight.
     fn second(self) -> u32 {
         (self.0 / MICROS) as u32
     }
@@ -50,18 +51,18 @@ impl fmt::Display for WeekTime {
 #[serde(try_from = "Vec<String>", into = "Vec<String>")]
 pub struct Hours {
     said: Vec<String>,
-    /// From and to, in seconds of the week; sorted, apart from each other, none across the end of
-    /// the week.
+    /// The start and end of each window, in seconds of the week; sorted, disjoint, none across the
+    /// end of the week.
     windows: Vec<(u32, u32)>,
 }
 
 impl Hours {
-    /// Whether there is no rule.
+    /// Whether there is no rule, so that tasks may always run.
     pub fn always(&self) -> bool {
         self.windows.is_empty()
     }
 
-    /// Whether tasks may run then.
+    /// Whether tasks may run at this moment.
     pub fn allow(&self, at: WeekTime) -> bool {
         self.open(at.second())
     }
@@ -74,7 +75,7 @@ impl Hours {
                 .any(|(from, to)| (*from..*to).contains(&second))
     }
 
-    /// After how long the answer changes; never, if none.
+    /// Returns the time until the answer of [`Self::allow`] changes; `None` if it never does.
     pub fn changes_in(&self, at: WeekTime) -> Option<Span> {
         let now = self.allow(at);
         let second = at.second();
@@ -89,9 +90,9 @@ impl Hours {
 }
 
 impl Hours {
-    /// For how long the host is lent from now on, where what is frozen is given back after
-    /// `patience` (never, if none): until tasks may not run for longer than that. None where no
-    /// hour ends it, and while tasks may not run.
+    /// Returns the time for which the host is lent from now on: until tasks may not run for longer
+    /// than `patience`, after which frozen tasks are given back. `None` if no hour ends the loan
+    /// (also where `patience` is `None`), and while tasks may not run.
     pub fn loan(&self, at: WeekTime, patience: Option<Span>) -> Option<Loan> {
         let pause = u32::try_from(patience?.0.div_ceil(MICROS)).unwrap_or(u32::MAX);
         let count = self.windows.len();
@@ -104,8 +105,8 @@ impl Hours {
             .iter()
             .position(|(from, to)| (*from..*to).contains(&at.second()))?;
 
-        // From the beginning of a window to the end of one behind which hours are closed for long,
-        // and to the next beginning.
+        // A stay reaches from the beginning of a window to the end of one that is followed by a gap
+        // longer than `pause`. The second number reaches to the next beginning.
         let stays = |first: usize| {
             let last = (first..first + count).find(|window| closes(window % count))?;
             let week = WEEK * u32::from(last >= count);
@@ -171,7 +172,7 @@ impl FromStr for Hours {
     }
 }
 
-/// The windows that one text names, none across the end of the week.
+/// Parses the windows that one text names, none across the end of the week.
 fn windows(text: &str) -> Result<Vec<(u32, u32)>, String> {
     let text = text.to_ascii_lowercase();
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -206,7 +207,7 @@ fn windows(text: &str) -> Result<Vec<(u32, u32)>, String> {
     Ok(found)
 }
 
-/// The days that a list of days and ranges of days names; a range may go over the weekend.
+/// Parses a list of days and ranges of days; a range may go over the weekend.
 fn each_day(list: &str) -> Result<Vec<u32>, String> {
     let number = |name: &str| {
         let found = DAYS.iter().position(|day| *day == name);
@@ -226,7 +227,7 @@ fn each_day(list: &str) -> Result<Vec<u32>, String> {
     Ok(days)
 }
 
-/// Seconds after midnight of `HH:MM`; 24:00 is the end of the day.
+/// Parses `HH:MM` as seconds after midnight; 24:00 is the end of the day.
 fn second(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is no time of day from 00:00 to 24:00");
     let (hour, minute) = text.split_once(':').ok_or_else(wrong)?;

@@ -1,28 +1,27 @@
-//! When did somebody last touch this host, and is it in use because of that? Signs of the owner
-//! only ever get newer: what was seen once is not unseen by another look. What is not here:
-//! sensors.
+//! The input rule's state: the owner's last touch of this host, and whether the host is in use
+//! because of it. Signs of the owner only get newer: a later look cannot undo an earlier sign.
 
 use common::{Span, Time};
 
-/// The rule for input.
+/// The state of the input rule.
 #[derive(Debug, Clone)]
 pub(super) struct Input {
-    /// Time without input before tasks start, before frozen ones go on, and after which frozen ones
-    /// are gone.
+    /// Time without input before tasks start (`start`), before frozen ones are thawed (`resume`),
+    /// and the time after which frozen ones are given back (`evict_after`).
     start: Span,
     resume: Span,
     evict_after: Option<Span>,
-    /// The newest sign of the owner: so long before that time.
+    /// The newest sign of the owner: the time of the look, and the time without input before it.
     sign: Option<(Time, Span)>,
-    /// Whether something cannot be seen: as long as it cannot, the owner counts as there.
+    /// Whether some sensor cannot see; until it can, the owner counts as there.
     blind: bool,
     in_use: bool,
-    /// Since when it is so; none where it has been in use from the start.
+    /// The time since which it is in use; `None` if it has been so from the start.
     since: Option<Time>,
 }
 
 impl Input {
-    /// Of which nothing is known. `start` is not less than `resume`.
+    /// Makes the state before any sight. `start` is not less than `resume`.
     pub(super) fn new(start: Span, resume: Span, evict_after: Option<Span>) -> Self {
         Self {
             start: start.max(resume),
@@ -40,7 +39,8 @@ impl Input {
         self.in_use
     }
 
-    /// For how long nobody has touched anything; none where nothing was ever seen, nor hidden.
+    /// Returns the time without input at `now`; `None` if there was no sight, and no blind sensor,
+    /// so far.
     pub(super) fn idle(&self, now: Time) -> Option<Span> {
         match self.blind {
             true => Some(Span::ZERO),
@@ -48,7 +48,7 @@ impl Input {
         }
     }
 
-    /// Time without input that lets tasks go on, as things are.
+    /// Returns the time without input after which tasks may run, as things are.
     pub(super) fn wanted(&self, now: Time) -> Span {
         if self.too_late().is_none_or(|late| now >= late) {
             self.start
@@ -57,7 +57,8 @@ impl Input {
         }
     }
 
-    /// From when on nothing frozen is left that could go on; none where that is so already.
+    /// Returns the time from which on every frozen task has been given back; `None` if that is so
+    /// already.
     fn too_late(&self) -> Option<Time> {
         self.since.map(|since| {
             self.evict_after
@@ -65,14 +66,13 @@ impl Input {
         })
     }
 
-    /// Input that is newer than this makes the host in use: half of what lets tasks go on, so that
-    /// two sensors which are not quite of one opinion about one key press do not freeze and thaw in
-    /// turn.
+    /// Returns the age below which input means that the host is in use. It is half of `resume`, so
+    /// that two sensors that disagree a little about one key press do not freeze and thaw in turn.
     fn recent(&self) -> Span {
         Span((self.resume.0 / 2).max(1))
     }
 
-    /// When the host stops to be in use, if nobody touches it.
+    /// Returns the time at which the host stops to be in use, if there is no further input.
     pub(super) fn turns_at(&self) -> Option<Time> {
         let (at, idle) = self.sign.filter(|_| self.in_use && !self.blind)?;
         let reached = |wanted: Span| at + Span(wanted.0.saturating_sub(idle.0));
@@ -85,7 +85,7 @@ impl Input {
         })
     }
 
-    /// Lets time pass.
+    /// Advances the state to `now`.
     pub(super) fn advance(&mut self, now: Time) {
         if self.blind {
             self.sign = Some((now, Span::ZERO));
@@ -95,7 +95,7 @@ impl Input {
         }
     }
 
-    /// What sensors say now: the newest input, and whether one of them cannot see.
+    /// Takes a new sight: the newest input, and whether some sensor cannot see.
     pub(super) fn seen(&mut self, now: Time, newest: Option<Span>, blind: bool) {
         self.advance(now);
         let first = self.sign.is_none();

@@ -1,36 +1,36 @@
-//! A condition with patience both ways: it turns on when what speaks for it has lasted, and off
-//! when what speaks against it has lasted. What is not here: what any condition is about.
+//! A latch: a condition with delays both ways. It turns on when the signs for it have lasted, and
+//! off when the signs against it have lasted.
 
 use common::{Span, Time};
 
-/// What speaks for or against a condition at present.
+/// The present sign for or against a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pull {
-    /// For it, at once and without patience.
+    /// For it, and it turns on at once.
     Force,
     /// For it.
     On,
-    /// Neither for nor against it: it stays as it is.
+    /// Neither: it stays as it is.
     Neither,
     /// Against it.
     Off,
 }
 
-/// The condition.
+/// The condition and its delays.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Latch {
     on_after: Span,
     off_after: Span,
     on: bool,
     pull: Pull,
-    /// Since when it is pulled this way.
+    /// The time since which it has had this pull.
     since: Time,
-    /// When it last turned.
+    /// The time at which it last turned.
     turned: Time,
 }
 
 impl Latch {
-    /// One that is off, turns on after so long, and off again after so long.
+    /// Makes a latch that is off, turns on after `on_after`, and off after `off_after`.
     pub(super) fn new(now: Time, on_after: Span, off_after: Span) -> Self {
         Self {
             on_after,
@@ -47,12 +47,12 @@ impl Latch {
         self.on
     }
 
-    /// When it turned to what it is.
+    /// Returns the time of its last turn.
     pub(super) fn turned(&self) -> Time {
         self.turned
     }
 
-    /// When it turns if nothing else is pulled.
+    /// Returns the time at which it turns if the pull stays the same.
     pub(super) fn turns_at(&self) -> Option<Time> {
         match (self.on, self.pull) {
             (false, Pull::Force) => Some(self.since),
@@ -62,7 +62,7 @@ impl Latch {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the latch to `now`.
     pub(super) fn advance(&mut self, now: Time) {
         if let Some(at) = self.turns_at().filter(|at| *at <= now) {
             self.on = !self.on;
@@ -70,7 +70,7 @@ impl Latch {
         }
     }
 
-    /// From now on it is pulled this way.
+    /// Sets the pull from `now` on.
     pub(super) fn pull(&mut self, now: Time, pull: Pull) {
         self.advance(now);
         if pull != self.pull {

@@ -1,5 +1,5 @@
-//! Why the policy decides as it does, in sentences for the owner that name sensors and numbers.
-//! Nothing is decided here.
+//! The policy's reasons in sentences for the owner, with names of sensors and numbers. Nothing is
+//! decided here.
 
 use common::Span;
 use common::host::YieldReason;
@@ -8,8 +8,8 @@ use super::{Finding, Policy, Topic, Watched};
 use crate::owner::rules::Whole;
 
 impl Policy {
-    /// Every reason that holds, as it was when [`Self::decide`] was last asked; the one that has
-    /// the word first.
+    /// Returns every reason that holds, as of the last call of [`Self::decide`]; the decisive one
+    /// comes first.
     pub fn why(&self) -> Vec<Finding> {
         let finding = |reason| Finding {
             reason,
@@ -37,7 +37,7 @@ impl Policy {
         }
     }
 
-    /// What to say where a sensor of this topic cannot see.
+    /// Returns the sentence for a blind sensor of this topic, if there is one.
     fn unseen(&self, topic: Topic, what: &str) -> Option<String> {
         let (sensor, why) = self.blind(topic)?;
         Some(format!(

@@ -1,4 +1,4 @@
-//! What an owner can set about sensors. What follows from what they see is set elsewhere.
+//! The settings of the sensors. The reactions to what they see are set in `Rules`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,76 +7,77 @@ use serde::{Deserialize, Serialize};
 
 use crate::owner::rules::InputRule;
 
-/// Input is looked at no more often than this, in milliseconds.
+/// The shortest interval between looks at input that `heeding` sets, in milliseconds.
 const OFTEN_MS: u64 = 500;
 
-/// Whether a sensor looks.
+/// Whether a sensor is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Use {
-    /// Where there is something to look at.
+    /// It is used where there is something to look at.
     #[default]
     Auto,
-    /// Never.
+    /// It is never used.
     Off,
 }
 
-/// What a session counts as whose input no sensor can see.
+/// The meaning of a session whose input no sensor can see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unseen {
-    /// As not known, which is taken for use.
+    /// The sight is unknown, which counts as use.
     #[default]
     Present,
-    /// As nothing.
+    /// The session is ignored.
     Ignore,
 }
 
-/// The sensors' settings: the table `[sensors]` of a worker's file.
+/// The sensors' settings: the table `[sensors]` of a worker's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SensorsConfig {
-    /// Keyboards, mice and other input devices of this host.
+    /// The sensor of keyboards, mice and other input devices of this host.
     pub evdev: Use,
-    /// Sessions of people, here and over the network, as the system's login manager knows them.
+    /// The sensor of people's sessions, here and over the network, as the system's login manager
+    /// lists them.
     pub logind: Use,
-    /// Displays of the X Window System.
+    /// The sensor of displays of the X Window System.
     pub x11: Use,
-    /// Processor time of programs that are not the grid's.
+    /// The sensor of processor time of programs that are not the grid's.
     pub load: Use,
-    /// Memory that is left, and programs that wait for it.
+    /// The sensor of available memory, and of programs that wait for it.
     pub memory: Use,
-    /// Mains and batteries.
+    /// The sensor of mains and batteries.
     pub power: Use,
     /// Names of programs that are to have the host for themselves, such as `blender`.
     pub programs: Vec<String>,
-    /// X displays to look at, such as `:0`; none: all that there are.
+    /// X displays to look at, such as `:0`; none: all that exist.
     pub displays: Vec<String>,
     /// A file with keys to X displays, beside the usual ones; empty: none.
     pub xauthority: PathBuf,
-    /// What a session counts as whose input nothing sees: a remote desktop, or a remote session
+    /// The meaning of a session whose input no sensor sees: a remote desktop, or a remote session
     /// without a terminal.
     pub unseen_sessions: Unseen,
-    /// How often input is looked at while nothing tells of any, in milliseconds.
+    /// The interval between looks at input while no event tells of any, in milliseconds.
     pub input_every_ms: u64,
-    /// How often, and over what time, load is measured, in milliseconds.
+    /// The interval over which load is measured, in milliseconds.
     pub load_every_ms: u64,
-    /// How often memory is looked at, in milliseconds; a shortage tells by itself where the system
-    /// can.
+    /// The interval between looks at memory, in milliseconds; the system reports a shortage at once
+    /// where it can.
     pub memory_every_ms: u64,
-    /// How often mains and batteries are looked at, in milliseconds.
+    /// The interval between looks at mains and batteries, in milliseconds.
     pub power_every_ms: u64,
-    /// How often running programs are looked at, in milliseconds.
+    /// The interval between looks at running programs, in milliseconds.
     pub programs_every_ms: u64,
-    /// A sensor that takes longer than this to look is taken not to know, in milliseconds.
+    /// The longest look of a sensor, in milliseconds; after that its sight is unknown.
     pub patience_ms: u64,
-    /// Where input devices are.
+    /// The directory of the input devices.
     pub input_dir: PathBuf,
-    /// Where the sockets of X displays are.
+    /// The directory of the sockets of X displays.
     pub x11_dir: PathBuf,
-    /// Where the system tells of its devices.
+    /// The mount point of sysfs, which lists devices.
     pub sys_dir: PathBuf,
-    /// Where the system tells of processes and memory.
+    /// The mount point of procfs, which lists processes and memory.
     pub proc_dir: PathBuf,
     /// The address of the system's message bus; empty: the usual one.
     pub system_bus: String,
@@ -111,14 +112,14 @@ impl Default for SensorsConfig {
 }
 
 impl SensorsConfig {
-    /// How long a sensor may take to look.
+    /// Returns the longest time that a sensor may take to look.
     pub fn patience(&self) -> Duration {
         Duration::from_millis(self.patience_ms.max(1))
     }
 
-    /// The same for a rule about input: twice or more often within the time without input after
-    /// which tasks run. Only the first touch after a pause is told at once, so whoever types on
-    /// must be looked at before that time is over.
+    /// Returns the same settings adapted to a rule about input: it is looked at twice or more often
+    /// within the time without input after which tasks run. Only the first touch after a pause is
+    /// reported at once, so somebody who keeps typing must be seen before that time is over.
     #[must_use]
     pub fn heeding(&self, rule: &InputRule) -> Self {
         let half_ms = (rule.idle_s.min(rule.resume_s) * 500.0) as u64;

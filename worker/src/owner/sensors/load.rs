@@ -1,5 +1,4 @@
-//! How much of the processors programs of others use: all that was used, without what this worker
-//! and its tasks used.
+//! The load by other programs: all processor time, without that of this worker and its tasks.
 
 use std::thread;
 use std::time::Duration;
@@ -9,10 +8,10 @@ use crate::os::Accounts;
 use crate::owner::sight::{Reading, Sight, Topic};
 use crate::share::Load;
 
-/// How long the very first look takes, as it needs two moments.
+/// The length of the first look, which needs two moments.
 const FIRST: Duration = Duration::from_millis(500);
 
-/// Looks at the processors.
+/// The sensor of processor load.
 #[derive(Debug)]
 pub(super) struct OthersLoad {
     every: Duration,
@@ -47,7 +46,8 @@ impl Sensor for OthersLoad {
         self.before = self.accounts.look();
         match (before, self.before) {
             (Some(before), Some(now)) => {
-                // What a hypervisor took for its other guests is nobody's here.
+                // Time that a hypervisor took for its other guests is not load of this host's
+                // programs.
                 let used = now.others_since(before).map_or(0.0, |others| others.used);
                 Sight::Seen(Reading::Load(f64::from(now.processors) * used))
             }

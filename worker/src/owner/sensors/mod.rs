@@ -1,5 +1,5 @@
-//! What looks for the owner: each sensor looks at one thing, from a thread of its own (`watch`),
-//! and says what it saw. What is not here: what follows from what was seen, which is the policy's.
+//! The sensors that watch for the owner: each looks at one thing, on its own thread (`watch`), and
+//! returns a [`Sight`]. The policy decides what follows from it.
 
 mod config;
 #[cfg(target_os = "linux")]
@@ -32,22 +32,22 @@ pub use words::words;
 
 use super::sight::{Sight, Topic};
 
-/// Something that looks for the owner.
+/// A sensor that watches for the owner.
 pub trait Sensor: Send + 'static {
-    /// What it is called in logs and settings.
+    /// Returns its name in logs and settings.
     fn name(&self) -> &'static str;
-    /// What it looks at.
+    /// Returns the topic that it looks at.
     fn topic(&self) -> Topic;
-    /// Looks now. May take its time.
+    /// Looks now. May take some time.
     fn sense(&mut self) -> Sight;
-    /// Waits until it is worth to look again: for about this long, or as long as the sensor itself
-    /// wants, or until something tells.
+    /// Waits until the next look: for about `pause`, or as long as the sensor itself wants, or
+    /// until an event.
     fn wait(&mut self, pause: Duration) {
         thread::sleep(pause);
     }
 }
 
-/// Every sensor that the owner did not switch off. Nothing is looked at yet.
+/// Returns every sensor that the owner did not switch off. None has looked yet.
 #[cfg(target_os = "linux")]
 pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     let mut sensors: Vec<Box<dyn Sensor>> = Vec::new();
@@ -77,7 +77,7 @@ pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     sensors
 }
 
-/// Every sensor that the owner did not switch off. Nothing is looked at yet.
+/// Returns every sensor that the owner did not switch off. None has looked yet.
 #[cfg(windows)]
 pub fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     windows::all(config)

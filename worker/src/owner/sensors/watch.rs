@@ -1,6 +1,6 @@
-//! Has sensors look, each in a thread of its own, so that one that hangs holds up neither the
-//! others, nor the worker, nor its end. What one of them saw is told when it is news; of one that
-//! takes too long it is told that it does not know.
+//! Runs sensors, each on its own thread, so that one that hangs delays neither the others, nor the
+//! worker, nor its end. A sight is reported when it is new; a sensor that takes too long is
+//! reported as unknown.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -15,32 +15,32 @@ use crate::owner::sight::{Reading, Sight, Topic};
 
 /// A sensor's stack, in bytes; only what it touches takes memory.
 const STACK: usize = 256 * 1024;
-/// How often to look for sensors that take too long, in parts of their patience.
+/// The number of checks for overdue sensors within `Timeouts::patience`.
 const LOOKS: u32 = 4;
 
-/// What one sensor sees, when that has changed.
+/// A sensor's new sight.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sighted {
-    /// Which sensor, in the order in which they were given.
+    /// The sensor's number, in the order in which they were given.
     pub sensor: usize,
-    /// What it sees.
+    /// The sight.
     pub sight: Sight,
 }
 
-/// How sensors are driven.
+/// The times that drive the sensors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// For how long a sensor that has no wish of its own waits between two looks.
+    /// The time between two looks of a sensor that has no wish of its own.
     pub pause: Duration,
-    /// How long a look may take.
+    /// The longest time that a look may take.
     pub patience: Duration,
 }
 
-/// Where one sensor's thread and whoever looks after it meet.
+/// The state shared by one sensor's thread and the thread that checks for overdue looks.
 struct Desk {
-    /// Since when it is looking.
+    /// The start of the present look, if it is looking.
     since: Option<Instant>,
-    /// What was told last.
+    /// The last reported sight.
     told: Sight,
 }
 
@@ -48,11 +48,10 @@ fn lock(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has each sensor look now, and again after it has waited, for as long as there is somebody to
-/// tell. Returns at once, with what is known of each by then: nothing.
+/// Starts a thread for each sensor that looks now, and again after each wait, until `tell` is
+/// closed. Returns at once, with the first sight of each: unknown.
 ///
-/// # Errors
-/// If there is no room for another thread.
+/// If a thread cannot be started.
 pub(crate) fn watch<T: From<Sighted> + Send + 'static>(
     sensors: Vec<Box<dyn Sensor>>,
     timeouts: Timeouts,
@@ -130,7 +129,7 @@ fn news<T: From<Sighted>>(
     name: &str,
     tell: &UnboundedSender<T>,
 ) {
-    // How long nobody touched anything counts from now: the same number later is another touch.
+    // An idle time counts from now: the same number at a later look means another touch.
     if sight == desk.told && !matches!(sight, Sight::Seen(Reading::Idle(_))) {
         return;
     }
@@ -139,23 +138,23 @@ fn news<T: From<Sighted>>(
     }
 
     desk.told = sight.clone();
-    // Whoever does not listen any more needs no news.
+    // A closed channel means that the listener is gone and needs no news.
     let _ = tell.send(Sighted { sensor, sight }.into());
 }
 
-/// What one sensor saw at one time.
+/// The sight of one sensor at one time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
     /// The sensor's name.
     pub name: &'static str,
-    /// What it looks at.
+    /// The topic that it looks at.
     pub topic: Topic,
-    /// What it saw.
+    /// The sight.
     pub sight: Sight,
 }
 
-/// Has each sensor look once, all at the same time. One that takes longer than `patience` does not
-/// know; its thread is left behind.
+/// Has each sensor look once, all at the same time. The sight of one that takes longer than
+/// `patience` is unknown; its thread is left behind.
 pub fn look(sensors: Vec<Box<dyn Sensor>>, patience: Duration) -> Vec<View> {
     let (tell, heard) = mpsc::channel();
     let view = |eyes: &dyn Sensor| View {

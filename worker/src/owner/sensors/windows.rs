@@ -1,6 +1,6 @@
-//! What Windows tells of the owner's use of the host: the last input of this session, processors,
-//! memory, power. What is not here: input in other sessions, which a process does not see; who uses
-//! the processors (`load`).
+//! Sensors of the owner's use of a Windows host: the last input of this session, processors,
+//! memory, power. A process cannot see input in other sessions. The load by other programs is in
+//! `load`.
 
 use std::thread;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::{Sensor, SensorsConfig, Use};
 use crate::os::windows::sense;
 use crate::owner::sight::{Reading, Sight, Topic};
 
-/// Something that is looked at now and then.
+/// A sensor that is polled.
 struct Glance {
     name: &'static str,
     topic: Topic,
-    /// How often at most; nothing for as often as everything else.
+    /// The shortest interval between looks; zero: the common one.
     every: Duration,
     look: fn() -> Sight,
 }
@@ -39,7 +39,8 @@ impl Sensor for Glance {
     }
 }
 
-/// Every sensor that the owner did not switch off. `evdev` is the switch for the last input.
+/// Returns every sensor that the owner did not switch off. `evdev` is the switch for the last
+/// input.
 pub(super) fn all(config: &SensorsConfig) -> Vec<Box<dyn Sensor>> {
     let ms = Duration::from_millis;
     let glances: [(Use, &'static str, Topic, Duration, fn() -> Sight); 3] = [
@@ -88,7 +89,7 @@ fn input() -> Sight {
 
 fn memory() -> Sight {
     match sense::memory() {
-        // The system does not tell how hard programs wait for memory.
+        // Windows does not report how hard programs wait for memory.
         Some(memory) if memory.total > 0 => Sight::Seen(Reading::Memory {
             available: memory.available as f64 / memory.total as f64,
             pressure: 0.0,
@@ -100,7 +101,7 @@ fn memory() -> Sight {
 fn power() -> Sight {
     match sense::power() {
         sense::Power::Mains => Sight::Seen(Reading::Battery(None)),
-        // A battery of which nothing is known counts as an empty one.
+        // A battery with an unknown charge counts as an empty one.
         sense::Power::Battery(charge) => Sight::Seen(Reading::Battery(Some(charge.unwrap_or(0.0)))),
         sense::Power::Unknown => {
             Sight::Unknown("the system does not tell what it runs on".to_owned())

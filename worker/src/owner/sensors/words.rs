@@ -1,8 +1,8 @@
-//! What sensors saw, in words for people. What scripts read is made elsewhere.
+//! Formats the sights of sensors for people. Output for scripts is made elsewhere.
 
 use crate::owner::sight::{Reading, Sight};
 
-/// What was seen, in a few words.
+/// Describes a sight in a few words.
 pub fn words(sight: &Sight) -> String {
     match sight {
         Sight::Seen(reading) => seen(reading),
