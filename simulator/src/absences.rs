@@ -1,10 +1,10 @@
 //! A simulated world of owners' absences: hosts whose owners come and go by the hour of the week,
-//! and one bag of tasks whose run times are a matter of chance. It drives the scheduler through its
-//! two doors and does what it is told. What is not here: when owners are away (`week`), any rule of
-//! scheduling, and how results read.
+//! and one bag of tasks with random run times. It drives the scheduler through its two doors and
+//! obeys its effects; it contains no rule of scheduling. The hours of absence live in `week`, the
+//! report in `report::gainaru::absent`.
 //!
-//! An owner who comes back suspends what runs there; what is suspended for fifteen minutes is given
-//! back, and begins anew.
+//! An owner who comes back suspends the attempt that runs there. An attempt that is suspended for
+//! fifteen minutes is given back, and its task begins anew.
 
 mod week;
 
@@ -24,62 +24,61 @@ use crate::availability::stream::Stream;
 use week::Course;
 pub use week::Owners;
 
-/// Hosts report nothing here, and nobody misses them.
+/// A time longer than any run: hosts send no heartbeats here, so no silence may be noticed.
 const FOREVER: Span = Span::from_secs(100_000_000_000);
-/// For how long a task is suspended until it is given back.
+/// The time for which an attempt is suspended before it is given back.
 const PATIENCE: Span = Span::from_secs(900);
-/// The job that teaches how long tasks take, and the one that is looked at.
+/// The job whose past runs teach the run times (`TEACHER`), and the job that is measured (`JOB`).
 const TEACHER: JobId = JobId(1);
 const JOB: JobId = JobId(2);
-/// How long a deadline is, and how long anybody waits.
+/// The deadline of the job, and the time after which the run is given up, in seconds.
 const LONG_S: f64 = 21.0 * 86_400.0;
 
-/// What is simulated.
+/// The hosts, the tasks and the seed of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// How owners behave.
+    /// The behaviour of the owners.
     pub owners: Owners,
-    /// How many hosts.
+    /// The number of hosts.
     pub hosts: usize,
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: u32,
-    /// The law of their run times on a host of speed 1, and seconds in its unit.
+    /// The law of their run times on a host of speed 1, in units of `unit_s`.
     pub law: &'a Law,
-    /// See `law`.
+    /// Seconds in a unit of `law`.
     pub unit_s: f64,
-    /// How many earlier runs of the program are known.
+    /// The number of earlier runs of the program that the scheduler knows.
     pub known: u32,
-    /// Of everything that is random, with the number of the run.
+    /// The seed of everything random, together with `run`.
     pub seed: u64,
-    /// See `seed`.
+    /// The number of the run; see `seed`.
     pub run: u32,
 }
 
-/// Who schedules, and what is known of owners.
+/// The policy of a run, and the scheduler's knowledge of owners.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Way<'a> {
     /// A policy of the catalogue, with parameters.
     pub policy: &'a str,
-    /// Whether the bag has a deadline, far away.
+    /// Whether the bag has a deadline (a distant one, after three weeks).
     pub deadline: bool,
-    /// Whether the scheduler is told how long absences last: by four weeks of records, and by
-    /// owners' hours where they have any.
+    /// Whether the scheduler knows how long absences last: from four weeks of records, and from
+    /// owners' hours where there are any.
     pub told: bool,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Came {
-    /// When the last task was done, in seconds from the beginning; the most that is looked at where
-    /// one was not.
+    /// The makespan in seconds; three weeks if a task was not done by then.
     pub makespan_s: f64,
-    /// Time for which tasks ran, and the part of it in attempts that brought no result.
+    /// The time for which attempts ran, in seconds.
     pub ran_s: f64,
-    /// See `ran_s`.
+    /// The part of `ran_s` in attempts that brought no result.
     pub wasted_s: f64,
-    /// Attempts that were killed at a limit, and that were given back.
+    /// The number of attempts that were killed at a limit.
     pub killed: u32,
-    /// See `killed`.
+    /// The number of attempts that were given back.
     pub given_back: u32,
 }
 
@@ -87,8 +86,8 @@ pub struct Came {
 enum What {
     /// The owner of this host comes or goes.
     Turn(usize),
-    /// An attempt is done, or at its limit; or it has been suspended for long: if nothing has
-    /// happened to it since.
+    /// An attempt is done or at its limit (`End`), or has been suspended for too long (`Evict`).
+    /// Ignored if its `turns` differ, since something has happened to it meanwhile.
     End(AttemptId, u32),
     Evict(AttemptId, u32),
 }
@@ -97,13 +96,13 @@ enum What {
 #[derive(Debug, Clone, Copy)]
 struct Running {
     host: usize,
-    /// What it takes there, and its limit.
+    /// Its run time there, and its `limit`.
     takes: Span,
     limit: Option<Span>,
     ran: Span,
-    /// Since when it runs, unless it is suspended.
+    /// The time since which it runs; `None` while it is suspended.
     since: Option<Time>,
-    /// How often something has happened to it.
+    /// The number of times that it was suspended or resumed.
     turns: u32,
 }
 
@@ -116,7 +115,7 @@ struct World<'a> {
     queue: BinaryHeap<Reverse<(Time, What)>>,
     courses: Vec<Course>,
     speeds: Vec<Speed>,
-    /// What each task takes, in seconds on a host of speed 1.
+    /// The work of each task, in seconds on a host of speed 1.
     works_s: Vec<f64>,
     running: BTreeMap<AttemptId, Running>,
     started: Vec<(HostId, AttemptId)>,
@@ -124,7 +123,7 @@ struct World<'a> {
     over: bool,
 }
 
-/// Runs the bag. Owners, hosts and run times depend on the case alone.
+/// Runs the bag. Owners, hosts and run times depend on `case` alone.
 pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
     let settings = Settings {
         suspect_after: FOREVER,
@@ -200,7 +199,8 @@ fn bag(tasks: u32, policy: &str, mean_s: f64, deadline: Option<Time>) -> Bag {
 }
 
 impl World<'_> {
-    /// A host that is nobody's does earlier runs of the program, and goes.
+    /// Teaches the scheduler the program's run times: an extra host does the earlier runs, and
+    /// leaves.
     fn teach(&mut self) {
         let mut stream = Stream::new("absent-past", self.case.seed, self.case.run, 0);
         let host = HostId(self.case.hosts as u32 + 1);
@@ -281,7 +281,7 @@ impl World<'_> {
         }
     }
 
-    /// The host says for how long its owner's hours lend it, where there are any.
+    /// Reports the loan that the owner's hours make of the host, where there are hours.
     fn lend(&mut self, host: usize) {
         if let Some(loan) = self.courses[host].loan(self.now).filter(|_| self.way.told) {
             self.step(Event::HostLent {
@@ -376,7 +376,7 @@ impl World<'_> {
             .is_some_and(|running| running.turns == turns)
     }
 
-    /// The owner comes or goes.
+    /// Suspends or resumes a host's attempts when its owner comes or goes.
     fn turn(&mut self, host: usize) {
         let (away, _) = self.courses[host].at(self.now);
         let on: Vec<AttemptId> = self
@@ -443,7 +443,7 @@ impl World<'_> {
         }
     }
 
-    /// Plans what becomes of an attempt if nothing comes between.
+    /// Plans the end or the return of an attempt, if nothing else happens to it first.
     fn plan(&mut self, attempt: AttemptId) {
         let Some(running) = self.running.get(&attempt) else {
             return;
@@ -461,7 +461,7 @@ impl World<'_> {
         self.queue.push(Reverse(due));
     }
 
-    /// An attempt is over; for how long it ran.
+    /// Removes an attempt, counts its run time, and returns that.
     fn take(&mut self, attempt: AttemptId, in_vain: bool) -> Option<Span> {
         let running = self.running.remove(&attempt)?;
         let ran = running.ran

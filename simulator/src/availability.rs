@@ -1,11 +1,11 @@
-//! Synthetic availability of desktop PCs over a weekday, calibrated to what Kondo et al. 2004 say
-//! of their traces, and other models to test policies on. What is not here: clocks (`platform`),
-//! and the comparison with the paper (`stats`).
+//! Synthetic availability of desktop PCs over a weekday, calibrated to the statements of Kondo et
+//! al. 2004 about their traces, and other models to test policies on. Clock rates live in
+//! `platform`, the comparison with the paper in `stats`.
 //!
-//! A host is up and down in turns. Both are drawn from two kinds each: many short, some long. While
-//! it is up its owner comes and goes: spells in which tasks have the processor alternate with
-//! suspensions. Hosts differ for good, host-days and days differ among themselves, and some hosts
-//! stay off for the day.
+//! A host is up and down in turns. The lengths of both are drawn from two kinds each: many short,
+//! some long. While it is up its owner comes and goes: spells in which tasks have the processor
+//! alternate with suspensions. Hosts differ for good, host-days and days differ among themselves,
+//! and some hosts stay off for the day.
 
 mod course;
 mod parameters;
@@ -17,11 +17,11 @@ use stream::Stream;
 
 use crate::trace::{LEAST_CPU, Segment, Trace};
 
-/// When business hours begin, in seconds from a day's start: a day's trace starts at 05:00.
+/// The start of business hours, in seconds from a day's start: a day's trace starts at 05:00.
 pub const DAY_STARTS_S: f64 = 14_400.0;
-/// How long the business hours of the paper are, in seconds: 09:00 to 17:00.
+/// The length of the paper's business hours, in seconds: 09:00 to 17:00.
 pub const BUSINESS_S: f64 = 28_800.0;
-/// When a day's trace ends: 24 hours after business hours began.
+/// The end of a day's trace in seconds: 24 hours after business hours began.
 pub const DAY_ENDS_S: f64 = 100_800.0;
 
 /// A model of availability.
@@ -32,7 +32,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// The names that `named` knows: the calibrated model first, then those that are unlike it.
+    /// The names that [`Model::named`] knows: the calibrated model first, then those that are
+    /// unlike it.
     pub const NAMES: [&'static str; 6] = [
         "default",
         "other-seed",
@@ -42,7 +43,7 @@ impl Model {
         "quiet",
     ];
 
-    /// The model of this name.
+    /// Returns the model of this name.
     pub fn named(name: &str) -> Option<Self> {
         let name = *Self::NAMES.iter().find(|known| **known == name)?;
         let parameters = match name {
@@ -61,9 +62,9 @@ impl Model {
         self.name
     }
 
-    /// The segments of so many hosts on a day, from 0 to `DAY_ENDS_S`. A host keeps its nature from
-    /// day to day; all else is drawn anew. Any day can be made without the others, and any host's
-    /// segments are the same whatever the number of hosts.
+    /// Draws the segments of `hosts` hosts on a day, from 0 to [`DAY_ENDS_S`]. A host keeps its
+    /// nature from day to day; all else is drawn anew. Any day can be made without the others, and
+    /// a host's segments do not depend on the number of hosts.
     pub fn day(&self, seed: u64, day: u32, hosts: usize) -> Vec<Vec<Segment>> {
         let seed = seed ^ self.parameters.seed;
         let mut shared = Stream::new("day", seed, day, 0);
@@ -73,15 +74,15 @@ impl Model {
         (0..hosts).map(host).collect()
     }
 
-    /// The same with clocks, in MHz, as a trace.
+    /// Like `day`, but as a trace of hosts with these clocks, in MHz.
     pub fn trace(&self, seed: u64, day: u32, clocks_mhz: Vec<f64>) -> Trace {
         let segments = self.day(seed, day, clocks_mhz.len());
         Trace::from_parts(clocks_mhz, segments)
     }
 }
 
-/// A segment in which the host is up, and its tasks have this part of the processor; less than a
-/// hundredth is none.
+/// A segment in which the host is up and tasks have the part `cpu` of the processor; less than a
+/// hundredth counts as none.
 fn up(start_s: f64, end_s: f64, cpu: f64) -> Segment {
     Segment {
         start_s,

@@ -1,6 +1,6 @@
-//! A simulated world of bags: dedicated hosts that are always there, and users who ask whether
-//! their bags may enter. It drives the scheduler through its two doors and does what it is told.
-//! What is not here: owners, failures (`world`), and any rule of scheduling.
+//! A simulated world of bags with deadlines: dedicated hosts that are always there, and users who
+//! ask whether their bags are admitted. It drives the scheduler through its two doors and obeys its
+//! effects; it contains no rule of scheduling. Owners and failures live in `world`.
 //!
 //! At one instant bags arrive first, then tasks are done, in the order of their starts.
 
@@ -16,99 +16,101 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::{Effect, Event, Planned, Scheduler, Settings};
 
-/// Hosts report nothing here, and nobody misses them, in whatever unit the caller counts time.
+/// A time longer than any run, in whatever unit the caller counts: hosts send no heartbeats here,
+/// so no silence may be noticed.
 const FOREVER: Span = Span(u64::MAX / 2);
 
-/// A bag that somebody brings.
+/// A bag that a user submits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// When.
+    /// The time at which it is submitted.
     pub at: Time,
-    /// Whose it is, and what it runs.
+    /// The user and the program.
     pub estimator: Estimator,
     /// A policy of the catalogue, with parameters.
     pub policy: String,
-    /// How long after that it is to be done.
+    /// The deadline, as the time after `at`.
     pub deadline: Option<Span>,
-    /// Its tasks.
+    /// The tasks of the bag.
     pub tasks: Vec<Task>,
 }
 
 /// A task, in run times on a host of speed 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// What its user says.
+    /// The user's estimate.
     pub estimate: Span,
-    /// What it takes.
+    /// The true run time.
     pub takes: Span,
 }
 
-/// Something that happened to a bag.
+/// An event of a bag.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
-    /// When.
+    /// The time of the event.
     pub at: Time,
-    /// Which bag, counted from 0.
+    /// The bag, counted from 0.
     pub bag: usize,
-    /// What.
+    /// The kind of event.
     pub what: What,
 }
 
-/// What can happen. Tasks are counted from 0.
+/// The kinds of event. Tasks are counted from 0.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// It was let in.
+    /// The bag was admitted, with the offer if it has a deadline.
     Accepted(Option<Offer>),
-    /// It was not.
+    /// The bag was refused.
     Refused(Refused),
-    /// A task started there.
+    /// A task started on a host.
     Started(usize, HostId),
-    /// A task was killed that had run for so long.
+    /// A task was killed after it had run for this time.
     Killed(usize, Span),
     /// A task is done.
     Done(usize),
 }
 
-/// What became of a bag.
+/// The history of a bag.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fate {
-    /// Whether it was let in.
+    /// Whether it was admitted.
     pub accepted: bool,
-    /// What it was told then.
+    /// The offer that it was promised.
     pub offer: Option<Offer>,
-    /// When its last task was done, if all were.
+    /// The time at which its last task was done, if all were.
     pub finished: Option<Time>,
-    /// Whether it was let in and all its tasks were done by its deadline.
+    /// Whether it was admitted and all its tasks were done by its deadline.
     pub kept: bool,
-    /// Its killed tasks, with how long each had run.
+    /// Its killed tasks, each with the time for which it had run.
     pub killed: Vec<(usize, Span)>,
-    /// Whether it was refused, and would not have been had its longest overestimate been right.
+    /// Whether it was refused, and would have been admitted if its largest overestimate had been
+    /// right.
     pub single: bool,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Told {
-    /// Of each bag.
+    /// The fate of each bag.
     pub fates: Vec<Fate>,
-    /// In order.
+    /// All events in order, if [`Wanted::moments`] is set.
     pub moments: Vec<Moment>,
-    /// Where the tasks of the bag that was asked for would run, as told when it came.
+    /// The planned places of the tasks of the bag [`Wanted::plan_of`], as computed when it came.
     pub plan: Vec<Planned>,
 }
 
-/// What is wanted beside the fates.
+/// The results that are wanted beside the fates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Everything that happened.
+    /// Whether to record every event.
     pub moments: bool,
-    /// The plan of this bag.
+    /// The bag whose plan is recorded.
     pub plan_of: Option<usize>,
-    /// [`Fate::single`].
+    /// Whether to compute [`Fate::single`].
     pub single: bool,
 }
 
-/// What runs: when it is done, and where.
+/// The running attempts, each with its end, its host and its run time there.
 type Running = BTreeMap<AttemptId, (Time, HostId, Span)>;
 
 struct World<'a> {
@@ -121,13 +123,13 @@ struct World<'a> {
     queue: BinaryHeap<Reverse<(Time, u64, AttemptId)>>,
     starts: u64,
     running: Running,
-    /// Tasks of each bag that are not done.
+    /// The number of tasks of each bag that are not done.
     open: Vec<usize>,
     told: Told,
 }
 
-/// Brings the bags, which are in the order of their times, to a scheduler with such hosts, and
-/// waits until nothing runs.
+/// Submits the bags, sorted by time, to a scheduler with hosts of these `speeds`, and waits until
+/// nothing runs.
 pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
     let settings = Settings {
         suspect_after: FOREVER,
@@ -167,7 +169,7 @@ pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
     world.told
 }
 
-/// The bag as the scheduler is told of it.
+/// Converts a bag to the `Bag` that the scheduler receives.
 fn bag(asked: &Asked) -> Bag {
     let tasks = IdSet::from_range(1, asked.tasks.len() as u32);
     let rules = Rules {
@@ -237,7 +239,7 @@ impl World<'_> {
         }
     }
 
-    /// The attempt has done its work, if it still runs.
+    /// Ends the attempt with success, if it still runs.
     fn end(&mut self, attempt: AttemptId) {
         let Some((_, host, ran)) = self.running.remove(&attempt) else {
             return;
@@ -337,7 +339,7 @@ impl World<'_> {
     }
 }
 
-/// The place of a job's bag.
+/// The index of a job's bag.
 fn of(job: JobId) -> usize {
     job.0 as usize - 1
 }

@@ -1,7 +1,6 @@
-//! A machine of many processors with a queue of jobs that hold several of them at once: a world of
-//! its own, since the live scheduler's tasks have one slot each. Requests, and what is put into a
-//! gap, are the scheduler's (`scheduler::reservation`), as is how many processors a job holds out
-//! for (`scheduler::policy::width`). What is not here: desktops, and experiments on this world.
+//! A machine of many processors with a queue of jobs that hold several of them at once. It is a
+//! world of its own, since the live scheduler's tasks have one slot each. The rules for requests
+//! and for backfilling gaps are the scheduler's (`scheduler::reservation`).
 
 mod calendar;
 mod conservative;

@@ -1,6 +1,6 @@
-//! Experiments: policies against each other and against the optimum, on platforms, over days and
-//! hours, for jobs of several sizes. What is not here: how a run goes (`world`), and how results
-//! read (`report`).
+//! Experiments: policies compared with each other and with the optimum, on platforms, over days and
+//! hours, for jobs of several sizes. Single runs live in `world`, the presentation of results in
+//! `report`.
 
 mod days;
 mod grid;

@@ -1,7 +1,7 @@
-//! Hosts that lie: the real scheduler gives jobs to hosts of which some deliver wrong results,
-//! alone or in concert, and what escapes and what it costs is counted. The hosts differ in speed
-//! and are always there: lying, not leaving, is what matters here. What is not here: any rule about
-//! belief (that is `scheduler::policy::trust`).
+//! A simulated world of lying hosts: the real scheduler gives jobs to hosts of which some deliver
+//! wrong results, alone or in concert. It counts the wrong results that escape, and the cost of
+//! preventing them. The hosts differ in speed and are always there, since lying, not leaving, is
+//! studied here. The rules of trust live in `scheduler::policy::trust`.
 
 mod crowd;
 mod report;
@@ -22,34 +22,34 @@ pub use report::{Study, report};
 
 use crowd::Says;
 
-/// What a task takes on a host of speed 1.
+/// The run time of a task on a host of speed 1.
 const TASK: Span = Span::from_secs(600);
 
-/// How results are believed.
+/// A quorum and its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheme {
-    /// What people call it.
+    /// The name shown in reports.
     pub name: &'static str,
-    /// So many results must agree.
+    /// The number of results that must agree.
     pub size: u32,
-    /// Whether hosts earn belief.
+    /// Whether hosts earn trust, so that their results may count without a quorum.
     pub adaptive: bool,
 }
 
-/// What a run came to.
+/// The counts of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outcomes {
-    /// Tasks that were finished.
+    /// The number of tasks that were finished.
     pub finished: u64,
-    /// Those of them whose result is wrong: it escaped.
+    /// The number of finished tasks whose result is wrong: it escaped.
     pub wrong: u64,
-    /// Tasks that failed, since too few of their results agreed.
+    /// The number of tasks that failed because too few of their results agreed.
     pub failed: u64,
-    /// Attempts that were started.
+    /// The number of attempts that were started.
     pub attempts: u64,
-    /// Wrong results that were noticed.
+    /// The number of wrong results that were caught.
     pub caught: u64,
-    /// The time that all jobs took, one after the other, in seconds.
+    /// The makespan of all jobs, one after the other, in seconds.
     pub makespan_s: f64,
 }
 
@@ -59,12 +59,12 @@ impl Outcomes {
         self.wrong as f64 / self.finished.max(1) as f64
     }
 
-    /// Attempts beyond the first of each task, per task.
+    /// The number of attempts beyond the first of each task, per task.
     pub fn extra_work(&self) -> f64 {
         self.attempts as f64 / (self.finished + self.failed).max(1) as f64 - 1.0
     }
 
-    /// Both together.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Outcomes) {
         self.finished += other.finished;
         self.wrong += other.wrong;
@@ -75,21 +75,21 @@ impl Outcomes {
     }
 }
 
-/// Jobs of so many tasks, one after the other: what hosts earn in one counts in the next.
+/// Jobs that run one after the other; the trust that hosts earn in one counts in the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// How many jobs.
+    /// The number of jobs.
     pub jobs: u32,
-    /// Tasks of each.
+    /// The number of tasks of each job.
     pub tasks: u32,
 }
 
-/// A world on its way.
+/// The state of a run in progress.
 struct Court<'a> {
     crowd: &'a Crowd,
     scheduler: Scheduler,
     now: Time,
-    /// When attempts are done, the earliest first.
+    /// The ends of the running attempts, the earliest first.
     due: BinaryHeap<Reverse<(Time, AttemptId, HostId)>>,
     live: BTreeMap<AttemptId, HostId>,
     said: BTreeMap<AttemptId, Says>,
@@ -98,7 +98,7 @@ struct Court<'a> {
     outcomes: Outcomes,
 }
 
-/// Lets a crowd compute under a scheme. The same arguments give the same outcomes.
+/// Runs the jobs of `load` on a crowd under a scheme. The same arguments give the same outcomes.
 pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
     let settings = Settings {
         audit_seed: crowd.secret(),
@@ -195,7 +195,7 @@ impl Court<'_> {
         self.step(Event::JobForgotten { job });
     }
 
-    /// One event, and what follows from it.
+    /// Passes one event to the scheduler, and then the events that follow from its effects.
     fn step(&mut self, event: Event) {
         let mut events = vec![event];
         while let Some(event) = events.pop() {

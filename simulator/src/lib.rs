@@ -1,6 +1,6 @@
 //! The simulated world around the scheduler: hosts, owners and availability, the experiments on
-//! them, the replay of recorded runs, and a batch machine for jobs of many processors. What is not
-//! here: any rule of scheduling.
+//! them, the replay of recorded runs, and a batch machine for jobs of many processors. The rules of
+//! scheduling live in the `scheduler` crate.
 
 pub mod absences;
 pub mod availability;

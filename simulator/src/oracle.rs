@@ -1,6 +1,6 @@
 //! The least possible makespan, with full knowledge of the trace (Kondo et al. 2004, section 3.4):
-//! each slot takes task after task as early as it can and only where it will finish, and the T-th
-//! completion of all slots is the optimum. What is not here: a schedule.
+//! each slot takes task after task as early as it can and only if it will finish, and the T-th
+//! completion of all slots is the optimum.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use common::units::REFERENCE_MHZ;
 
 use crate::trace::{Segment, Trace};
 
-/// What is needed to say when tasks of one size, wanted from one moment on, could be done at best.
+/// The state from which the optimum is computed, for tasks of one size from one start on.
 #[derive(Debug, Clone)]
 pub struct Oracle<'t> {
     chains: Vec<Chain<'t>>,
@@ -19,9 +19,9 @@ pub struct Oracle<'t> {
 }
 
 impl<'t> Oracle<'t> {
-    /// The optimum from second `start_s` of the trace on, for tasks that take `work_s_at_reference`
-    /// CPU seconds on a dedicated host of speed 1 and `start_cost_s` seconds before that while the
-    /// host is up, with so many slots on each host. Each slot has the host's whole speed.
+    /// Prepares the optimum from second `start_s` of the trace on, for tasks that take
+    /// `start_cost_s` seconds while the host is up and then `work_s_at_reference` CPU seconds on a
+    /// dedicated host of speed 1. Each host has `slots` slots, each of the host's whole speed.
     pub fn new(
         trace: &'t Trace,
         start_s: f64,
@@ -51,8 +51,8 @@ impl<'t> Oracle<'t> {
         }
     }
 
-    /// The least makespan of so many tasks, in seconds since the start; 0 for no tasks, and none
-    /// where the trace ends before enough of them can be done.
+    /// The least makespan of `tasks` tasks, in seconds since the start; 0 for no tasks, and `None`
+    /// if the trace ends before enough of them can be done.
     pub fn makespan_s(&self, tasks: u32) -> Option<f64> {
         if tasks == 0 {
             return Some(0.0);
@@ -81,19 +81,20 @@ impl<'t> Oracle<'t> {
     }
 }
 
-/// One host's slot: what it has done by `now_s`, and what is left of the trace.
+/// The tasks that one slot of a host does one after the other: the state at `now_s` and the rest of
+/// the trace.
 #[derive(Debug, Clone)]
 struct Chain<'t> {
     host: usize,
-    /// From the one that holds `now_s` on.
+    /// The segments from the one that contains `now_s` on.
     segments: &'t [Segment],
     now_s: f64,
-    /// What a task takes of this processor.
+    /// Processor seconds that a task takes on this host.
     cpu_s: f64,
 }
 
 impl Chain<'_> {
-    /// The same chain after one more task; none where the trace ends before.
+    /// The same chain after one more task; `None` if the trace ends before.
     fn advance(mut self, start_cost_s: f64) -> Option<Self> {
         let fresh = (start_cost_s, self.cpu_s);
         let mut cost_s = fresh.0;
@@ -130,7 +131,8 @@ impl Chain<'_> {
     }
 }
 
-/// The earliest first, and among those the first host: a heap gives its greatest.
+/// Reversed, since `BinaryHeap` gives its greatest: the earliest first, and among equals the first
+/// host.
 impl Ord for Chain<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         other

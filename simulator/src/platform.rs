@@ -1,7 +1,6 @@
 //! Clock rates of the hosts of the platforms of Kondo et al. 2004 (section 3.2) and of two later
-//! ones. What is not here: availability, which is the same on every platform, as in the paper: a
-//! platform only transforms the clocks, so the n-th fastest host of one platform is the n-th
-//! fastest of each.
+//! ones. Availability is the same on every platform, as in the paper: a platform only transforms
+//! the clocks, so the n-th fastest host of one platform is the n-th fastest of each.
 
 mod law;
 
@@ -9,10 +8,10 @@ use law::{INTERNET_2004, INTERNET_2016, LAB, LRI_WISC, Law, SDSC};
 
 use crate::availability::stream::Stream;
 
-/// How many hosts the paper's platforms have.
+/// The number of hosts of the paper's platforms.
 pub const HOSTS: usize = 220;
 
-/// A set of hosts, by the law of their clocks.
+/// A set of hosts, given by the law of their clock rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Platform {
     name: &'static str,
@@ -50,8 +49,8 @@ const PLATFORMS: [Platform; 6] = [
 ];
 
 impl Platform {
-    /// The names that `named` knows: the paper's four platforms, volunteers' hosts of 2016, and a
-    /// university's lab.
+    /// The names that [`Platform::named`] knows: the paper's four platforms, volunteers' hosts of
+    /// 2016, and a university's lab.
     pub const NAMES: [&'static str; 6] = {
         let mut names = [""; 6];
         let mut at = 0;
@@ -62,7 +61,7 @@ impl Platform {
         names
     };
 
-    /// The platform of this name.
+    /// Returns the platform of this name.
     pub fn named(name: &str) -> Option<Self> {
         PLATFORMS.into_iter().find(|platform| platform.name == name)
     }
@@ -72,8 +71,8 @@ impl Platform {
         self.name
     }
 
-    /// The clock rates of so many hosts, in MHz. The seed decides which host is how fast, and the
-    /// details of the law.
+    /// Draws the clock rates of `hosts` hosts, in MHz. The seed decides how fast each host is, and
+    /// the details of the law.
     pub fn clocks_mhz(&self, seed: u64, hosts: usize) -> Vec<f64> {
         let mut sorted = self
             .law
@@ -87,7 +86,7 @@ impl Platform {
     }
 }
 
-/// The hosts from the slowest to the fastest, whatever the platform.
+/// The order of the hosts from the slowest to the fastest, the same on every platform.
 fn order(seed: u64, hosts: usize) -> Vec<usize> {
     let mut stream = Stream::new("clock-order", seed, 0, 0);
     let mut keyed: Vec<_> = (0..hosts).map(|host| (stream.unit(), host)).collect();

@@ -1,22 +1,22 @@
-//! Feeds a recorded run to a fresh scheduler. What is not here: any rule of scheduling.
+//! Feeds a recorded run to a fresh scheduler.
 
 use common::{Incarnation, Time};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use serde::{Deserialize, Serialize};
 
-/// A recorded run: what the scheduler was made of, and every event with its time, in order.
+/// A recorded run: the scheduler's settings, and every event with its time, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The scheduler's settings.
     pub settings: Settings,
     /// The incarnation that its attempts carried.
     pub incarnation: Incarnation,
-    /// Microseconds since the run's origin, and what happened.
+    /// The events, each with its time in microseconds since the run's origin.
     pub events: Vec<(Time, Event)>,
 }
 
-/// The effects that the run has, event by event. A scheduler is a function of its record: the same
-/// record gives the same effects, whoever drives it.
+/// Computes the effects of the run, event by event. A scheduler is a function of its record: the
+/// same record always gives the same effects.
 pub fn replay(record: &Record) -> Vec<Vec<Effect>> {
     let mut scheduler = Scheduler::new(record.settings.clone(), record.incarnation);
     let step = |(now, event): &(Time, Event)| {

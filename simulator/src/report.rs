@@ -1,4 +1,4 @@
-//! Reports of experiments, for people to read. What is not here: measuring.
+//! Reports of experiments, as Markdown, CSV and SVG.
 
 pub mod downey;
 pub mod figure;

@@ -1,6 +1,6 @@
-//! What traces are like: how long hosts are up and down, how often tasks fail on them, how even the
-//! power of all hosts is, and how a generated model compares with what Kondo et al. 2004 say of
-//! their traces. What is not here: printing.
+//! Statistics of traces ([`Stats`]): how long hosts are up and down, how often tasks fail on them,
+//! how even the power of all hosts is, and how a generated model compares with the statements of
+//! Kondo et al. 2004 about their traces.
 
 mod calibration;
 mod failure;
@@ -21,55 +21,57 @@ use serde::Serialize;
 
 use crate::trace::Trace;
 
-/// The task sizes of which `Stats` says how often they fail, in seconds on a dedicated host of
-/// speed 1: the paper's.
+/// The task sizes for which `Stats` has failure rates, in seconds on a dedicated host of speed 1:
+/// the paper's.
 pub const TASK_SIZES_S: [u32; 4] = [300, 900, 1_500, 2_100];
-/// Over how long power is summed up, in seconds (Kondo et al. 2004, section 5.2).
+/// The length of the intervals over which power is summed, in seconds (Kondo et al. 2004, section
+/// 5.2).
 pub const POWER_STEP_S: f64 = 300.0;
 
-/// What a trace is like.
+/// The statistics of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stats {
-    /// How many hosts there are.
+    /// The number of hosts.
     pub hosts: usize,
-    /// How many segments they have.
+    /// The number of segments of all hosts.
     pub segments: usize,
-    /// How long hosts are up at a stretch.
+    /// The lengths of the intervals in which hosts are up.
     pub availability: Durations,
-    /// How long they are down at a stretch.
+    /// The lengths of the intervals in which hosts are down.
     pub unavailability: Durations,
-    /// How often a task of this size fails because its host goes down, if it starts at any moment
-    /// at which a host could take it.
+    /// The probability that a task of each size fails because its host goes down, if it starts at
+    /// any time at which a host could take it.
     ///
-    /// By the size in seconds on a dedicated host of speed 1: the part that fails, between 0 and 1;
-    /// none where no task could start early enough to tell.
+    /// The key is the size in seconds on a dedicated host of speed 1; the value lies between 0 and
+    /// 1, and is `None` if no task could start early enough to tell.
     pub failure_by_task_s: BTreeMap<u32, Option<f64>>,
-    /// Mean power of all hosts together, over stretches of five minutes, in hosts of speed 1; none
-    /// of a shorter trace.
+    /// The mean power of all hosts together, over intervals of five minutes, in hosts of speed 1;
+    /// `None` for a shorter trace.
     pub power_mean: Option<f64>,
-    /// Its coefficient of variation.
+    /// The coefficient of variation of that power.
     pub power_cv: Option<f64>,
-    /// How it differs between the hours of a day: in UTC, or from the trace's start where nobody
-    /// knows when that was.
+    /// The statistics of each hour of the day: in UTC, or from the trace's start if its origin is
+    /// unknown.
     pub by_hour: Vec<Hour>,
 }
 
-/// How long something lasts. Stretches that the trace's ends cut off count as they are.
+/// Statistics of interval lengths. An interval that is cut off by an end of the trace counts with
+/// its known length.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Durations {
-    /// How many there are.
+    /// The number of intervals.
     pub count: usize,
-    /// Their mean in seconds; 0 where there are none.
+    /// The mean in seconds; 0 if there are none.
     pub mean_s: f64,
-    /// Their median in seconds; 0 where there are none.
+    /// The median in seconds; 0 if there are none.
     pub median_s: f64,
-    /// The likeliest Weibull law; none where all are equally long, or there are fewer than two.
+    /// The most likely Weibull law; `None` if all lengths are equal, or there are fewer than two.
     pub weibull: Option<Weibull>,
-    /// The likeliest lognormal law; likewise.
+    /// The most likely lognormal law; `None` as for `weibull`.
     pub lognormal: Option<Lognormal>,
 }
 
-/// What this trace is like between its start and its end.
+/// Computes the statistics of a trace between its start and its end.
 pub fn stats(trace: &Trace) -> Stats {
     let window = (0.0, trace.end_s());
     let of = |up| {
@@ -102,7 +104,7 @@ pub fn stats(trace: &Trace) -> Stats {
 }
 
 impl Durations {
-    /// What these lengths in seconds are like.
+    /// Computes the statistics of these lengths in seconds.
     fn of(mut lengths_s: Vec<f64>) -> Self {
         lengths_s.sort_by(f64::total_cmp);
         let count = lengths_s.len();

@@ -1,6 +1,6 @@
-//! Availability of hosts over time: what is recorded, generated, imported, exported and replayed,
-//! in the formats that others use. What is not here: where it comes from, and Parquet, which needs
-//! a library of its own.
+//! Availability of hosts over time ([`Trace`]): read, written and cut, in this project's exchange
+//! format and in those of others. Generated traces come from `availability`. Parquet is not read
+//! here, since it needs a library of its own.
 
 mod activitywatch;
 mod avt;
@@ -18,19 +18,19 @@ use std::sync::Arc;
 pub use error::{Flaw, TraceError};
 pub use read::read_clocks_mhz;
 
-/// Below this part of the processor tasks are suspended (Kondo et al. 2004, section 3.1).
+/// The processor share below which tasks are suspended (Kondo et al. 2004, section 3.1).
 pub const LEAST_CPU: f64 = 0.01;
 
-/// Seconds since the Unix epoch of a date and time in ISO 8601, with `Z` or an offset from UTC
-/// (without either it is taken for UTC), from 1970 on.
+/// Parses a date and time in ISO 8601 into seconds since the Unix epoch, from 1970 on; `Z` or an
+/// offset from UTC may follow, and UTC is assumed without.
 pub fn parse_date_s(text: &str) -> Option<f64> {
     moment::Moment::parse_iso(text).map(|moment| moment.since(0))
 }
 
-/// How a set of hosts was available.
+/// The availability of a set of hosts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Trace {
-    /// The trace's start, in seconds since the Unix epoch; 0 where nobody knows it.
+    /// The trace's start, in seconds since the Unix epoch; 0 where it is unknown.
     pub origin_s: i64,
     /// The hosts.
     pub hosts: Vec<TracedHost>,
@@ -39,38 +39,39 @@ pub struct Trace {
 /// A host with its availability.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TracedHost {
-    /// Its name.
+    /// The name of the host.
     pub name: String,
-    /// Clock rate of its processor, in MHz.
+    /// The clock rate of its processor, in MHz.
     pub clock_mhz: f64,
-    /// In order, none before the end of the one before. Where there is none, nothing is known; the
-    /// simulated world takes the host for down there.
+    /// The segments in order, without overlaps. Nothing is known about the gaps; the simulated
+    /// world takes the host for down there.
     pub segments: Vec<Segment>,
-    /// What else is known of each segment, in their order; shorter where of the rest nothing is.
+    /// A note for each of `segments`, in their order; may be shorter if nothing is known of the
+    /// rest.
     pub notes: Vec<Note>,
 }
 
-/// What people want to know of a segment, and the simulated world does not.
+/// Facts about a segment that the simulated world does not use.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Note {
     /// Whether the owner used the host, where that is known.
     pub owner_active: Option<bool>,
-    /// Why the host was as it was, or of some formats why the segment ended, in the words or
-    /// numbers of whoever recorded it.
+    /// The reason why the host was in this state, or in some formats why the segment ended, in the
+    /// words or numbers of the recorder.
     pub reason: Option<Arc<str>>,
 }
 
-/// A stretch of time in which nothing changes.
+/// An interval in which nothing changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
-    /// Seconds since the trace's start.
+    /// The start, in seconds since the trace's start.
     pub start_s: f64,
-    /// Seconds since the trace's start.
+    /// The end, in seconds since the trace's start.
     pub end_s: f64,
     /// Whether the host is up.
     pub up: bool,
-    /// The part of its processor that tasks can have, between 0 and 1; below 0.01 tasks are
-    /// suspended.
+    /// The part of its processor that tasks can have, between 0 and 1; below [`LEAST_CPU`] (0.01)
+    /// tasks are suspended.
     pub cpu: f64,
 }
 
@@ -81,15 +82,15 @@ impl Segment {
         self.up && self.cpu >= LEAST_CPU
     }
 
-    /// How long it is, in seconds.
+    /// The length in seconds.
     pub fn length_s(&self) -> f64 {
         self.end_s - self.start_s
     }
 }
 
 impl Trace {
-    /// Hosts named `h000`, `h001` and so on, from their clocks in MHz and their segments. Where one
-    /// list is longer than the other, its rest is left out.
+    /// Creates hosts named `h000`, `h001` and so on from their clocks in MHz and their segments. If
+    /// one list is longer than the other, its rest is left out.
     pub fn from_parts(clocks_mhz: Vec<f64>, segments: Vec<Vec<Segment>>) -> Self {
         let hosts = clocks_mhz.into_iter().zip(segments).enumerate();
         let host =
@@ -100,8 +101,8 @@ impl Trace {
         }
     }
 
-    /// When the last segment ends, in seconds since the trace's start. Nothing is known of any host
-    /// beyond it.
+    /// The end of the last segment, in seconds since the trace's start. Nothing is known of any
+    /// host beyond it.
     pub fn end_s(&self) -> f64 {
         let ends = self
             .hosts
@@ -111,8 +112,8 @@ impl Trace {
         ends.fold(0.0, f64::max)
     }
 
-    /// The same with every host down where nothing is known of it, from the trace's start to its
-    /// end.
+    /// Returns a copy in which every host is down where nothing is known of it, from the trace's
+    /// start to its end.
     #[must_use]
     pub fn without_gaps(&self) -> Self {
         let end_s = self.end_s();
@@ -126,8 +127,8 @@ impl Trace {
         }
     }
 
-    /// What lies between two times, in seconds since the trace's start. Its start stays where it
-    /// was.
+    /// Returns the part between two times, in seconds since the trace's start. The start of the
+    /// trace stays as it is.
     #[must_use]
     pub fn between(&self, from_s: f64, to_s: f64) -> Self {
         Trace {
@@ -142,7 +143,7 @@ impl Trace {
 }
 
 impl TracedHost {
-    /// A host of which nothing but its segments is known.
+    /// Creates a host without notes.
     pub fn new(name: impl Into<String>, clock_mhz: f64, segments: Vec<Segment>) -> Self {
         Self {
             name: name.into(),
@@ -152,7 +153,7 @@ impl TracedHost {
         }
     }
 
-    /// Each segment with what else is known of it.
+    /// Each segment with its [`Note`], which is empty where there is none.
     pub fn noted(&self) -> impl Iterator<Item = (Segment, Note)> + '_ {
         let notes = self
             .notes
@@ -177,7 +178,7 @@ impl TracedHost {
         }
     }
 
-    /// Down where nothing is known, up to `end_s`.
+    /// Returns a copy that is down where nothing is known, up to `end_s`.
     fn without_gaps(&self, end_s: f64) -> Self {
         let mut whole = Vec::new();
         let mut at_s = 0.0;

@@ -1,13 +1,13 @@
-//! A simulated world of users who disclose sets of tasks, request one after the other, think about
-//! each result, and drop the rest of a set when they have seen enough (Petrou et al. 2004, section
-//! 2). Servers are equal and always there. What becomes of a task that makes room is a matter of
-//! the servers: it keeps what it has done and goes on anywhere, as in the paper; or stands still
-//! and goes on where it was; or begins anew. It drives the scheduler through its doors and does
-//! what it is told. What is not here: who the users are (`plan`), what is made of what they see,
-//! and any rule of scheduling.
+//! A simulated world of users who disclose sets of tasks, request one task after the other, think
+//! about each result, and drop the rest of a set when they have seen enough (Petrou et al. 2004,
+//! section 2). Servers are equal and always there. The fate of a preempted task depends on
+//! [`Servers`]: it keeps the work it has done and goes on anywhere, as in the paper; or it is
+//! frozen and goes on where it was; or it begins anew. The world drives the scheduler through its
+//! doors and obeys its effects; it contains no rule of scheduling. The users' behaviour is defined
+//! in `plan`.
 //!
-//! All users come at once. Later at one instant tasks are executed first, by their servers, then
-//! users act, by their numbers; the scheduler decides after each of them.
+//! All users come at once. Later, at one instant, servers finish tasks first, in the order of their
+//! numbers, then users act, in the order of theirs; the scheduler decides after each of them.
 
 mod plan;
 
@@ -27,30 +27,29 @@ use scheduler::{Effect, Event, Scheduler, Settings};
 
 pub use plan::{Parameters, Plan, Random, Script};
 
-/// Hosts report nothing here, and nobody misses them.
+/// A time longer than any run: hosts send no heartbeats here, so no silence may be noticed.
 const FOREVER: Span = Span::from_secs(100_000_000_000);
 
-/// A task: its user, the set, and its place there, each counted from 0.
+/// The place of a task: its user, its set, and its place there, each counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Which {
-    /// Whose it is.
+    /// The user who disclosed it.
     pub user: usize,
-    /// The user's how-many-th set.
+    /// The number of the set among the user's sets.
     pub set: usize,
-    /// Its place in the set.
+    /// The place of the task in the set.
     pub task: usize,
 }
 
-/// What users work on.
+/// The servers on which the users' tasks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Servers {
-    /// How many there are.
+    /// The number of servers.
     pub count: usize,
-    /// How many tasks each of them can hold frozen beside the one that runs, so that another has
-    /// its place (default 0).
+    /// The number of frozen tasks that each server can hold beside the running one (default 0).
     pub frozen: u32,
-    /// Whether a task that makes room otherwise keeps what it has done (default yes, as in the
-    /// paper).
+    /// Whether a preempted task that is not frozen keeps the work it has done (default yes, as in
+    /// the paper).
     pub keep: bool,
 }
 
@@ -64,40 +63,40 @@ impl From<usize> for Servers {
     }
 }
 
-/// Something that happened to a task.
+/// The events of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Its user said that it may be needed.
+    /// Its user disclosed it.
     Disclosed,
-    /// Its user waits for it.
+    /// Its user requested it and waits for it.
     Requested,
-    /// It runs from now on, or again.
+    /// It started to run, or went on.
     Started,
-    /// It made room.
+    /// It was preempted.
     Preempted,
     /// It has done its work.
     Executed,
     /// Its user has its result.
     Finished,
-    /// Nobody needs it.
+    /// Its user dropped it.
     Cancelled,
 }
 
-/// What became of a task by the time when its user was through with its set.
+/// The history of a task, up to the time when its user was through with its set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// What it takes.
+    /// Its run time.
     pub takes: Span,
-    /// What was spent on it.
+    /// The time for which it ran, in all attempts.
     pub used: Span,
-    /// When it was requested.
+    /// The time at which it was requested.
     pub requested: Option<Time>,
-    /// When it was executed.
+    /// The time at which it was executed.
     pub executed: Option<Time>,
 }
 
 impl Fate {
-    /// As the ledger wants it.
+    /// Converts it to an [`Entry`] of the ledger.
     pub fn entry(&self) -> Entry {
         Entry {
             used: self.used,
@@ -108,19 +107,19 @@ impl Fate {
     }
 }
 
-/// Who is told what happens.
+/// The receiver of a run's events.
 pub trait Audience {
-    /// At this time, this happened to a task.
+    /// Hears that `_what` happened to a task.
     fn happened(&mut self, _at: Time, _what: What, _which: Which) {}
-    /// A user has the result of a task.
+    /// Hears that a user has the result of a task.
     fn finished(&mut self, _at: Time, _which: Which, _fate: &Fate) {}
-    /// A server was busy with one task.
+    /// Hears that a server was busy with one task from `_from` to `_to`.
     fn ran(&mut self, _from: Time, _to: Time) {}
-    /// A user is through with a set, of which these tasks had been disclosed or requested.
+    /// Hears that a user is through with a set; `_fates` are those of its tasks.
     fn through(&mut self, _at: Time, _user: usize, _set: usize, _fates: &[Fate]) {}
 }
 
-/// What runs on a server.
+/// The attempt that runs on a server.
 #[derive(Debug, Clone, Copy)]
 struct Running {
     attempt: AttemptId,
@@ -129,12 +128,12 @@ struct Running {
     before: Had,
 }
 
-/// How far an attempt is.
+/// The progress of an attempt.
 #[derive(Debug, Clone, Copy, Default)]
 struct Had {
-    /// How long it has run.
+    /// The time for which it has run.
     ran: Span,
-    /// What of its task is done, what earlier attempts kept included.
+    /// The work of its task that is done, including the work that earlier attempts kept.
     done: Span,
 }
 
@@ -147,12 +146,12 @@ impl Had {
     }
 }
 
-/// A set of a user's.
+/// A set of tasks that a user has disclosed.
 struct Set {
     user: usize,
     number: usize,
     fates: Vec<Fate>,
-    /// What of each task is done and not lost.
+    /// The work of each task that is done and kept.
     done: Vec<Span>,
 }
 
@@ -161,7 +160,7 @@ struct User {
     set: usize,
     /// The task that was requested last.
     task: usize,
-    /// When it has thought enough.
+    /// The time at which the user has thought enough, if the user is thinking.
     wakes: Option<Time>,
 }
 
@@ -169,7 +168,8 @@ struct World<'a, P, A> {
     plan: &'a P,
     audience: &'a mut A,
     policy: &'a str,
-    /// Whether users keep to themselves what they do not request.
+    /// Whether users do not disclose what they have not requested: the policy holds disclosed
+    /// tasks.
     secretive: bool,
     scheduler: Scheduler,
     now: Time,
@@ -177,16 +177,15 @@ struct World<'a, P, A> {
     sets: BTreeMap<JobId, Set>,
     kind: Servers,
     servers: Vec<Option<Running>>,
-    /// What stands still, with what it had.
+    /// The frozen attempts with their progress.
     frozen: BTreeMap<AttemptId, Had>,
     events: Vec<Event>,
     effects: Vec<Effect>,
-    /// Sets with which their users are through in this step.
+    /// The sets that their users finished in this step.
     through: Vec<JobId>,
 }
 
-/// Lets the users of this plan work on these servers until this time, or until all of them have
-/// stopped.
+/// Lets the users of `plan` work on `servers` until `until`, or until all of them have stopped.
 pub fn run<P: Plan, A: Audience>(
     plan: &P,
     policy: &str,
@@ -250,7 +249,7 @@ pub fn run<P: Plan, A: Audience>(
 }
 
 impl<P: Plan, A: Audience> World<'_, P, A> {
-    /// Everybody comes with a first set.
+    /// Lets every user disclose a first set.
     fn begin(&mut self) {
         for user in 0..self.users.len() {
             self.users[user].wakes = None;
@@ -292,15 +291,14 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             .happened(self.now, what, Which { user, set, task });
     }
 
-    /// Something happened to tasks that were not requested; what users keep to themselves does not
-    /// show.
+    /// Reports an event of tasks that were not requested, unless the users are secretive.
     fn all_happened(&mut self, what: What, user: usize, set: usize, tasks: std::ops::Range<usize>) {
         if !self.secretive {
             tasks.for_each(|task| self.happened(what, user, set, task));
         }
     }
 
-    /// A task has done its work.
+    /// Ends a task that has done its work, and delivers its result if it was requested.
     fn execute(
         &mut self,
         server: usize,
@@ -340,7 +338,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         }
     }
 
-    /// The user has the result, and begins to think.
+    /// Delivers a result to the user, who begins to think.
     fn deliver(&mut self, user: usize, number: usize, task: usize) {
         let which = Which {
             user,
@@ -354,7 +352,8 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         self.users[user].wakes = Some(self.now + self.plan.thinks(which));
     }
 
-    /// The user has thought enough, and goes on with the next task or with another set.
+    /// Ends a user's thinking: requests the next task, or drops the rest and goes on with another
+    /// set.
     fn wake(&mut self, user: usize) {
         let User { set, task, .. } = self.users[user];
         self.users[user].wakes = None;
@@ -376,7 +375,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         self.bring(user, set + 1);
     }
 
-    /// The user discloses a set, if there is another one, and requests its first task.
+    /// Discloses the user's next set, if there is another one, and requests its first task.
     fn bring(&mut self, user: usize, number: usize) {
         let Some(tasks) = self.plan.tasks(user, number) else {
             return;
@@ -458,7 +457,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         }
     }
 
-    /// The scheduler decides, and is obeyed.
+    /// Passes the events to the scheduler and obeys its effects.
     fn step(&mut self) {
         let mut effects = std::mem::take(&mut self.effects);
         self.scheduler
@@ -523,7 +522,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         );
     }
 
-    /// An attempt that is so far runs from now on.
+    /// Runs an attempt from now on, with the progress `before`.
     fn go_on_with(&mut self, host: HostId, attempt: AttemptId, before: Had) {
         let Some(set) = self.sets.get(&attempt.task.job) else {
             return;
@@ -559,7 +558,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         }
     }
 
-    /// What runs on a server runs there no more; gives how far it is.
+    /// Takes an attempt off its server and returns its progress.
     fn halt(&mut self, host: HostId, attempt: AttemptId) -> Option<Had> {
         let server = &mut self.servers[host.0 as usize - 1];
         let running = server.take_if(|running| running.attempt == attempt)?;
@@ -572,7 +571,8 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         Some(running.before.and(ran))
     }
 
-    /// Where tasks can be frozen, servers say which of them run: only these can be.
+    /// Reports the started attempts as running, if servers can freeze: the scheduler freezes only
+    /// attempts that it knows to run.
     fn report(&mut self, started: &[AttemptId]) {
         if self.kind.frozen == 0 || started.is_empty() {
             return;
@@ -606,8 +606,8 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         self.step();
     }
 
-    /// Tells who made room and who starts; nothing of tasks that go on elsewhere, or that did not
-    /// get to run.
+    /// Reports the preempted and the started tasks. Leaves out tasks that go on elsewhere at once,
+    /// and attempts that did not get to run.
     fn tell(&mut self, stopped: &[AttemptId], started: &[AttemptId]) {
         let runs: Vec<AttemptId> = self
             .servers

@@ -1,9 +1,9 @@
-//! The simulated world: hosts that are up and down and whose owners come and go as a trace says,
-//! tasks that compute on them, and the scheduler, which hears and says exactly what it would over
-//! real connections.
+//! The simulated world: hosts that go up and down and whose owners come and go as a trace records,
+//! attempts that compute on them, and the real `Scheduler`, which receives the events and gives the
+//! effects that it would over real connections.
 //!
-//! What is not here: any rule of scheduling. The world calls the scheduler's two doors and does
-//! what it is told.
+//! The world contains no rule of scheduling. It calls the scheduler's two doors and obeys its
+//! effects.
 
 mod ask;
 mod course;

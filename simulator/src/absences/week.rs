@@ -1,5 +1,5 @@
-//! When owners are away: by habit, with breaks that nobody announces, or by hours that they set.
-//! What is not here: what happens then.
+//! The weeks of owners ([`Owners`]): absences by habit, with breaks that nobody announces, or by
+//! hours that owners set.
 
 use common::host::Loan;
 use common::{Span, Time};
@@ -10,23 +10,23 @@ use crate::availability::stream::Stream;
 const MINUTE_S: f64 = 60.0;
 const HOUR_S: f64 = 3_600.0;
 const DAY_S: f64 = 86_400.0;
-/// Days that are known before the bag comes, and that follow.
+/// Days recorded before the bag comes (`PAST`), and days that follow (`FUTURE`).
 const PAST: u32 = 28;
 const FUTURE: u32 = 29;
 /// Day 4 of 1970 was a Monday.
 const FIRST_MONDAY: u32 = 4;
 
-/// How owners behave.
+/// The ways in which owners behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owners {
-    /// Half of them sit at a desk from nine to five, a quarter come in the evening, a quarter is in
-    /// and out from eight to eight. Nobody says when.
+    /// Half of the owners sit at a desk from nine to five, a quarter come in the evening, and a
+    /// quarter are in and out from eight to eight. Nobody announces it.
     Habits,
-    /// Tasks may run from the evening to the morning and on weekends, and owners say so.
+    /// Tasks may run from the evening to the morning and on weekends, and owners announce it.
     Hours,
 }
 
-/// When the owner of one host is away: from, to, in seconds; sorted, apart from each other.
+/// The absences of one host's owner as (from, to) in seconds, sorted and disjoint.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Course {
     away: Vec<(f64, f64)>,
@@ -34,8 +34,8 @@ pub(super) struct Course {
 }
 
 impl Owners {
-    /// When a bag comes: at any time of a working day of the fifth week, or with hours at any time
-    /// of one of its nights.
+    /// Draws the time at which the bag comes: any time of a working day of the fifth week, or for
+    /// `Owners::Hours` any time of one of its nights.
     pub(super) fn start(self, stream: &mut Stream) -> Time {
         let monday_s = f64::from(FIRST_MONDAY + PAST) * DAY_S;
         let night_s = (4.0 * stream.unit()).floor() * DAY_S + stream.between(19.0, 30.0) * HOUR_S;
@@ -47,12 +47,12 @@ impl Owners {
         Time(Span::from_secs_f64(monday_s + at_s).0)
     }
 
-    /// How the owner of this host behaves in this run.
+    /// Draws the absences of one host's owner in this run.
     pub(super) fn course(self, seed: u64, run: u32, host: usize) -> Course {
         let mut stream = Stream::new("absent-owners", seed, run, host);
         let mut present = Vec::new();
 
-        // By their hours owners come at about the same time, and never move that.
+        // Owners with hours differ by at most an hour, and keep the same hours every day.
         let shift_s = stream.between(-1.0, 1.0) * HOUR_S;
         for day in 0..PAST + FUTURE {
             let midnight_s = f64::from(FIRST_MONDAY + day) * DAY_S;
@@ -107,7 +107,7 @@ impl Owners {
     }
 }
 
-/// Somebody sits there between these times, with breaks: mean minutes of both.
+/// Adds presences between these times, with breaks; the mean lengths of both are in minutes.
 fn sit(
     present: &mut Vec<(f64, f64)>,
     (from_s, to_s): (f64, f64),
@@ -127,7 +127,7 @@ fn time(seconds: f64) -> Time {
 }
 
 impl Course {
-    /// Whether the owner is away, and since when that is so.
+    /// Whether the owner is away, and the time since which that is so.
     pub(super) fn at(&self, now: Time) -> (bool, Time) {
         let begun = self.away.partition_point(|(from, _)| time(*from) <= now);
         match begun.checked_sub(1).and_then(|at| self.away.get(at)) {
@@ -137,7 +137,7 @@ impl Course {
         }
     }
 
-    /// When the owner comes or goes next.
+    /// The time at which the owner comes or goes next.
     pub(super) fn next_turn(&self, now: Time) -> Option<Time> {
         let after = self.away.partition_point(|(_, to)| time(*to) <= now);
         let (from, to) = self.away.get(after)?;
@@ -148,7 +148,7 @@ impl Course {
         })
     }
 
-    /// What is recorded of absences before this time.
+    /// The record of absences before `now`.
     pub(super) fn recorded(&self, now: Time) -> Windows {
         let mut windows = Windows::default();
         for (from, to) in self.away.iter().filter(|(from, _)| *from < now.secs()) {
@@ -157,7 +157,7 @@ impl Course {
         windows
     }
 
-    /// For how long the owner's hours lend the host from now on.
+    /// The loan of the host from `now` on, if the owner is away and announces hours.
     pub(super) fn loan(&self, now: Time) -> Option<Loan> {
         let at = self
             .away

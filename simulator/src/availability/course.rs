@@ -1,28 +1,28 @@
-//! One host's day, drawn from the model. What is not here: the parameters, and what hosts share.
+//! Draws one host's day from the model.
 
 use super::parameters::Parameters;
 use super::stream::Stream;
 use super::{DAY_ENDS_S, down, up};
 use crate::trace::Segment;
 
-/// The shortest outage, availability interval or spell, and suspension that traces show, in
+/// The shortest outage, spell (or availability interval) and suspension that traces show, in
 /// seconds.
 const LEAST_OUTAGE_S: f64 = 60.0;
 const LEAST_UP_S: f64 = 20.0;
 const LEAST_SUSPENSION_S: f64 = 10.0;
 /// The hour of day at which traces start.
 const FIRST_HOUR: f64 = 5.0;
-/// Rates are taken as constant for so long when they follow the time of day, in seconds.
+/// The time for which rates that follow the time of day are taken as constant, in seconds.
 const STEP_S: f64 = 600.0;
 
-/// What decides a host's day.
+/// The random streams and properties that determine a host's day.
 pub(super) struct Course<'m> {
     model: &'m Parameters,
-    /// When it is up and down.
+    /// The stream for failures and returns.
     power: Stream,
-    /// What its owner leaves of the processor.
+    /// The stream for the owner's use of the processor.
     owner: Stream,
-    /// How long its long intervals are against other hosts'.
+    /// The factor of its long intervals against other hosts'.
     scale: f64,
 }
 
@@ -39,8 +39,8 @@ impl<'m> Course<'m> {
         }
     }
 
-    /// The day, where all intervals are `day_scale` times as long as usual and a share `off` of the
-    /// hosts is off.
+    /// Draws the day, on which all intervals are `day_scale` times as long as usual and a share
+    /// `off` of the hosts is off.
     pub(super) fn segments(mut self, day_scale: f64, off: f64) -> Vec<Segment> {
         self.scale *= day_scale;
         if self.power.chance(off) {
@@ -75,7 +75,7 @@ impl<'m> Course<'m> {
         segments
     }
 
-    /// When a host that came up at `now_s` goes down.
+    /// Draws the time at which a host that came up at `now_s` goes down.
     fn failure_s(&mut self, now_s: f64) -> f64 {
         let model = self.model;
         let length_s = if self.power.chance(model.short_share) {
@@ -87,7 +87,7 @@ impl<'m> Course<'m> {
         later(now_s, length_s, LEAST_UP_S, model.rhythm.failures)
     }
 
-    /// When a host that went down at `now_s` comes up.
+    /// Draws the time at which a host that went down at `now_s` comes up.
     fn return_s(&mut self, now_s: f64) -> f64 {
         let (median, sigma) = if self.power.chance(self.model.quick_share) {
             self.model.quick
@@ -102,7 +102,7 @@ impl<'m> Course<'m> {
         )
     }
 
-    /// Spells and suspensions in turns, from `now_s` to `end_s`.
+    /// Draws spells and suspensions in turns, from `now_s` to `end_s`.
     fn interval(&mut self, mut now_s: f64, end_s: f64, quiet: f64, segments: &mut Vec<Segment>) {
         let model = self.model;
         let mut suspended = self.owner.chance(self.model.suspended_at_return);
@@ -126,7 +126,8 @@ impl<'m> Course<'m> {
         }
     }
 
-    /// What a spell leaves for tasks: nearly all, or what a busy owner leaves.
+    /// Draws the part of the processor that a spell leaves for tasks: nearly all, or the rest
+    /// beside a busy owner.
     fn cpu(&mut self, quiet: bool) -> f64 {
         let partial = if quiet {
             self.model.partial.1
@@ -147,8 +148,8 @@ fn business(peak: f64) -> f64 {
     (angle(17.0).sin() - angle(9.0).sin()) / (angle(17.0) - angle(9.0))
 }
 
-/// When something ends that would take `length_s` from `now_s` on if its rate did not follow the
-/// time of day; at the earliest after `least_s`, at the latest with the day.
+/// The time at which something ends that would take `length_s` from `now_s` on if its rate did not
+/// follow the time of day; at the earliest after `least_s`, at the latest with the day.
 fn later(now_s: f64, length_s: f64, least_s: f64, (amplitude, peak): (f64, f64)) -> f64 {
     let mut at_s = now_s;
     let mut left_s = length_s.max(least_s);

@@ -1,56 +1,57 @@
-//! The parameters of the availability models. What is not here: how a day is drawn from them.
+//! The parameters of the availability models ([`Parameters`]).
 
 use super::stream::Stream;
 
-/// What a model is made of. Times are in seconds; a sigma is the standard deviation of a logarithm.
+/// The parameters of a model. Times are in seconds; a sigma is the standard deviation of a
+/// logarithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Parameters {
-    /// Mixed into the seed that callers give.
+    /// A number that is mixed into the seed of callers.
     pub(super) seed: u64,
-    /// How often an availability interval is a short one.
+    /// The probability that an availability interval is a short one.
     pub(super) short_share: f64,
-    /// Mean of the short ones (exponential).
+    /// The mean of the short intervals (exponential).
     pub(super) short_mean_s: f64,
-    /// Weibull shape of the long ones.
+    /// The Weibull shape of the long intervals.
     pub(super) long_shape: f64,
-    /// Weibull scale of the long ones, before the effects of host, host-day and day.
+    /// The Weibull scale of the long intervals, before the effects of host, host-day and day.
     pub(super) long_scale_s: f64,
-    /// How much hosts differ for good.
+    /// The sigma of the permanent differences between hosts.
     pub(super) host_sigma: f64,
-    /// How much the days of one host differ.
+    /// The sigma of the differences between the days of one host.
     pub(super) host_day_sigma: f64,
-    /// How much the days of all hosts differ.
+    /// The sigma of the differences between days, shared by all hosts.
     pub(super) day_sigma: f64,
-    /// How often an outage is a quick one.
+    /// The probability that an outage is a quick one.
     pub(super) quick_share: f64,
-    /// Median and sigma of the quick ones.
+    /// The median and sigma of quick outages.
     pub(super) quick: (f64, f64),
-    /// Median and sigma of the others.
+    /// The median and sigma of the other outages.
     pub(super) slow: (f64, f64),
-    /// Share of the hosts that are off for the day, on a middling day.
+    /// The share of the hosts that are off for the day, on a median day.
     pub(super) off_share: f64,
-    /// How much that share differs between days (on its logit).
+    /// The standard deviation of the logit of `off_share` between days.
     pub(super) off_sigma: f64,
-    /// How often a host is up when the trace starts, unless it is off for the day.
+    /// The probability that a host is up when the trace starts, unless it is off for the day.
     pub(super) up_at_start: f64,
-    /// Share of the host-days with an owner at the host.
+    /// The share of the host-days with an owner at the host.
     pub(super) active_share: f64,
-    /// Median and sigma of the spells between suspensions with an owner at the host.
+    /// The median and sigma of the spells between suspensions, with an owner at the host.
     pub(super) spell: (f64, f64),
-    /// How much longer they are without.
+    /// The factor by which spells are longer without an owner at the host.
     pub(super) quiet_factor: f64,
-    /// Median and sigma of suspensions.
+    /// The median and sigma of suspensions.
     pub(super) suspension: (f64, f64),
-    /// How often an availability interval begins suspended.
+    /// The probability that an availability interval begins suspended.
     pub(super) suspended_at_return: f64,
-    /// How often a spell is partly loaded: with an owner at the host, and without.
+    /// The probability that a spell is partly loaded: with an owner at the host, and without.
     pub(super) partial: (f64, f64),
-    /// How strongly failures, returns and owners follow the time of day.
+    /// The rhythm of failures, returns and owners over the day.
     pub(super) rhythm: Rhythm,
 }
 
-/// How much the rates of failures, of returns and of owners rise and fall over the day, each as
-/// (amplitude, hour of its peak).
+/// The daily rhythm of the rates of failures, of returns and of owners, each as (amplitude, hour of
+/// its peak).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rhythm {
     pub(super) failures: (f64, f64),
@@ -66,9 +67,10 @@ impl Rhythm {
     };
 }
 
-/// Calibrated to what the paper says of business hours: how often tasks fail (section 3.3), how far
-/// one day's intervals tell the next day's (section 4), how even the power is (section 5.2). The
-/// paper does not say the rest, which follows an independent model with the same aim.
+/// The calibrated model. It follows the paper's statements on business hours: how often tasks fail
+/// (section 3.3), how well one day's intervals predict the next day's (section 4), how even the
+/// power is (section 5.2). The paper does not state the rest, which follows an independent model
+/// with the same aim.
 pub(super) const DEFAULT: Parameters = Parameters {
     seed: 0,
     short_share: 0.52,
@@ -97,14 +99,14 @@ pub(super) const DEFAULT: Parameters = Parameters {
     },
 };
 
-/// The same law with other hosts and days.
+/// The calibrated model with other hosts and days.
 pub(super) const OTHER_SEED: Parameters = Parameters {
     seed: 0x6f74_6865_7273_6565,
     ..DEFAULT
 };
 
-/// Hosts that are all alike and forget how long they have been up, so that no interval's age tells
-/// anything.
+/// A model of equal hosts whose hazard does not depend on how long they have been up, so that an
+/// interval's age predicts nothing.
 pub(super) const MEMORYLESS: Parameters = Parameters {
     short_share: 0.0,
     long_shape: 1.0,
@@ -116,8 +118,8 @@ pub(super) const MEMORYLESS: Parameters = Parameters {
     ..DEFAULT
 };
 
-/// Owners suspend tasks four times as often and for longer, a quarter of the time; three times as
-/// often they load the processor.
+/// A model in which owners suspend tasks four times as often and for longer, a quarter of the time;
+/// three times as often they load the processor.
 pub(super) const HEAVY_SUSPENSION: Parameters = Parameters {
     spell: (300.0, 1.1),
     suspension: (225.0, 1.1),
@@ -125,14 +127,15 @@ pub(super) const HEAVY_SUSPENSION: Parameters = Parameters {
     ..DEFAULT
 };
 
-/// Hosts go down more than three times as often: every second task of 35 minutes fails.
+/// A model in which hosts go down more than three times as often: every second task of 35 minutes
+/// fails.
 pub(super) const HEAVY_FAILURE: Parameters = Parameters {
     short_mean_s: 70.0,
     long_scale_s: 5_700.0,
     ..DEFAULT
 };
 
-/// As at night: hardly any owner, rare failures.
+/// A model of the night: hardly any owner, rare failures.
 pub(super) const QUIET: Parameters = Parameters {
     short_share: 0.35,
     long_scale_s: 39_000.0,
@@ -142,12 +145,12 @@ pub(super) const QUIET: Parameters = Parameters {
 };
 
 impl Parameters {
-    /// How long this day's intervals are against other days'.
+    /// Draws the factor of this day's intervals against other days'.
     pub(super) fn day_spread(&self, shared: &mut Stream) -> f64 {
         shared.lognormal(1.0, self.day_sigma)
     }
 
-    /// How many of the hosts are off this day.
+    /// Draws the share of the hosts that are off this day.
     pub(super) fn off_today(&self, shared: &mut Stream) -> f64 {
         let logit =
             (self.off_share / (1.0 - self.off_share)).ln() + self.off_sigma * shared.normal();

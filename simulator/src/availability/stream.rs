@@ -1,6 +1,5 @@
-//! Named streams of random numbers: each question about each host and day has its own, so that the
-//! answer does not depend on what else is drawn, and days can be made in any order. What is not
-//! here: what the numbers mean.
+//! Named streams of random numbers ([`Stream`]). Each question about each host and day has its own
+//! stream, so that the answer does not depend on other draws, and days can be made in any order.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -9,7 +8,8 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 pub(crate) struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The stream `name` (the first sixteen bytes count) of this seed, for this day and host.
+    /// Creates the stream `name` (the first sixteen bytes count) of this seed, for this day and
+    /// host.
     pub(crate) fn new(name: &str, seed: u64, day: u32, host: usize) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -21,33 +21,34 @@ impl Stream {
         Stream(ChaCha8Rng::from_seed(key))
     }
 
-    /// Uniform over the numbers strictly between 0 and 1.
+    /// Draws uniformly from the numbers strictly between 0 and 1.
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
 
-    /// Whether something of this probability happens.
+    /// Draws whether an event of this probability happens.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Uniform between `from` and `to`.
+    /// Draws uniformly between `from` and `to`.
     pub(crate) fn between(&mut self, from: f64, to: f64) -> f64 {
         from + (to - from) * self.unit()
     }
 
-    /// Normal, of mean 0 and standard deviation 1 (Box and Muller's transform).
+    /// Draws from the normal law of mean 0 and standard deviation 1 (Box and Muller's transform).
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.unit().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Lognormal with this median, where the logarithm's standard deviation is `sigma`.
+    /// Draws from the lognormal law of this median, with `sigma` the standard deviation of the
+    /// logarithm.
     pub(crate) fn lognormal(&mut self, median: f64, sigma: f64) -> f64 {
         median * (sigma * self.normal()).exp()
     }
 
-    /// Weibull.
+    /// Draws from the Weibull law.
     pub(crate) fn weibull(&mut self, shape: f64, scale: f64) -> f64 {
         scale * (-self.unit().ln()).powf(shape.recip())
     }

@@ -1,22 +1,22 @@
-//! How many processors are free, from now on. What is not here: who is given them.
+//! The calendar of free processors over time ([`Calendar`]).
 
-/// Free processors as steps over time.
+/// The number of free processors as a step function of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calendar {
-    /// From when on how many are free; rising times, the last one without an end.
+    /// The steps as (time, free processors), in rising order of time; the last one has no end.
     steps: Vec<(f64, i64)>,
 }
 
 impl Calendar {
-    /// All of these are free from then on.
+    /// Creates a calendar with all processors free from `from` on.
     pub fn new(from: f64, processors: u32) -> Self {
         Self {
             steps: vec![(from, i64::from(processors))],
         }
     }
 
-    /// The earliest time, not before `from`, from which on so many are free for so long. None where
-    /// there are never so many.
+    /// The earliest time, not before `from`, from which `processors` are free for `length`. `None`
+    /// if there are never so many.
     pub fn earliest(&self, from: f64, processors: u32, length: f64) -> Option<f64> {
         let wanted = i64::from(processors);
         let mut since = None;
@@ -38,17 +38,17 @@ impl Calendar {
         None
     }
 
-    /// Takes so many from one time to another.
+    /// Takes processors from `from` to `to`.
     pub fn take(&mut self, from: f64, to: f64, processors: u32) {
         self.change(from, to, -i64::from(processors));
     }
 
-    /// Gives so many back from one time to another.
+    /// Gives processors back from `from` to `to`.
     pub fn give_back(&mut self, from: f64, to: f64, processors: u32) {
         self.change(from, to, i64::from(processors));
     }
 
-    /// Forgets what was before this time.
+    /// Drops the steps before this time.
     pub fn forget(&mut self, before: f64) {
         let past = self.steps.partition_point(|step| step.0 <= before);
         self.steps.drain(..past.saturating_sub(1));
@@ -72,7 +72,7 @@ impl Calendar {
         }
     }
 
-    /// The step that begins at this time, made if need be.
+    /// The index of the step that begins at this time, which is inserted if missing.
     fn cut(&mut self, time: f64) -> usize {
         let at = self.steps.partition_point(|step| step.0 < time);
         if self.steps.get(at).is_none_or(|step| step.0 > time) {

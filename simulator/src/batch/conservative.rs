@@ -1,6 +1,5 @@
 //! First come, first served, with conservative backfilling: every job has a reservation from its
-//! arrival on, and is only ever moved to an earlier one. What is not here: a reservation for the
-//! head alone (`easy`).
+//! arrival on, which is only ever moved to an earlier time.
 
 use super::calendar::Calendar;
 use super::job::{Job, Outcome, Stay};
@@ -15,16 +14,16 @@ struct World<'a> {
     jobs: &'a [Job],
     now: f64,
     calendar: Calendar,
-    /// Who waits, by start.
+    /// The reservations of the waiting jobs, by start.
     reserved: Vec<Reservation>,
-    /// Who runs, with the end of what was asked for.
+    /// The running jobs, each with the end of its request.
     running: Vec<(Stay, f64)>,
     killed: Vec<u32>,
     outcome: Outcome,
 }
 
-/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again,
-/// with a new reservation.
+/// Runs these jobs on `processors` processors and returns the outcome. A job that is killed at its
+/// limit is submitted again, with a new reservation.
 pub fn conservative(jobs: &[Job], processors: u32) -> Outcome {
     let mut arrivals: Vec<usize> = (0..jobs.len())
         .filter(|job| jobs[*job].processors <= processors)
@@ -75,7 +74,7 @@ impl World<'_> {
         self.jobs[job].limit(self.killed[job])
     }
 
-    /// Ends what ends now, and moves the others up if it was early.
+    /// Ends the stays that end now; moves reservations up if one ended early.
     fn end(&mut self) {
         let now = self.now;
         let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
@@ -104,8 +103,8 @@ impl World<'_> {
         }
     }
 
-    /// Moves every reservation to the earliest time that others leave, in their order. None comes
-    /// to be later.
+    /// Moves every reservation to the earliest time that the others leave, in their order. None
+    /// becomes later.
     fn compress(&mut self) {
         self.reserved
             .sort_by(|a, b| a.start.total_cmp(&b.start).then(a.job.cmp(&b.job)));
@@ -132,7 +131,7 @@ impl World<'_> {
         }
     }
 
-    /// Starts whose time has come.
+    /// Starts the jobs whose reservation begins now.
     fn start(&mut self) {
         let now = self.now;
         let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reserved)

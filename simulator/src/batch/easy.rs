@@ -1,12 +1,11 @@
 //! First come, first served, with EASY backfilling: only the head of the queue has a reservation,
-//! and others may pass it if they do not delay it. What is not here: reservations for all
-//! (`conservative`).
+//! and other jobs may pass it if they do not delay it.
 
 use super::job::{Job, Outcome, Stay};
 
 struct Running {
     stay: Stay,
-    /// Until when it asked for its processors.
+    /// The end of its request.
     until: f64,
 }
 
@@ -14,16 +13,16 @@ struct World<'a> {
     jobs: &'a [Job],
     now: f64,
     free: u32,
-    /// Who waits, in their order.
+    /// The waiting jobs, in their order.
     queue: Vec<usize>,
     running: Vec<Running>,
-    /// How often each was killed.
+    /// The number of kills of each job.
     killed: Vec<u32>,
     outcome: Outcome,
 }
 
-/// What becomes of these jobs on so many processors. A job that is killed at its limit comes again,
-/// at the queue's end.
+/// Runs these jobs on `processors` processors and returns the outcome. A job that is killed at its
+/// limit is submitted again, at the queue's end.
 pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
     let mut arrivals: Vec<usize> = (0..jobs.len())
         .filter(|job| jobs[*job].processors <= processors)
@@ -64,7 +63,7 @@ pub fn easy(jobs: &[Job], processors: u32) -> Outcome {
 }
 
 impl World<'_> {
-    /// Ends what ends now.
+    /// Ends the stays that end now.
     fn end(&mut self) {
         let now = self.now;
         let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
@@ -83,7 +82,7 @@ impl World<'_> {
         }
     }
 
-    /// Starts who may start now.
+    /// Starts every job that may start now.
     fn start(&mut self) {
         let fits = |free: u32, job: usize| self.jobs[job].processors <= free;
         let mut free = self.free;
@@ -118,8 +117,8 @@ impl World<'_> {
         }
     }
 
-    /// When the head of the queue can start at the latest, and how many processors it leaves free
-    /// then.
+    /// The latest time at which the head of the queue can start, and the number of processors that
+    /// it leaves free then.
     fn reservation(&self, head: usize) -> (f64, u32) {
         let mut ends: Vec<(f64, u32)> = self
             .running
@@ -134,7 +133,7 @@ impl World<'_> {
 
         while let Some((until, processors)) = ends.next() {
             free += processors;
-            // All that end together are free together.
+            // Stays that end at the same time free their processors together.
             if free >= wanted && ends.peek().is_none_or(|next| next.0 > until) {
                 return (until, free - wanted);
             }

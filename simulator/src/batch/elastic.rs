@@ -1,6 +1,6 @@
-//! First come, first served, for jobs that run on any number of processors: the head of the queue
-//! asks the scheduler's rule (`scheduler::policy::width`) whether it starts or holds out, and
-//! nobody passes it. What is not here: any such rule, and what is made of the outcome.
+//! First come, first served, for malleable jobs: the head of the queue asks the scheduler's rule
+//! (`scheduler::policy::width`) whether to start or to hold out for more processors, and no job
+//! passes it.
 
 use std::collections::VecDeque;
 
@@ -10,58 +10,58 @@ use scheduler::policy::width::{Choice, Holdout, Question, Width};
 /// A job that arrives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrival {
-    /// When, in seconds.
+    /// The time of submission, in seconds.
     pub submit_s: f64,
-    /// What it is.
+    /// The job itself.
     pub job: Malleable,
 }
 
-/// Who tells when processors will be free.
+/// The sources for the times at which processors will be free.
 #[derive(Clone, Copy)]
 pub enum Waits<'a> {
     /// The predictors, with this law of lifetimes.
     Predicted(&'a (dyn Lifetime + Sync)),
-    /// The truth, which only a simulator knows: nobody passes the head, so it follows from the
+    /// The truth, which only a simulator knows: no job passes the head, so it follows from the
     /// running jobs' ends.
     Known,
 }
 
-/// Under which rule the machine runs.
+/// The rule under which the machine runs.
 #[derive(Clone, Copy)]
 pub struct Ruled<'a> {
-    /// How many processors the head of the queue holds out for.
+    /// The rule for the number of processors that the head of the queue holds out for.
     pub width: Width,
-    /// Who tells it when they will be free.
+    /// The source for the time at which they will be free.
     pub waits: Waits<'a>,
 }
 
-/// A job's stay on its processors.
+/// The stay of a job on its processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Kept {
-    /// Which job: its place among all.
+    /// The place of the job among all.
     pub job: usize,
     /// Its start, in seconds.
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
-    /// On how many processors.
+    /// The number of processors.
     pub hosts: u32,
-    /// How many were free when it first decided.
+    /// The number of free processors when the job first decided.
     pub offered: u32,
 }
 
-/// A prediction by which a job held out, and what came.
+/// A prediction for which a job held out, with the outcome.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Told {
-    /// As it was corrected, in seconds.
+    /// The corrected prediction, in seconds.
     pub expected_s: f64,
-    /// As it was predicted.
+    /// The prediction before correction, in seconds.
     pub predicted_s: f64,
-    /// When so many processors were free.
+    /// The time after which so many processors were free, in seconds.
     pub came_s: f64,
 }
 
-/// The machine at one time. Whoever asks what would be if takes a copy of it.
+/// The state of the machine at one time. [`Elastic::what_if`] works on a copy of it.
 #[derive(Debug, Clone)]
 pub struct Elastic<'a> {
     arrivals: &'a [Arrival],
@@ -71,15 +71,15 @@ pub struct Elastic<'a> {
     free: u32,
     queue: VecDeque<usize>,
     running: Vec<Kept>,
-    /// How many processors were free when the head first decided, what it holds out for, and what
-    /// it was told.
+    /// The number of free processors when the head first decided. `held` is what it holds out for,
+    /// `pending` holds the predictions that are not yet judged.
     offered: Option<u32>,
     held: Option<Holdout>,
     pending: Pending,
 }
 
 impl<'a> Elastic<'a> {
-    /// An empty machine, and the jobs that will come, in their order.
+    /// Creates an empty machine and the jobs that will come, in their order.
     pub fn new(arrivals: &'a [Arrival], processors: u32) -> Self {
         Elastic {
             arrivals,
@@ -95,10 +95,10 @@ impl<'a> Elastic<'a> {
         }
     }
 
-    /// Runs until every job has started: every stay, by its start. `bias` learns from predictions
-    /// that can be judged. `deciding` sees the machine whenever a head is about to decide for the
-    /// first time; `told` hears of every prediction by which one held out, the first time that it
-    /// did for so many processors.
+    /// Runs until every job has started, and returns every stay, by its start. `bias` learns from
+    /// predictions that can be judged. `deciding` sees the machine whenever a head is about to
+    /// decide for the first time. `told` hears of every prediction for which a head held out, once
+    /// for each number of processors.
     pub fn run(
         mut self,
         ruled: &Ruled<'_>,
@@ -129,8 +129,8 @@ impl<'a> Elastic<'a> {
         kept
     }
 
-    /// What would become of the head, which is about to decide, if it alone followed this rule: its
-    /// stay. None where it would never start.
+    /// The stay that the head, which is about to decide, would have if it alone followed this rule;
+    /// `None` if it would never start.
     pub fn what_if(&self, ruled: &Ruled<'_>, bias: &Bias) -> Option<Kept> {
         let mut fork = self.clone();
         let mut bias = *bias;
@@ -148,17 +148,17 @@ impl<'a> Elastic<'a> {
         }
     }
 
-    /// The head's job, and when it is now, in seconds.
+    /// The job at the head of the queue, and the present time in seconds.
     pub fn head(&self) -> Option<(usize, f64)> {
         self.queue.front().map(|job| (*job, self.now_s))
     }
 
-    /// How many processors are free.
+    /// The number of free processors.
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// Goes on to what happens next. False once nothing can.
+    /// Advances to the next event. Returns false once there is none.
     fn advance(&mut self) -> bool {
         let arrival_s = self
             .arrivals
@@ -197,7 +197,7 @@ impl<'a> Elastic<'a> {
         true
     }
 
-    /// Compares with what came what can be compared now.
+    /// Lets `bias` learn from the predictions whose outcome is known now.
     fn judge(&mut self, bias: &mut Bias) {
         let came = self.pending.came(self.free, self.now_s);
         came.into_iter()
@@ -235,7 +235,8 @@ impl<'a> Elastic<'a> {
         }
     }
 
-    /// In how many seconds so many processors are free, if the head waits for them.
+    /// The time in seconds until each number of processors from `least` to `most` is free, if the
+    /// head waits for them.
     fn known_s(&self, least: u32, most: u32) -> Vec<Option<f64>> {
         let mut ends: Vec<&Kept> = self.running.iter().collect();
         ends.sort_by(|a, b| a.to_s.total_cmp(&b.to_s).then(a.job.cmp(&b.job)));

@@ -1,6 +1,6 @@
 //! Waits of a real log, predicted when each job was submitted from what was known then: the
-//! scheduler's predictor beside an average of the last waits and one of all. What is not here: the
-//! predictor (`scheduler::malleable`).
+//! scheduler's predictor (`scheduler::malleable`) beside an average of the last waits and one of
+//! all.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,38 +9,38 @@ use scheduler::reservation::Run;
 
 use super::swf::{Log, Record};
 
-/// Processors of a log whose head does not say.
+/// The number of processors of a log whose head does not state it.
 const PROCESSORS: u32 = 100;
-/// How many waits the simplest average has.
+/// The number of waits in the simplest average.
 const LAST: usize = 10;
-/// The part of the waits that intervals are to hold.
+/// The share of the waits that prediction intervals are to contain.
 pub const HELD: f64 = 0.8;
-/// The laws of all programs together are made anew after so many more runs.
+/// The number of further runs after which the laws of all programs together are computed anew.
 const FRESH: u64 = 50;
-/// Nobody's wait is predicted from behind more jobs than this: their hosts count, their ends do
-/// not.
+/// The largest number of waiting jobs whose ends a prediction considers; of those beyond, only the
+/// processors count.
 const QUEUE: usize = 64;
 
-/// How one way to predict did.
+/// The quality of one way to predict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// How good it was; by the corrected prediction.
+    /// The accuracy of the corrected prediction.
     pub accuracy: Accuracy,
-    /// The mean of the error, in seconds, whichever its sign.
+    /// The mean absolute error, in seconds.
     pub mean_error_s: f64,
-    /// The part of waits within its intervals of [`HELD`].
+    /// The share of waits within its intervals of [`HELD`].
     pub coverage: f64,
-    /// How wide these were: the median, in seconds.
+    /// The median width of these intervals, in seconds.
     pub median_width_s: f64,
-    /// What was predicted and what came, in seconds.
+    /// The pairs of predicted and true wait, in seconds.
     pub pairs: Vec<(f64, f64)>,
 }
 
 impl Way {
-    /// Of pairs of what was predicted and what came, so many of which lay within their intervals,
-    /// and how wide these were; all in seconds. None of no pairs.
+    /// Computes the quality from `pairs` of predicted and true waits, of which `held` lay within
+    /// intervals of widths `widths_s`; all in seconds. `None` without pairs.
     pub fn of(
         name: &'static str,
         pairs: Vec<(f64, f64)>,
@@ -64,16 +64,16 @@ impl Way {
     }
 }
 
-/// What came of a log.
+/// The results of a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Foretold {
-    /// Jobs that only taught, and jobs that were judged after them.
+    /// The number of jobs that only taught.
     pub taught: usize,
-    /// See `taught`.
+    /// The number of jobs that were judged after them.
     pub judged: usize,
     /// The machine's processors.
     pub processors: u32,
-    /// The predictor, the average of the last waits, and that of all.
+    /// The predictor, the average of the last waits, and the average of all.
     pub ways: Vec<Way>,
 }
 
@@ -161,11 +161,11 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// One way to predict, with what it learned of its errors.
+/// One way to predict, with the errors that it learned from.
 struct Kept {
     name: &'static str,
     margin: Margin,
-    /// By job: what was predicted before any correction.
+    /// The predictions before correction, by job.
     raw_s: BTreeMap<usize, f64>,
     pairs: Vec<(f64, f64)>,
     held: usize,
@@ -194,11 +194,11 @@ impl Kept {
         let low_s = edge((1.0 - HELD) / 2.0);
         let high_s = edge((1.0 + HELD) / 2.0);
 
-        // A log has whole seconds.
+        // The waits of a log are whole seconds.
         self.held += usize::from((low_s.floor()..=high_s.ceil()).contains(&came_s));
         self.widths_s.push(high_s - low_s);
 
-        // Averages are judged as they are.
+        // Averages are judged without correction.
         let used_s = if self.name == "deskgrid" {
             edge(0.5)
         } else {
@@ -218,16 +218,17 @@ impl Kept {
     }
 }
 
-/// What is known at a time.
+/// The knowledge at a time.
 struct Known<'a> {
     jobs: &'a [One],
     processors: u32,
     lives: Lives,
     pooled: Learned,
     pooled_at: u64,
-    /// The laws of users, as long as nothing new is known of them.
+    /// The laws of users, until one of their runs ends.
     users: BTreeMap<u64, Learned>,
-    /// Who waits, in their order, and who runs, each by its place among all.
+    /// The waiting jobs, in their order; `running` holds the running ones. Each is given by its
+    /// place among all.
     queue: VecDeque<usize>,
     running: Vec<usize>,
     last: VecDeque<f64>,
@@ -259,7 +260,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Hears of everything that started and ended by then.
+    /// Learns everything that started and ended by `now_s`.
     fn until(&mut self, now_s: f64, ways: &mut [Kept]) {
         let (started, waiting): (Vec<usize>, Vec<usize>) = self
             .queue
@@ -306,7 +307,7 @@ impl<'a> Known<'a> {
         self.queue.push_back(job);
     }
 
-    /// The wait of a job that is submitted now, as if nobody passed anybody.
+    /// The predicted wait of a job that is submitted now, as if no job passed another.
     fn predicted_s(&mut self, job: usize) -> f64 {
         let now_s = self.jobs[job].submit_s;
         let used: u32 = self.running.iter().map(|job| self.jobs[*job].hosts).sum();

@@ -1,4 +1,4 @@
-//! What is submitted to the machine, and what became of it. What is not here: who runs when.
+//! The jobs that are submitted to the machine ([`Job`]), and the outcome of a run ([`Outcome`]).
 
 use std::sync::Arc;
 
@@ -10,21 +10,20 @@ use super::table::Tabulated;
 /// same for all.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// When it is submitted.
+    /// The time of submission.
     pub submit: f64,
-    /// How many processors it needs.
+    /// The number of processors it needs.
     pub processors: u32,
-    /// How long it runs, whenever it runs.
+    /// Its run time, whenever it runs.
     pub run: f64,
-    /// How long it asks for: first, and after each time that it was killed. Beyond the last,
-    /// requests double.
+    /// The requested times: the first, and one after each kill. Beyond the last, requests double.
     pub limits: Arc<[f64]>,
-    /// The law of its run time, as far as anybody knows one.
+    /// The law of its run time, if one is known.
     pub law: Option<Arc<Tabulated>>,
 }
 
 impl Job {
-    /// How long it asks for after it was killed so many times.
+    /// The requested time after `killed` kills.
     pub fn limit(&self, killed: u32) -> f64 {
         limit_after(&self.limits, killed)
     }
@@ -33,22 +32,22 @@ impl Job {
 /// A stay of a job on its processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stay {
-    /// Which job: its place among all.
+    /// The place of the job among all.
     pub job: usize,
     /// Its start.
     pub from: f64,
     /// Its end.
     pub to: f64,
-    /// How many processors.
+    /// The number of processors.
     pub processors: u32,
-    /// Whether the job was done then; if not, it was killed.
+    /// Whether the job was done at the end; otherwise it was killed.
     pub done: bool,
 }
 
-/// What became of all jobs.
+/// The outcome of all jobs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
-    /// When each job was done; not a number for one that needs more processors than there are.
+    /// The time at which each job was done; NaN for one that needs more processors than there are.
     pub ends: Vec<f64>,
     /// Every stay, by its end.
     pub stays: Vec<Stay>,
@@ -69,18 +68,18 @@ impl Outcome {
         self.stays.push(stay);
     }
 
-    /// How many stays ended by a kill.
+    /// The number of stays that ended by a kill.
     pub fn kills(&self) -> usize {
         self.stays.iter().filter(|stay| !stay.done).count()
     }
 
-    /// When the last job was done.
+    /// The time at which the last job was done.
     pub fn end(&self) -> f64 {
         self.ends.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The part of what all processors could do until the last job was done that went into jobs
-    /// which were done.
+    /// The share of the processors' time, until the last job was done, that went into the stays in
+    /// which jobs were done.
     pub fn utilisation(&self, jobs: &[Job], processors: u32) -> f64 {
         let work: f64 = jobs
             .iter()
@@ -98,8 +97,8 @@ impl Outcome {
         flows.sum::<f64>() / jobs.len().max(1) as f64
     }
 
-    /// The mean of the time from submission to end by the run time, where runs below `bound` count
-    /// as that long, and no slowdown is below 1.
+    /// The mean bounded slowdown: the time from submission to end divided by the run time, where
+    /// runs below `bound` count as that long, and no slowdown is below 1.
     pub fn bounded_slowdown(&self, jobs: &[Job], bound: f64) -> f64 {
         let slowdowns = jobs
             .iter()

@@ -1,8 +1,7 @@
 //! The paper's greedy heuristic (section 4.3): jobs are planned in rounds, the largest requests
-//! first, each at the earliest time that the calendar of the round's requests leaves; who is killed
-//! comes again in the next round. What a job does not need of its request is a gap, into which
-//! others may be backfilled. What is not here: moving all requests up when a job ends early
-//! (`conservative`).
+//! first, each at the earliest time that the calendar of the round's requests leaves; a killed job
+//! returns in the next round. The unused rest of a request is a gap, which other jobs may backfill.
+//! In `conservative`, by contrast, all requests move up when a job ends early.
 
 use scheduler::reservation::{self, Candidate, Gap};
 
@@ -10,15 +9,15 @@ use super::calendar::Calendar;
 use super::job::{Job, Outcome, Stay};
 use super::table::Tabulated;
 
-/// What is put into gaps.
+/// The ways to backfill gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backfill {
-    /// Nothing: requests stay where they were planned.
+    /// No backfilling: requests stay where they were planned.
     Nothing,
-    /// Jobs whose requests fit.
+    /// Backfills jobs whose requests fit.
     Fitting,
-    /// If no request fits, the job that is expected to make the most of the gap, killed at the
-    /// gap's end.
+    /// If no request fits, backfills the job that is expected to use the gap best, and kills it at
+    /// the gap's end.
     Speculative,
 }
 
@@ -30,16 +29,16 @@ struct Planned {
 
 struct Running {
     stay: Stay,
-    /// Until when the processors are its.
+    /// The end of its use of the processors.
     until: f64,
     speculative: bool,
 }
 
-/// What is known of a job.
+/// The facts known about a job.
 #[derive(Clone, Default)]
 struct Past {
     killed: u32,
-    /// It takes longer than this.
+    /// A time that its run time exceeds.
     failed: f64,
     /// Whether it has a speculative run now.
     trying: bool,
@@ -52,13 +51,13 @@ struct World<'a> {
     now: f64,
     planned: Vec<Planned>,
     running: Vec<Running>,
-    /// Who is planned in the next round.
+    /// The jobs to be planned in the next round.
     waiting: Vec<usize>,
     past: Vec<Past>,
     outcome: Outcome,
 }
 
-/// What becomes of these jobs on so many processors.
+/// Runs these jobs on `processors` processors and returns the outcome.
 pub fn rounds(jobs: &[Job], processors: u32, backfill: Backfill) -> Outcome {
     let mut arrivals: Vec<usize> = (0..jobs.len())
         .filter(|job| jobs[*job].processors <= processors)
@@ -113,20 +112,20 @@ impl World<'_> {
         self.jobs[job].limit(self.past[job].killed)
     }
 
-    /// Jobs by what they ask for, in processors by time, the largest first.
+    /// Sorts jobs by their requests, in processors times time, the largest first.
     fn largest_first(&self, jobs: &mut [usize]) {
         let size = |job: usize| f64::from(self.jobs[job].processors) * self.limit(job);
         jobs.sort_by(|a, b| size(*b).total_cmp(&size(*a)).then(a.cmp(b)));
     }
 
-    /// When the next job ends or begins.
+    /// The time at which the next job ends or begins.
     fn next(&self) -> f64 {
         let ends = self.running.iter().map(|running| running.stay.to);
         ends.chain(self.planned.iter().map(|planned| planned.start))
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Begins a round with all that wait.
+    /// Begins a round with all waiting jobs.
     fn plan(&mut self) {
         let mut all = std::mem::take(&mut self.waiting);
         self.largest_first(&mut all);
@@ -141,7 +140,7 @@ impl World<'_> {
         }
     }
 
-    /// Ends what ends now.
+    /// Ends the stays that end now.
     fn end(&mut self) {
         let now = self.now;
         let (mut over, still): (Vec<_>, Vec<_>) = std::mem::take(&mut self.running)
@@ -167,14 +166,14 @@ impl World<'_> {
                 past.killed += 1;
             }
 
-            // Who has a request in this round still has it.
+            // A job with a request in this round keeps it.
             if self.planned.iter().all(|planned| planned.job != stay.job) {
                 self.waiting.insert(0, stay.job);
             }
         }
     }
 
-    /// Begins what is planned for now.
+    /// Begins the jobs that are planned for now.
     fn begin(&mut self) {
         let now = self.now;
         let (due, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.planned)
@@ -186,7 +185,7 @@ impl World<'_> {
         }
     }
 
-    /// Gives a job what it asks for, from now on.
+    /// Runs a job with its request, from now on.
     fn run(&mut self, job: usize) {
         let limit = self.limit(job);
         let run = self.jobs[job].run;
@@ -198,10 +197,10 @@ impl World<'_> {
         );
     }
 
-    /// Gives a job a gap that ends then.
+    /// Runs a job in a gap that ends at `until`.
     fn attempt(&mut self, job: usize, until: f64) {
-        // The gap's end itself, not now and its length: what is rounded up would run into whoever
-        // comes next.
+        // Uses the gap's end itself, and not now plus the gap's length: rounding could let the run
+        // overlap the next request.
         let end = self.now + self.jobs[job].run;
         self.past[job].trying = true;
         self.occupy(job, end.min(until), until, end <= until);
@@ -222,7 +221,7 @@ impl World<'_> {
         });
     }
 
-    /// Backfills what is free now until the next request begins, or the round ends.
+    /// Backfills the free processors until the next request begins, or the round ends.
     fn fill(&mut self) {
         while self.backfill != Backfill::Nothing {
             let used: u32 = self
@@ -266,7 +265,7 @@ impl World<'_> {
         }
     }
 
-    /// Who is expected to make the most of a gap that nobody's request fits.
+    /// The job of `who` that is expected to use a gap best into which no request fits.
     fn speculate(&self, who: &[usize], free: u32, length: f64) -> Option<usize> {
         if self.backfill != Backfill::Speculative {
             return None;

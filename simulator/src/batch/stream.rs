@@ -1,20 +1,21 @@
 //! A stream of small work that flows through the processors which jobs leave idle: work that can be
-//! divided at will, as in section 3 of the paper. What is not here: small jobs one by one.
+//! divided at will, as in section 3 of the paper.
 
 use super::job::Outcome;
 
-/// What becomes of the stream, and of the machine with it.
+/// The outcome of the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Filled {
-    /// When, after the last job was done, no small work waits any more.
+    /// The first time after the last job at which no small work waits.
     pub end: f64,
-    /// All small work until then, in processors by time.
+    /// All small work until then, in processors times time.
     pub work: f64,
-    /// How long small work waits, on average.
+    /// The mean wait of small work.
     pub wait: f64,
 }
 
-/// Small work arrives from 0 on at `rate`, in processors kept busy; less than there are.
+/// Computes the stream's outcome if small work arrives from 0 on at `rate`, in processors kept
+/// busy; it must be less than `processors`.
 pub fn filled(outcome: &Outcome, processors: u32, rate: f64) -> Filled {
     let mut changes: Vec<(f64, f64)> = Vec::new();
     for stay in &outcome.stays {
@@ -37,7 +38,7 @@ pub fn filled(outcome: &Outcome, processors: u32, rate: f64) -> Filled {
     }
 
     flow.until(last, rate - free);
-    // Now every processor is free.
+    // From now on every processor is free.
     let spare = f64::from(processors) - rate;
     let end = last + flow.backlog / spare;
     flow.until(end, -spare);
@@ -51,12 +52,13 @@ pub fn filled(outcome: &Outcome, processors: u32, rate: f64) -> Filled {
 struct Flow {
     now: f64,
     backlog: f64,
-    /// The integral of the backlog.
+    /// The integral of the backlog over time.
     waited: f64,
 }
 
 impl Flow {
-    /// Goes on to this time, while the backlog grows so fast, or shrinks until it is empty.
+    /// Advances to this time, while the backlog changes at the rate `growth`, down to 0 at the
+    /// least.
     fn until(&mut self, time: f64, growth: f64) {
         let span = (time - self.now).max(0.0);
         self.now += span;

@@ -1,6 +1,5 @@
-//! The Standard Workload Format's reader (version 2.2): a job on each line, strictly. What cannot
-//! be is refused with file, line and reason. What is not here: which of its jobs an experiment
-//! takes.
+//! Reads the Standard Workload Format (version 2.2), with a job on each line. Invalid contents are
+//! refused with file, line and reason.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 use super::job::Job;
 use crate::trace::{Flaw, TraceError};
 
-/// Fields of a line; more are passed over.
+/// The fields of a line; further ones are ignored.
 const FIELDS: [&str; 18] = [
     "job",
     "submit",
@@ -31,38 +30,37 @@ const FIELDS: [&str; 18] = [
     "think_time",
 ];
 
-/// A job of a log. Times are in seconds; what the log does not know is not there.
+/// A job of a log. Times are in seconds; values that the log does not know are `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record {
-    /// Its number.
+    /// The job's number.
     pub job: u64,
-    /// When it was submitted, from the log's start.
+    /// The time of submission, from the log's start.
     pub submit_s: f64,
-    /// How long it waited.
+    /// The time for which it waited.
     pub wait_s: Option<f64>,
-    /// How long it ran.
+    /// The time for which it ran.
     pub run_s: Option<f64>,
-    /// How many processors it had.
+    /// The number of processors it had.
     pub processors: Option<u32>,
-    /// How many it asked for.
+    /// The number of processors it requested.
     pub requested: Option<u32>,
-    /// For how long it asked.
+    /// The time it requested.
     pub requested_s: Option<f64>,
-    /// 1 where it was completed, 0 where it failed, 5 where it was cancelled, 2 to 4 where it is a
-    /// part.
+    /// The status: 1 for completed, 0 for failed, 5 for cancelled, 2 to 4 for a part of a job.
     pub status: Option<i64>,
-    /// Who submitted it.
+    /// The user who submitted it.
     pub user: Option<u64>,
-    /// Which program it is.
+    /// The number of its program.
     pub executable: Option<u64>,
 }
 
 /// A log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Log {
-    /// The machine's processors, where its head says so.
+    /// The machine's processors, if the log's head states them.
     pub processors: Option<u32>,
-    /// Its jobs, in the log's order.
+    /// The jobs, in the log's order.
     pub records: Vec<Record>,
 }
 
@@ -70,7 +68,7 @@ impl Log {
     /// Reads a log.
     ///
     /// # Errors
-    /// If the file cannot be read, or says what cannot be: then with the line.
+    /// If the file cannot be read, or has invalid contents; the error then names the line.
     pub fn read(file: &Path) -> Result<Self, TraceError> {
         let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
             file: file.to_owned(),
@@ -107,9 +105,9 @@ impl Log {
         Ok(log)
     }
 
-    /// The jobs as a machine of so many processors takes them: those that ran, and asked for
-    /// processors that it has. A job's request is its estimate, or its run time where it has none,
-    /// and runs end at their estimates.
+    /// The jobs for a machine of `processors` processors: those that ran, and requested no more
+    /// processors than it has. A job's request is its estimate, or its run time if it has none;
+    /// runs end at their estimates.
     pub fn jobs(&self, processors: u32) -> Vec<Job> {
         let one = |record: &Record| {
             let run = record.run_s.filter(|run| *run > 0.0)?;

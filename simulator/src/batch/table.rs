@@ -1,21 +1,21 @@
-//! A law of run times in a table, for those who ask often. What is not here: the laws.
+//! A law of run times in a table, for frequent evaluation ([`Tabulated`]).
 
 use scheduler::reservation::{Law, RunTimes};
 
-/// Steps of the table.
+/// The number of steps of the table.
 const STEPS: u32 = 4_096;
 
-/// A law, tabulated: probabilities to about six digits, and its quantiles from the law itself.
+/// A tabulated law: probabilities to about six digits; quantiles come from the law itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tabulated {
     law: Law,
-    /// At each step: the probability of a run no longer, and the integral of time by density up to
-    /// there.
+    /// The entry of each step: the probability of a shorter or equal run, and the integral of time
+    /// times density up to there.
     entries: Vec<(f64, f64)>,
 }
 
 impl Tabulated {
-    /// The table of this law.
+    /// Tabulates this law.
     pub fn new(law: Law) -> Self {
         let (low, high) = law.support();
         let at = |step: u32| low + (high - low) * f64::from(step) / f64::from(STEPS);

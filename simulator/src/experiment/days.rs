@@ -1,5 +1,5 @@
-//! Where days come from: generated from a platform and an availability model, or one trace that is
-//! every day. What is not here: how they are generated.
+//! Sources of days for experiments: [`Generated`] from a platform and an availability model, or
+//! [`Recorded`], one trace that is used for every day.
 
 use super::grid::{Contender, GridError, Job, Source, SourceError};
 use super::history::Knowledge;
@@ -8,9 +8,10 @@ use crate::platform::Platform;
 use crate::trace::Trace;
 use crate::world::World;
 
-/// How many hosts each platform of Kondo et al. 2004 has (section 3.2).
+/// The number of hosts of each platform of Kondo et al. 2004 (section 3.2).
 pub const HOSTS: usize = 220;
-/// From how many days schedulers learn: the first ones. None of them is reported.
+/// The number of training days, from which schedulers learn: the first ones. None of them is
+/// reported.
 pub const TRAINING_DAYS: u32 = 20;
 /// The first day that is reported; its eve is not a training day either.
 pub const FIRST_DAY: u32 = 101;
@@ -24,7 +25,7 @@ pub struct Generated {
 }
 
 impl Generated {
-    /// Days of a platform; none where there is no platform or no model of this name.
+    /// Creates the days of a platform; `None` if there is no platform or no model of this name.
     pub fn named(platform: &str, model: &str, seed: u64, hosts: usize) -> Option<Self> {
         Self::of(
             Platform::named(platform)?.clocks_mhz(seed, hosts),
@@ -33,7 +34,8 @@ impl Generated {
         )
     }
 
-    /// Days of hosts with these clock rates, in MHz; none where there is no model of this name.
+    /// Creates the days of hosts with these clock rates, in MHz; `None` if there is no model of
+    /// this name.
     pub fn of(clocks_mhz: Vec<f64>, model: &str, seed: u64) -> Option<Self> {
         Some(Self {
             clocks_mhz,
@@ -42,9 +44,8 @@ impl Generated {
         })
     }
 
-    /// What schedulers know that have watched so many training days of this site, and of these
-    /// contenders what they know that have run such jobs on them. Nothing of what is reported is
-    /// known to any.
+    /// Lets schedulers learn from `days` training days of this site: from watching its hosts, and
+    /// for each of `contenders` also from running `jobs` on them. None of these days is reported.
     ///
     /// # Errors
     /// If a day cannot be had, or a job cannot be run.
@@ -79,7 +80,7 @@ impl Source for Generated {
     }
 }
 
-/// One trace, whatever the day.
+/// One trace that is used for every day.
 #[derive(Debug, Clone)]
 pub struct Recorded(pub Trace);
 

@@ -1,5 +1,6 @@
-//! What is compared with what, and the running of it on several threads. Every run is a function of
-//! the grid and of its own place in it, so the rows are the same on any number of threads.
+//! A comparison ([`Grid`]): sites, jobs, policies and days, and the running of it on several
+//! threads. Every run is a function of the grid and of its own place in it, so the rows are the
+//! same on any number of threads.
 
 use common::Span;
 use rand_chacha::ChaCha8Rng;
@@ -13,10 +14,10 @@ use crate::oracle::Oracle;
 use crate::trace::Trace;
 use crate::world::{Foretold, Run, RunError, Simulator, World};
 
-/// Seconds that starting a task costs (Kondo et al. 2004, section 3.1).
+/// The cost of starting a task, in seconds (Kondo et al. 2004, section 3.1).
 const START_COST_S: f64 = 40.0;
-/// Between which seconds of a day's trace jobs start: 09:00 and 15:00, after a warm-up of four
-/// hours.
+/// The earliest and latest start of a job, in seconds of a day's trace: 09:00 and 15:00, after a
+/// warm-up of four hours.
 pub(super) const STARTS_S: (f64, f64) = (4.0 * 3_600.0, 10.0 * 3_600.0);
 
 /// The sizes of jobs in Kondo et al. 2004, section 3.3.
@@ -43,25 +44,25 @@ pub const KONDO_JOBS: [Job; 9] = {
 /// The size of a job.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Job {
-    /// How many tasks it has.
+    /// The number of tasks.
     pub tasks: u32,
-    /// Work of each, in seconds on a dedicated host of speed 1.
+    /// The work of each task, in seconds on a dedicated host of speed 1.
     pub work_s: f64,
 }
 
 /// A policy in a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contender {
-    /// What results call it.
+    /// The name in results.
     pub label: String,
-    /// The policy, with parameters where it has some; none for the optimum.
+    /// The policy, with parameters where it has some; empty for the optimum.
     pub policy: String,
-    /// Whether tasks keep their state.
+    /// Whether tasks checkpoint.
     pub checkpoint: bool,
 }
 
 impl Contender {
-    /// The policy of this name, under this name.
+    /// Creates a contender that is labelled with its policy.
     pub fn named(policy: &str) -> Self {
         Contender {
             label: policy.to_owned(),
@@ -71,16 +72,16 @@ impl Contender {
     }
 }
 
-/// Where a site's days come from.
+/// A source of a site's days.
 pub trait Source: Sync {
-    /// The trace of this day.
+    /// Returns the trace of this day.
     ///
     /// # Errors
     /// If there is none.
     fn day(&self, day: u32) -> Result<Trace, SourceError>;
 }
 
-/// A day that is not there.
+/// The error of a day that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub String);
@@ -91,74 +92,74 @@ impl<F: Fn(u32) -> Result<Trace, SourceError> + Sync> Source for F {
     }
 }
 
-/// A set of hosts with their availability, and what was learned there earlier.
+/// A set of hosts with their availability, and the knowledge from earlier days there.
 pub struct Site<'a> {
     /// The platform's name.
     pub platform: String,
-    /// The availability model's name, or the trace's.
+    /// The name of the availability model or of the trace.
     pub model: String,
     /// Its days.
     pub source: &'a dyn Source,
-    /// What schedulers know from earlier days, if anything.
+    /// The knowledge of schedulers from earlier days, if any.
     pub knowledge: Option<&'a Knowledge>,
 }
 
-/// What is compared with what.
+/// The sites, jobs, contenders and days that are compared.
 pub struct Grid<'a> {
-    /// On which hosts.
+    /// The sites with their hosts.
     pub sites: Vec<Site<'a>>,
-    /// Which jobs.
+    /// The sizes of jobs.
     pub jobs: Vec<Job>,
-    /// Under which policies.
+    /// The policies.
     pub contenders: Vec<Contender>,
-    /// When.
+    /// The days with the starts of jobs.
     pub days: Vec<Day>,
-    /// Whether rows are to say what the scheduler predicted.
+    /// Whether rows contain the scheduler's predictions ([`Row::foretold`]).
     pub foretell: bool,
-    /// Of everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// On how many threads.
+    /// The number of threads.
     pub threads: usize,
 }
 
-/// When jobs start on a day: the same for every site, job and policy.
+/// The starts of jobs on a day, the same for every site, job and policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Day {
-    /// Which day. Its eve is what PRI-HISTORY knows.
+    /// The number of the day. PRI-HISTORY knows its eve.
     pub day: u32,
-    /// Seconds since the trace's start.
+    /// The starts, in seconds since the trace's start.
     pub starts_s: Vec<f64>,
 }
 
-/// One run.
+/// The results of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
-    /// The place of its site, job and contender in the grid.
+    /// The place of its site in [`Grid::sites`].
     pub site: usize,
-    /// See [`Row::site`].
+    /// The place of its job in [`Grid::jobs`].
     pub job: usize,
-    /// See [`Row::site`].
+    /// The place of its contender in [`Grid::contenders`].
     pub contender: usize,
     /// The day.
     pub day: u32,
-    /// When it started, in seconds since the trace's start.
+    /// The time at which it started, in seconds since the trace's start.
     pub start_s: f64,
-    /// When its last task was done, in seconds since its start; none where that was not before the
-    /// trace's end.
+    /// The time at which its last task was done, in seconds since its start; `None` if that was not
+    /// before the trace's end.
     pub makespan_s: Option<f64>,
     /// The time from its start to the trace's end, in seconds.
     pub horizon_s: f64,
-    /// The least possible makespan; none where the trace ends before it.
+    /// The least possible makespan; `None` if the trace ends before it.
     pub optimal_s: Option<f64>,
     /// The makespan that the predictor of Kondo et al. 2004, section 5.2, expects: of the hosts
     /// that are ready at the start, at the mean rate that hosts had while they were up on the eve;
-    /// none without an eve.
+    /// `None` without an eve.
     pub predicted_s: Option<f64>,
-    /// What the scheduler predicted on the way (see [`crate::world::Outcome::foretold`]).
+    /// The scheduler's predictions during the run (see [`crate::world::Outcome::foretold`]).
     pub foretold: [Option<Foretold>; 3],
-    /// Attempts started.
+    /// The number of attempts started.
     pub launches: u32,
-    /// Those of them that were started while another attempt of their task was live.
+    /// The number of attempts that were started while another attempt of their task was live.
     pub replicas: u32,
     /// Processor seconds of all attempts.
     pub cpu_s: f64,
@@ -167,7 +168,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Its makespan by the least possible one; none where either is not known.
+    /// The makespan divided by the least possible one; `None` if either is unknown.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.makespan_s? / self.optimal_s?)
     }
@@ -182,40 +183,40 @@ impl Row {
     }
 }
 
-/// Why a grid has no rows.
+/// The reasons why a grid has no rows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GridError {
-    /// A trace is not there.
+    /// A trace cannot be had.
     #[error("no trace for day {day} of {site}: {why}")]
     Source {
-        /// Which day.
+        /// The number of the day.
         day: u32,
-        /// Of which site.
+        /// The platform of the site.
         site: String,
-        /// Why.
+        /// The cause.
         why: SourceError,
     },
-    /// The scheduler does not take the job.
+    /// The scheduler refused the job.
     #[error("{policy}: {why}")]
     Run {
-        /// Under which policy.
+        /// The policy of the run.
         policy: String,
-        /// Why.
+        /// The cause.
         why: RunError,
     },
 }
 
-/// What one thread takes at a time: a day of a site.
+/// The unit of work of a thread: a day of a site.
 struct Portion<'a> {
     site: usize,
     day: &'a Day,
 }
 
 impl Grid<'_> {
-    /// All runs, by site, day, start, job and contender.
+    /// Runs everything and returns the rows by site, day, start, job and contender.
     ///
     /// # Errors
-    /// If a trace is not there, or a policy is not.
+    /// If a trace cannot be had, or a policy does not exist.
     pub fn rows(&self) -> Result<Vec<Row>, GridError> {
         let days = self.days.iter();
         let of_site = |site| days.clone().map(move |day| Portion { site, day });
@@ -230,7 +231,7 @@ impl Grid<'_> {
         Ok(rows)
     }
 
-    /// One day of one site.
+    /// Runs one day of one site.
     fn portion(
         &self,
         simulator: &mut Simulator,
@@ -306,8 +307,8 @@ impl Grid<'_> {
 }
 
 impl Day {
-    /// So many starts in business hours, over as many days as it takes, from day `first` on, the
-    /// last of which may have fewer.
+    /// Spreads `runs` random starts in business hours over as many days as needed, `per_day` on
+    /// each from day `first` on; the last day may have fewer.
     pub fn spread(seed: u64, first: u32, runs: usize, per_day: usize) -> Vec<Day> {
         let per_day = per_day.max(1);
         let share = |at: usize| per_day.min(runs - at * per_day);
@@ -315,7 +316,7 @@ impl Day {
         (0..runs.div_ceil(per_day)).zip(first..).map(day).collect()
     }
 
-    /// So many random starts between two times. Each day has a stream of its own.
+    /// Draws `runs` random starts between two times. Each day has a stream of its own.
     pub fn random(seed: u64, day: u32, runs: usize, (from_s, to_s): (f64, f64)) -> Day {
         let mut stream =
             ChaCha8Rng::seed_from_u64(seed ^ 0x7374_6172_7473 ^ (u64::from(day) << 40));
@@ -328,7 +329,7 @@ impl Day {
     }
 }
 
-/// Mean rate of the hosts that were up at all.
+/// The mean rate of the hosts that were up at all.
 fn mean_rate(records: &[Option<TrackRecord>]) -> Option<f64> {
     let rates: Vec<f64> = records.iter().flatten().map(|record| record.rate).collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
@@ -340,12 +341,12 @@ fn predicted(world: &World, start_s: f64, job: Job, rate: f64) -> Option<f64> {
     makespan(u64::from(job.tasks), ready, job.work_s, rate, cost).map(Span::secs)
 }
 
-/// Whether a policy looks at what hosts say of their processors.
+/// Whether a policy uses the hosts' reports of their processors.
 pub(super) fn reports(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|policy| policy.reports().is_some())
 }
 
-/// One run; the optimum itself is a contender without a policy.
+/// Runs one cell; a contender without a policy is the optimum itself.
 fn one(
     simulator: &mut Simulator,
     world: &World,

@@ -1,4 +1,5 @@
-//! What earlier days say of hosts. What is not here: what policies make of it.
+//! The knowledge that earlier days give of hosts: track records for PRI-HISTORY, and [`Knowledge`]
+//! of schedulers that learn.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,13 @@ use super::grid::{Contender, Day, GridError, Job, STARTS_S, reports};
 use super::threads::in_parallel;
 use crate::world::{Run, Simulator, World};
 
-/// From 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of four hours.
+/// Business hours from 09:00 to 17:00, in seconds of a day's trace, which begins with a warm-up of
+/// four hours.
 pub const BUSINESS_HOURS_S: (f64, f64) = (4.0 * 3_600.0, 12.0 * 3_600.0);
 
-/// How each host was available in a day's business hours (Kondo et al. 2004, section 4: the work of
-/// a mean availability interval "using the previous weekday's trace"). Intervals that reach beyond
-/// those hours count with their part in them; nothing is known of a host that was not up.
+/// The track record of each host in a day's business hours (Kondo et al. 2004, section 4: the work
+/// of a mean availability interval "using the previous weekday's trace"). Intervals that reach
+/// beyond those hours count with their part in them; nothing is known of a host that was not up.
 pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
     let (from_s, to_s) = BUSINESS_HOURS_S;
     let record = |host| {
@@ -37,7 +39,7 @@ pub fn track_records(day: &World) -> Vec<Option<TrackRecord>> {
     (0..day.hosts()).map(record).collect()
 }
 
-/// What a scheduler has learned that watched these days' business hours, one after the other.
+/// The experience of a scheduler that watched these days' business hours, one after the other.
 pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experience {
     let (mut simulator, (from_s, to_s)) = (Simulator::default(), BUSINESS_HOURS_S);
     let learn =
@@ -45,7 +47,7 @@ pub fn experience_of<'a>(days: impl IntoIterator<Item = &'a World>) -> Experienc
     days.into_iter().fold(None, learn).unwrap_or_default()
 }
 
-/// What schedulers know from earlier days: of hosts in general, and of each policy its own past.
+/// The knowledge from earlier days: of hosts in general, and of each policy its own past.
 #[derive(Debug, Clone, Default)]
 pub struct Knowledge {
     hosts: Experience,
@@ -53,18 +55,18 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// What this contender knows.
+    /// The experience that this contender starts with.
     pub fn of(&self, who: &Contender) -> &Experience {
         self.own
             .get(&(who.policy.clone(), who.checkpoint))
             .unwrap_or(&self.hosts)
     }
 
-    /// What is known of hosts that were watched on these days, and by each of these contenders that
-    /// ran jobs on them.
+    /// Gains knowledge by watching the hosts on these days, and by running jobs on them under each
+    /// of `contenders`.
     ///
     /// # Errors
-    /// If the scheduler does not take a job.
+    /// If the scheduler refuses a job.
     pub(super) fn gained(
         days: &[(u32, World)],
         jobs: &[Job],
@@ -96,12 +98,12 @@ impl Knowledge {
     }
 }
 
-/// How many jobs of each size practice has on each day.
+/// The number of jobs of each size on each day of practice.
 const ROUNDS: usize = 3;
 
-/// Runs jobs of every size on each of these days, one after the other, each with what was learned
-/// from those before it, and keeps what they teach of predictions and of copies. What the hosts are
-/// like is known already.
+/// Runs jobs of every size on each of these days, one after the other, each with the experience of
+/// those before it. Keeps what they teach of predictions and of copies; the hosts themselves are
+/// already known.
 fn practise(
     mut known: Experience,
     (days, jobs): (&[(u32, World)], &[Job]),

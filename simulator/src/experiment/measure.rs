@@ -1,80 +1,78 @@
-//! What rows come to: ratios to the optimum with their confidence, copies and waste. What is not
-//! here: prose.
+//! Summaries of rows: ratios to the optimum with their confidence intervals, copies and waste.
 
 use std::collections::BTreeMap;
 
 use super::grid::{Grid, Row};
 use super::stats::{Interval, bootstrap, geometric_mean};
 
-/// One contender on one site with one job, over all days and starts.
+/// The results of one contender on one site with one job, over all days and starts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// The places of the site, job and contender in the grid.
+    /// The place of the site in the grid.
     pub site: usize,
-    /// See [`Reading::site`].
+    /// The place of the job in the grid.
     pub job: usize,
-    /// See [`Reading::site`].
+    /// The place of the contender in the grid.
     pub contender: usize,
-    /// Mean makespan by mean optimal makespan (Kondo et al. 2004, section 4: "normalized to the
-    /// mean optimal").
+    /// The mean makespan divided by the mean optimal makespan (Kondo et al. 2004, section 4:
+    /// "normalized to the mean optimal").
     pub ratio: Figure,
-    /// Mean makespan, in seconds; a run that was not finished counts with the time until its trace
-    /// ended.
+    /// The mean makespan, in seconds; an unfinished run counts with the time until its trace ended.
     pub makespan_s: f64,
-    /// Mean optimal makespan, in seconds.
+    /// The mean optimal makespan, in seconds.
     pub optimal_s: f64,
-    /// Attempts started while another of their task was live, by tasks.
+    /// The number of attempts started while another of their task was live, per task.
     pub replicas: f64,
-    /// Processor time of attempts that did not deliver their task, by processor time of all.
+    /// Processor time of attempts that did not deliver their task, divided by all processor time.
     pub cpu_waste: f64,
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
-    /// Those of them that were not finished.
+    /// The number of unfinished runs.
     pub unfinished: usize,
 }
 
-/// A number with its confidence.
+/// A number with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
-    /// As measured; not a number where nothing was.
+    /// The measured number; NaN if nothing was measured.
     pub value: f64,
-    /// Where it would lie on other days; none of fewer than two days.
+    /// The interval in which it would lie on other days; `None` with fewer than two days.
     pub ci: Option<Interval>,
 }
 
-/// One contender on one site (or on all of them), over all jobs.
+/// The results of one contender on one site (or on all of them), over all jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// The place of the site in the grid; none for all sites together.
+    /// The place of the site in the grid; `None` for all sites together.
     pub site: Option<usize>,
     /// The place of the contender in the grid.
     pub contender: usize,
-    /// Geometric mean of the jobs' ratios.
+    /// The geometric mean of the jobs' ratios.
     pub geo: Figure,
     /// The largest ratio of a job.
     pub worst: f64,
-    /// Mean of the jobs' replicas.
+    /// The mean of the jobs' replicas.
     pub mean_replicas: f64,
-    /// The largest of them.
+    /// The largest of the jobs' replicas.
     pub max_replicas: f64,
-    /// Mean of the jobs' waste of processor time.
+    /// The mean of the jobs' waste of processor time.
     pub cpu_waste: f64,
-    /// Runs that were not finished.
+    /// The number of unfinished runs.
     pub unfinished: usize,
 }
 
-/// Sums of one cell on one day.
+/// The sums of one cell on one day.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     makespan_s: f64,
     optimal_s: f64,
 }
 
-/// One cell's sums, day by day in the grid's order.
+/// The sums of one cell, day by day in the grid's order.
 type Days = Vec<Sums>;
 
-/// The readings of every cell, by site, contender and job, and the summaries of every contender, by
-/// site; those of all sites together come last.
+/// Summarizes rows: returns the readings of every cell, by site, contender and job, and the
+/// summaries of every contender, by site; those of all sites together come last.
 pub fn summarize(grid: &Grid<'_>, rows: &[Row]) -> (Vec<Reading>, Vec<Summary>) {
     let mut cells: BTreeMap<(usize, usize, usize), Vec<&Row>> = BTreeMap::new();
     for row in rows {
@@ -115,12 +113,12 @@ fn sums(grid: &Grid<'_>, rows: &[&Row]) -> Days {
     days
 }
 
-/// A run that was not finished took at least until the trace's end.
+/// The makespan that counts: an unfinished run took at least until the trace's end.
 fn counted(row: &Row) -> f64 {
     row.makespan_s.unwrap_or(row.horizon_s)
 }
 
-/// Mean makespan by mean optimum over days that were drawn so often.
+/// The mean makespan divided by the mean optimum, over days that were drawn `drawn` times each.
 fn ratio(days: &Days, drawn: &[u32]) -> Option<f64> {
     let mut sum = Sums::default();
     for (day, times) in days.iter().zip(drawn) {

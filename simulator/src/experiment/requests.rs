@@ -1,6 +1,5 @@
-//! Jobs whose run times are a matter of chance, and how users ask for time: drawn for many runs,
-//! the same ones whoever asks. What is not here: the machine (`batch`), and what is made of the
-//! results.
+//! Jobs with random run times, and the ways in which users request time for them ([`Asking`]). The
+//! jobs of a run are the same for every way of asking. The machine lives in `batch`.
 
 use std::sync::Arc;
 
@@ -10,53 +9,54 @@ use super::threads::in_parallel;
 use crate::availability::stream::Stream;
 use crate::batch::{Job, Tabulated};
 
-/// Points of the grid for sequences without small work, and with (as of the paper's Table 1).
+/// Points of the grid for sequences without small work (`TIME_POINTS`) and with it
+/// (`ADAPTIVE_POINTS`), as of the paper's Table 1.
 pub const TIME_POINTS: usize = 200;
 /// Points of the grid for sequences with small work (as of the paper's Table 1).
 pub const ADAPTIVE_POINTS: usize = 46;
 
-/// How a user chooses what to ask for.
+/// The ways in which a user chooses the requested time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Asking {
-    /// The longest time that there can be: classical HPC.
+    /// The longest possible time: classical HPC.
     Longest,
-    /// The longest of so many random past runs, and the longest time that there can be after that:
+    /// The longest of this many random past runs, and after that the longest possible time:
     /// Neuroscience.
     Recent(u32),
-    /// TOptimal for the true law.
+    /// The sequence of TOptimal for the true law.
     TimeOptimal,
-    /// ATOptimal for the true law with this rate of small work, by processor.
+    /// The sequence of ATOptimal for the true law, with this rate of small work per processor.
     Adaptive(f64),
-    /// TOptimal for a law learned from so many runs.
+    /// The sequence of TOptimal for a law learned from this many runs.
     Learned(u32),
 }
 
-/// How many processors jobs have.
+/// The distributions of the jobs' numbers of processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Widths {
-    /// All.
+    /// All processors.
     Full,
-    /// Half of them.
+    /// Half of the processors.
     Half,
-    /// Normal around the half, cut to what there is.
+    /// Normal around the half, cut to the machine.
     Normal,
-    /// Beta(2, 2) over all.
+    /// Beta(2, 2) over all processors.
     Beta,
 }
 
-/// Jobs that are alike.
+/// A number of jobs of the same kind.
 #[derive(Debug, Clone)]
 pub struct Kind {
     /// The law of their run times.
     pub law: Arc<Tabulated>,
-    /// How many processors they have.
+    /// The distribution of their numbers of processors.
     pub widths: Widths,
-    /// How many jobs.
+    /// The number of jobs.
     pub count: usize,
 }
 
 impl Kind {
-    /// So many jobs of this law.
+    /// Creates `count` jobs of this law.
     pub fn new(law: Law, widths: Widths, count: usize) -> Self {
         Kind {
             law: Arc::new(Tabulated::new(law)),
@@ -69,17 +69,18 @@ impl Kind {
 /// Jobs of some kinds on a machine, drawn anew for each run.
 #[derive(Debug, Clone)]
 pub struct Draw<'a> {
-    /// What jobs there are.
+    /// The kinds of jobs.
     pub kinds: &'a [Kind],
     /// The machine's processors.
     pub processors: u32,
-    /// They are submitted at random times of so long a time; all at once where it is 0.
+    /// The length of the interval in which they are submitted, at random times; 0 if all come at
+    /// once.
     pub within: f64,
-    /// Of everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
 }
 
-/// What to ask for, made once for all jobs of a kind.
+/// The requests of a kind's jobs, computed once for all of them.
 enum Requests {
     Same(Arc<[f64]>),
     Recent(u32),
@@ -114,7 +115,7 @@ impl Requests {
     }
 }
 
-/// The sequence that so many runs of this law teach.
+/// The sequence of requests that `runs` random runs of this law teach.
 pub(crate) fn learned(law: &Law, runs: u32, stream: &mut Stream) -> Vec<f64> {
     let seen: Vec<Run> = (0..runs)
         .map(|_| Run::done(law.quantile(stream.unit())))
@@ -125,8 +126,8 @@ pub(crate) fn learned(law: &Law, runs: u32, stream: &mut Stream) -> Vec<f64> {
 }
 
 impl Draw<'_> {
-    /// The jobs of a run, whose users ask in this way. Run times, widths and times of submission do
-    /// not depend on that.
+    /// The jobs of a run, with requests chosen by `asking`. Run times, widths and times of
+    /// submission do not depend on that.
     pub fn jobs(&self, asking: Asking, run: usize) -> Vec<Job> {
         let run = u32::try_from(run).unwrap_or(u32::MAX);
         let mut jobs = Vec::new();
@@ -166,22 +167,22 @@ impl Draw<'_> {
     }
 }
 
-/// What `work` makes of each of so many runs, in their order, on several threads.
+/// Calls `work` with the number of each run, on several threads, and returns the results in order.
 pub fn each_run<T: Send>(threads: usize, runs: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     in_parallel(threads, &(0..runs).collect::<Vec<_>>(), |run| work(*run))
 }
 
-/// A mean over runs.
+/// A mean over runs with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mean {
     /// The mean.
     pub value: f64,
-    /// Half of the 95 % interval around it.
+    /// Half of the width of the 95 % interval.
     pub half: f64,
 }
 
 impl Mean {
-    /// The mean of these.
+    /// Computes the mean of these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().collect();
         let count = values.len() as f64;

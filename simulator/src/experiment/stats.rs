@@ -1,21 +1,21 @@
-//! The few statistics that results need. What is not here: what they are of.
+//! The few statistics that results need: the geometric mean and the bootstrap.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// Resamples of a bootstrap.
+/// The number of resamples of a bootstrap.
 const RESAMPLES: usize = 1_000;
 
 /// A 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// 2.5 % lie below.
+    /// The lower end; 2.5 % lie below.
     pub low: f64,
-    /// 2.5 % lie above.
+    /// The upper end; 2.5 % lie above.
     pub high: f64,
 }
 
-/// The geometric mean; none of nothing, or where a value is not positive.
+/// The geometric mean; `None` without values, or if a value is not positive.
 pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sum = 0.0;
     let mut number = 0_u32;
@@ -30,8 +30,8 @@ pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 }
 
 /// The 95 % interval of a statistic over `groups` groups (days), which are drawn again with
-/// replacement. The statistic is given how often each group was drawn; draws for which it has no
-/// value are passed over.
+/// replacement. The statistic receives the number of times that each group was drawn; draws for
+/// which it has no value are skipped.
 pub(super) fn bootstrap(
     seed: u64,
     groups: usize,

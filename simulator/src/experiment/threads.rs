@@ -1,9 +1,10 @@
-//! Work on several threads, with results in the order of the work. What is not here: any work.
+//! Runs work on several threads and returns the results in the order of the work.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What `work` makes of each item. Which thread does what depends on time; the results do not.
+/// Calls `work` for each item and returns the results in order. The thread that does an item
+/// depends on timing; the results do not.
 pub(crate) fn in_parallel<I: Sync, T: Send>(
     threads: usize,
     items: &[I],

@@ -1,37 +1,37 @@
-//! Who computes, whose hosts they are, and who lies when.
+//! The crowd of hosts ([`Crowd`]): their speeds, their owners, and the liars among them.
 
 use common::{AttemptId, HostId, Speed, TaskId};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-/// How liars lie.
+/// The ways in which liars lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// Each its own wrong result, one in ten: broken hosts.
+    /// Each liar has its own wrong result for one task in ten, like a broken host.
     Now,
-    /// Each its own wrong result, always.
+    /// Each liar has its own wrong result, always.
     Always,
-    /// Each its own wrong result, always, but only while it is believed alone.
+    /// Each liar has its own wrong result, but only while it is trusted without a quorum.
     OnceTrusted,
-    /// All of them the same wrong result of the same one task in ten, each for an owner of its own.
+    /// All liars have the same wrong result for the same one task in ten; each has its own owner.
     InConcert,
-    /// The same, always.
+    /// Like `InConcert`, but for every task.
     AlwaysInConcert,
-    /// The same, but all are hosts of one owner.
+    /// Like `InConcert`, but all liars are hosts of one owner.
     OneOwner,
 }
 
-/// What a result says; equal ones agree.
+/// The contents of a result; equal ones agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     Truth,
-    /// What nobody else says.
+    /// A wrong result that no other attempt has.
     Own(AttemptId),
-    /// What all liars in concert say of this task.
+    /// The wrong result that all liars in concert have for this task.
     Agreed(TaskId),
 }
 
-/// Hosts, and the liars among them.
+/// The hosts and the liars among them.
 #[derive(Debug, Clone)]
 pub struct Crowd {
     speeds: Vec<Speed>,
@@ -41,11 +41,11 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// So many hosts, of which such a part (at least one, if any) lies; the same seed makes the
-    /// same crowd.
+    /// Draws `hosts` hosts, of which the part `part` (at least one, if not 0) lies. The same seed
+    /// gives the same crowd.
     pub fn new(hosts: u32, part: f64, lie: Lie, seed: u64) -> Self {
         let mut draw = ChaCha8Rng::seed_from_u64(seed);
-        // Between a half and twice the reference host.
+        // Speeds lie between a half and twice the reference host.
         let speed = |draw: &mut ChaCha8Rng| {
             2f64.powf(2.0 * (f64::from(draw.next_u32()) / 2f64.powi(32)) - 1.0)
         };
@@ -94,7 +94,7 @@ impl Crowd {
             .unwrap_or(Speed::REFERENCE)
     }
 
-    /// What a host says of an attempt, with so many agreeing results of its in a row.
+    /// The result that a host delivers for an attempt, after `valid` agreeing results in a row.
     pub(super) fn says(&self, host: HostId, attempt: AttemptId, valid: u32) -> Says {
         if !self
             .liars

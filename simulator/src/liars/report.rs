@@ -1,25 +1,26 @@
-//! What escapes and what it costs, as a table for people and one for programs.
+//! The report on lying hosts: the escaped results and the cost of each scheme, as Markdown and as
+//! CSV.
 
 use std::fmt::Write;
 
 use super::{Crowd, Lie, Load, Outcomes, Scheme, run};
 use crate::report::kondo::File;
 
-/// How thorough a report is.
+/// The size of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Study {
-    /// Of everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// Crowds of each kind.
+    /// The number of crowds of each kind.
     pub crowds: u32,
-    /// Hosts of each crowd.
+    /// The number of hosts of each crowd.
     pub hosts: u32,
-    /// What they compute.
+    /// The jobs that each crowd computes.
     pub load: Load,
 }
 
 impl Study {
-    /// All of it.
+    /// The full report.
     pub fn full(seed: u64) -> Self {
         Self {
             seed,
@@ -32,7 +33,7 @@ impl Study {
         }
     }
 
-    /// In a few seconds.
+    /// A smaller report that takes a few seconds.
     pub fn quick(seed: u64) -> Self {
         Self {
             seed,
@@ -46,7 +47,7 @@ impl Study {
     }
 }
 
-/// Ways of believing, with what they are to be compared to.
+/// The schemes that are compared; the first one is the reference.
 const SCHEMES: [Scheme; 4] = [
     Scheme {
         name: "the first result",
@@ -70,7 +71,7 @@ const SCHEMES: [Scheme; 4] = [
     },
 ];
 
-/// Liars: which part of the hosts, how they lie, and how that is said.
+/// The crowds: the part of the hosts that lies, the way they lie, and the label in the table.
 const CROWDS: [(f64, Lie, &str); 11] = [
     (0.0, Lie::Always, "nobody lies"),
     (0.01, Lie::Now, "1 %, one result in ten, each its own"),
@@ -93,14 +94,15 @@ const CROWDS: [(f64, Lie, &str); 11] = [
     ),
 ];
 
-/// A crowd under a scheme.
+/// The outcomes of a crowd under a scheme.
 struct Row {
     crowd: &'static str,
     scheme: Scheme,
     outcomes: Outcomes,
 }
 
-/// Runs everything; `talk` hears how far it is.
+/// Runs all crowds under all schemes and returns the report's files; `talk` hears each crowd's
+/// label.
 pub fn report(study: &Study, talk: &mut dyn FnMut(&str)) -> Vec<File> {
     let mut rows = Vec::new();
     for (part, lie, crowd) in CROWDS {

@@ -1,31 +1,30 @@
-//! Laws of clock rates, in MHz, and the tables behind them. What is not here: which host gets which
-//! clock.
+//! Laws of clock rates ([`Law`]), in MHz, and the tables behind them.
 
 use crate::availability::stream::Stream;
 
-/// How the clocks of a platform's hosts are distributed.
+/// The distribution of clock rates over a platform's hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Law {
     /// Shares of the hosts, each spread evenly over a range.
     Strata(&'static [Stratum]),
-    /// The same, then moved and stretched to a mean and a standard deviation within bounds.
+    /// Like `Strata`, then moved and stretched to a mean and a standard deviation within bounds.
     Fitted {
         strata: &'static [Stratum],
         mean: f64,
         sd: f64,
         bounds: (f64, f64),
     },
-    /// Normal.
+    /// A normal law.
     Normal { mean: f64, sd: f64 },
-    /// Clocks with how often they were seen, from the slowest.
+    /// Observed clock rates with the number of hosts that have each, from the slowest.
     Seen(&'static [(f64, f64)]),
 }
 
-/// A share of the hosts, and from which to which clock they are.
+/// A share of the hosts, with the lowest and the highest clock rate in it.
 type Stratum = (f64, f64, f64);
 
-/// Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 5.1). Many slow hosts and a
-/// tail of fast ones.
+/// The law of SDSC. Fixed by the paper: mean 1.2 GHz, standard deviation 0.73 (section 5.1). Many
+/// slow hosts and a tail of fast ones.
 pub(super) const SDSC: Law = Law::Fitted {
     strata: &[
         (0.12, 330.0, 450.0),
@@ -40,7 +39,7 @@ pub(super) const SDSC: Law = Law::Fitted {
     bounds: (300.0, 3_060.0),
 };
 
-/// Hosts that computed for the search for Mersenne primes.
+/// The law of the hosts that computed for the search for Mersenne primes.
 pub(super) const INTERNET_2004: Law = Law::Strata(&[
     (0.05, 25.0, 100.0),
     (0.07, 100.0, 233.0),
@@ -52,7 +51,7 @@ pub(super) const INTERNET_2004: Law = Law::Strata(&[
     (0.10, 2_000.0, 3_400.0),
 ]);
 
-/// Two labs at once, each of few kinds of hosts.
+/// The law of two labs together, each with few kinds of hosts.
 pub(super) const LRI_WISC: Law = Law::Seen(&[(600.0, 83.0), (900.0, 122.0), (1_800.0, 15.0)]);
 
 /// Clocks of hosts of Einstein@Home, 2016, with how many hosts have each. Chosen among the public
@@ -121,7 +120,8 @@ pub(super) const LAB: Law = Law::Seen(&[
 ]);
 
 impl Law {
-    /// So many clocks in ascending order: one from each of as many equal shares of the law.
+    /// The clock rates of `hosts` hosts in ascending order: one from each of as many equal shares
+    /// of the law.
     pub(super) fn sorted(&self, stream: &mut Stream, hosts: usize) -> Vec<f64> {
         let mut shares = (0..hosts).map(|host| (host as f64 + stream.unit()) / hosts as f64);
         match *self {

@@ -1,4 +1,4 @@
-//! The forms of scenario files. What is not here: what becomes of them.
+//! The forms of scenario files ([`Scenario`]) and their reader.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,15 +9,15 @@ use super::world::OnGrid;
 /// A scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scenario {
-    /// What the calendar says of a new bag.
+    /// The calendar's answer on a new bag.
     Calendar(Calendar),
-    /// Who would be killed.
+    /// The policies that would kill a task.
     Kill(Kill),
-    /// Which estimates have a quality.
+    /// The interval of estimates of a quality.
     Interval(Interval),
-    /// Bags over time.
+    /// Bags with deadlines over time.
     Bags(Bags),
-    /// Sets that users disclose, request and cancel.
+    /// Sets of tasks that users disclose, request and cancel.
     Sets(Sets),
     /// Jobs on hosts that come and go.
     Grid(OnGrid),
@@ -26,22 +26,22 @@ pub enum Scenario {
 /// An entry of `calendar`. Times in seconds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Calendar {
-    /// When the new bag comes.
+    /// The time at which the new bag comes.
     pub now: f64,
-    /// How many hosts there are.
+    /// The number of hosts.
     pub hosts: u32,
-    /// Start and estimate of what runs.
+    /// Start and estimate of each running task.
     #[serde(default)]
     pub running_start_est: Vec<(f64, f64)>,
-    /// Estimates of what waits.
+    /// Estimates of the waiting tasks.
     #[serde(default)]
     pub waiting_est: Vec<f64>,
-    /// Estimates of the new bag.
+    /// Estimates of the new bag's tasks.
     pub new_est: Vec<f64>,
-    /// How long after `now` the new bag is to be done; any time will do where nothing is said.
+    /// The deadline of the new bag, as the time after `now`; none means any time.
     #[serde(default)]
     pub deadline: Option<f64>,
-    /// CALENDAR unless something else is said.
+    /// A policy of the catalogue; CALENDAR by default.
     #[serde(default)]
     pub policy: Option<String>,
 }
@@ -49,9 +49,9 @@ pub struct Calendar {
 /// An entry of `kill`. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 pub struct Kill {
-    /// What was estimated.
+    /// The estimate of the task.
     pub est: f64,
-    /// What has passed.
+    /// The time for which it has run.
     pub elapsed: f64,
 }
 
@@ -60,7 +60,7 @@ pub struct Kill {
 pub struct Interval {
     /// The run time.
     pub c: f64,
-    /// The quality.
+    /// The quality of the estimate.
     pub qoe: f64,
 }
 
@@ -68,10 +68,9 @@ pub struct Interval {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bags {
-    /// The hosts' speeds, or how many there are of speed 1.
+    /// The hosts, as a list of speeds or a number of hosts of speed 1.
     pub hosts: Hosts,
-    /// A policy of the catalogue, with parameters; PROMISE without disturbances unless something
-    /// else is said.
+    /// A policy of the catalogue, with parameters; by default PROMISE without disturbances.
     #[serde(default)]
     pub policy: Option<String>,
     /// The bags.
@@ -82,9 +81,9 @@ pub struct Bags {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Hosts {
-    /// So many of speed 1.
+    /// This many hosts of speed 1.
     Equal(u32),
-    /// One of each speed.
+    /// One host of each speed.
     Speeds(Vec<f64>),
 }
 
@@ -92,45 +91,45 @@ pub enum Hosts {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneBag {
-    /// When it comes.
+    /// The time at which it comes.
     pub at: f64,
-    /// Whose it is.
+    /// The user who submits it.
     #[serde(default)]
     pub user: String,
-    /// How long after that it is to be done.
+    /// The deadline, as the time after `at`.
     #[serde(default)]
     pub deadline: Option<f64>,
     /// Estimate and run time of each task.
     pub tasks: Vec<(f64, f64)>,
 }
 
-/// A file that is no scenario.
+/// The reasons why a file is no scenario.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadScenario {
-    /// No JSON.
+    /// The file is no JSON.
     #[error("it is no JSON: {0}")]
     Json(String),
-    /// JSON of another form.
+    /// The file is JSON of another form.
     #[error(
         "it holds none of `calendar`, `kill`, `estimate_interval`, `bags`, `scenarios` and `grids`, and is no entry of them"
     )]
     Unknown,
-    /// Nearly an entry.
+    /// An entry lacks fields of its kind.
     #[error("it looks like an entry of `{kind}`, and lacks {}", quoted(lacks))]
     Lacks {
-        /// Of which kind.
+        /// The kind of the entry.
         kind: &'static str,
-        /// What it does not have.
+        /// The missing fields.
         lacks: Vec<&'static str>,
     },
-    /// An entry that cannot be read.
+    /// An entry cannot be read.
     #[error("entry {number} of `{kind}`: {why}")]
     Entry {
-        /// Of which kind.
+        /// The kind of the entry.
         kind: &'static str,
-        /// Counted from 1.
+        /// The number of the entry, counted from 1.
         number: usize,
-        /// Why.
+        /// The cause.
         why: String,
     },
 }
@@ -143,7 +142,7 @@ fn quoted(fields: &[&str]) -> String {
         .join(", ")
 }
 
-/// What an entry of each kind must have.
+/// The fields that an entry of each kind must have.
 const FIELDS: [(&str, &[&str]); 6] = [
     ("kill", &["est", "elapsed"]),
     ("estimate_interval", &["c", "qoe"]),
@@ -153,7 +152,8 @@ const FIELDS: [(&str, &[&str]); 6] = [
     ("bags", &["hosts", "bags"]),
 ];
 
-/// What somebody may have meant: the kind of which the fewest fields are missing, if any is there.
+/// Builds the error for an unknown form: guesses the intended kind, the one with the fewest missing
+/// fields, if any of its fields is there.
 fn unknown(value: &Value) -> BadScenario {
     let Some(fields) = value.as_object() else {
         return BadScenario::Unknown;
@@ -165,7 +165,7 @@ fn unknown(value: &Value) -> BadScenario {
             .count()
     };
 
-    // Optional, and of one kind only.
+    // These fields are optional, and only this kind has them.
     let calendar = ["running_start_est", "waiting_est"]
         .iter()
         .any(|name| fields.contains_key(*name));
@@ -195,7 +195,7 @@ const KINDS: [(&str, &str); 6] = [
     ("bags", "bags"),
 ];
 
-/// The scenarios of a file, each with its kind.
+/// Reads the scenarios of a file, each with its kind.
 ///
 /// # Errors
 /// If there are none, or one cannot be read.
@@ -234,7 +234,7 @@ pub fn read(text: &str) -> Result<Vec<(&'static str, Scenario)>, BadScenario> {
 
 fn kind_of(fields: &Map<String, Value>) -> Option<&'static str> {
     let has = |(kind, field): &&(&str, &'static str)| match *kind {
-        // A list of whole entries has the same name as the field of one.
+        // `bags` names both a list of entries and a field of one entry.
         "bags" => fields.contains_key("hosts") && fields.contains_key("bags"),
         _ => fields.contains_key(*field),
     };
@@ -258,7 +258,7 @@ fn entry(kind: &'static str, number: usize, value: &Value) -> Result<Scenario, B
     Ok(scenario)
 }
 
-/// The longest time that a scenario may name, in seconds.
+/// The longest time that a scenario may have, in seconds.
 const LONGEST_S: f64 = 1e9;
 
 impl Scenario {
@@ -373,7 +373,7 @@ impl Bags {
     }
 }
 
-/// The most hosts of a scenario.
+/// The largest number of hosts of a scenario.
 const MOST_HOSTS: usize = 100_000;
 
 fn check_hosts(hosts: usize) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! What becomes of a scenario. What is not here: its form, and any rule of scheduling.
+//! Runs scenarios and computes their answers ([`Answer`]).
 
 use common::{Span, Speed, Time};
 use scheduler::effect::Refused;
@@ -12,28 +12,28 @@ use super::form::{Bags, Calendar, Hosts, Kill, Scenario};
 use crate::bags::{Asked, Moment, Task, Told, Wanted, What, run};
 use crate::report::wozniak::devices::estimate_interval;
 
-/// What a scenario answers: the fields of the vectors, and for what happens over time `trace` and
+/// The answer to a scenario: the fields of the vectors, and for scenarios over time `trace` and
 /// `metrics`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Answer(pub Value);
 
-/// A deadline that is no deadline, in any unit.
+/// A deadline so late that it never matters, in any unit.
 const LATER: Span = Span(u64::MAX / 4);
-/// The most seconds that are counted in nanoseconds: all sums of times and of [`LATER`] stay far
-/// from the end of the numbers.
+/// The largest number of seconds that is counted in nanoseconds: sums of times and of [`LATER`]
+/// then cannot overflow.
 const MOST_FINE_S: f64 = 1e9;
 
-/// How finely time is counted. The scheduler counts whole units and never asks what one is, as long
-/// as nothing is inflated or corrected: so a calendar is replayed in nanoseconds, and its sums of
-/// many estimates are exact to far less than a microsecond.
+/// The unit of time of a replay. The scheduler counts whole units and never asks for their length,
+/// unless an estimate is inflated or corrected. A calendar can therefore be replayed in
+/// nanoseconds, and its sums of many estimates are exact to far less than a microsecond.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     per_s: f64,
 }
 
 impl Clock {
-    /// That of everything else.
+    /// The clock of all other scenarios: microseconds.
     const USUAL: Clock = Clock { per_s: 1e6 };
 
     fn of(calendar: &Calendar, policy: &str) -> Self {
@@ -70,7 +70,7 @@ impl Clock {
         units as f64 / self.per_s
     }
 
-    /// A task that takes what was estimated.
+    /// Creates a task that takes what was estimated.
     fn as_said(self, estimate_s: f64) -> Task {
         let estimate = self.span(estimate_s);
         Task {
@@ -80,7 +80,7 @@ impl Clock {
     }
 }
 
-/// What becomes of it.
+/// Runs a scenario and returns its answer.
 pub fn answer(scenario: &Scenario) -> Answer {
     Answer(match scenario {
         Scenario::Kill(kill) => kills(*kill),
@@ -237,7 +237,7 @@ fn bags_answer(bags: &Bags) -> Value {
     json!({ "trace": trace(&told.moments, clock), "metrics": metrics(&asked, &told, 0, clock) })
 }
 
-/// Acceptance and guarantee ratios of the bags from this one on, and what became of each.
+/// The acceptance and guarantee ratios of the bags from `from` on, and the fate of each.
 fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
     let fates = &told.fates[from..];
     let count = |of: fn(&crate::bags::Fate) -> bool| fates.iter().filter(|fate| of(fate)).count();
@@ -287,7 +287,7 @@ fn metrics(asked: &[Asked], told: &Told, from: usize, clock: Clock) -> Value {
     })
 }
 
-/// What happened, as (time, event, bag, task) with what else there is to say.
+/// The events as (time, event, bag, task), each with its further fields.
 fn trace(moments: &[Moment], clock: Clock) -> Vec<Value> {
     moments.iter().map(|moment| told(moment, clock)).collect()
 }

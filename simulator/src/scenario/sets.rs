@@ -1,5 +1,5 @@
-//! Scenarios of disclosed, requested and cancelled sets of tasks: their form, and what becomes of
-//! them. What is not here: the simulated users (`crate::users`), and any rule of scheduling.
+//! Scenarios of disclosed, requested and cancelled sets of tasks: their form and their answer. The
+//! simulated users live in `crate::users`.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,33 @@ use serde_json::{Value, json};
 
 use crate::users::{Audience, Fate, Script, Servers, What, Which, run};
 
-/// An entry of `scenarios`. Times in seconds.
+/// An entry of `scenarios`. Times are in seconds.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Sets {
-    /// `Interactive`, `Batch` or `Batchactive`.
+    /// The model: `Interactive`, `Batch` or `Batchactive`.
     #[serde(default)]
     pub model: Option<String>,
-    /// `Srpt` or `Fcfs`, which goes with the model; or a policy of the catalogue that tells
-    /// requested from disclosed tasks.
+    /// The policy that goes with the model, `Srpt` or `Fcfs`; or a policy of the catalogue that
+    /// distinguishes requested from disclosed tasks.
     pub policy: String,
-    /// How many equal servers there are.
+    /// The number of equal servers.
     pub servers: usize,
-    /// How many tasks each server can hold frozen beside the one that runs, so that another has its
-    /// place.
+    /// The number of frozen tasks that each server can hold beside the running one.
     #[serde(default)]
     pub frozen: u32,
-    /// Whether a task that makes room without being frozen keeps what it has done; it does where
-    /// nothing is said.
+    /// Whether a preempted task that is not frozen keeps the work it has done (default yes).
     #[serde(default)]
     pub keep: Option<bool>,
-    /// Of each user, of each set, what its tasks take.
+    /// The run time of each task, by user and set.
     pub sets: Vec<Vec<Vec<f64>>>,
-    /// How long users think about each result.
+    /// The think time of users after each result.
     pub think: f64,
-    /// Of each user, of each set, after how many results the rest is dropped.
+    /// The number of results after which the rest of a set is dropped, by user and set.
     #[serde(default)]
     pub cancel_after: Vec<Vec<usize>>,
 }
 
-/// More servers, or more tasks, are no scenario that somebody wrote down.
+/// The largest number of servers, and of tasks: more are no scenario written by hand.
 const MOST: usize = 100_000;
 
 impl Sets {
@@ -106,7 +104,7 @@ impl Sets {
         Ok(())
     }
 
-    /// What becomes of it.
+    /// Runs the scenario and returns its answer.
     pub(super) fn answer(&self) -> Value {
         let policy = self.row().unwrap_or_default();
         let spans = |set: &Vec<f64>| {
@@ -138,7 +136,7 @@ impl Sets {
     }
 }
 
-/// Everything that happens, written down.
+/// Records every event of a run.
 #[derive(Default)]
 struct Notes {
     trace: Vec<Value>,

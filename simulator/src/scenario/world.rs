@@ -1,6 +1,6 @@
-//! Scenarios of jobs on hosts that fail and whose owners come and go: jobs of ranks, disclosed jobs
-//! and what is requested of them, and attempts that stand still for others. Their form, and what
-//! becomes of them. What is not here: the simulated world, and any rule of scheduling.
+//! Scenarios of jobs on hosts that fail and whose owners come and go: gangs, disclosed jobs with
+//! their requests, and frozen attempts. Their form and their answer; the simulated world lives in
+//! `crate::world`.
 
 use common::units::REFERENCE_MHZ;
 use common::{IdSet, Ranks, Span};
@@ -11,39 +11,39 @@ use super::form::Hosts;
 use crate::trace::{Segment, Trace, TracedHost};
 use crate::world::{Ask, Fate, Job, Outcome, Run, Simulator, What, World};
 
-/// An entry of `grids`. Times in seconds; hosts and jobs are counted from 1.
+/// An entry of `grids`. Times are in seconds; hosts and jobs are counted from 1.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGrid {
-    /// The hosts' speeds, or how many there are of speed 1.
+    /// The hosts, as a list of speeds or a number of hosts of speed 1.
     pub hosts: Hosts,
-    /// Tasks that a host runs at a time.
+    /// The number of slots of a host.
     #[serde(default = "one")]
     pub slots: u32,
-    /// Attempts that a host can hold frozen beside these.
+    /// The number of frozen attempts that a host can hold beside those in its slots.
     #[serde(default)]
     pub frozen: u32,
-    /// What starting a task costs.
+    /// The cost of starting a task.
     #[serde(default)]
     pub start_cost: f64,
-    /// How often a host with a task reports.
+    /// The time between heartbeats of a host with a task.
     #[serde(default = "minute")]
     pub heartbeat: f64,
-    /// The owner of a host is there from one time to another.
+    /// The presences of owners: host, from, to.
     #[serde(default)]
     pub owners: Vec<(usize, f64, f64)>,
-    /// A host is down from one time to another.
+    /// The failures of hosts: host, from, to.
     #[serde(default)]
     pub down: Vec<(usize, f64, f64)>,
-    /// When it is over, whatever is left to do.
+    /// The time at which the run ends, whether everything is done or not.
     #[serde(default = "week")]
     pub until: f64,
     /// The jobs, in the order of their times.
     pub jobs: Vec<OneJob>,
-    /// When a task of a disclosed job is requested: time, job, task.
+    /// The requests of tasks of disclosed jobs: time, job, task.
     #[serde(default)]
     pub requests: Vec<(f64, u32, u32)>,
-    /// When what was not requested of a job is dropped: time, job.
+    /// The times at which the unrequested tasks of a job are dropped: time, job.
     #[serde(default)]
     pub drops: Vec<(f64, u32)>,
 }
@@ -52,32 +52,32 @@ pub struct OnGrid {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OneJob {
-    /// When it comes.
+    /// The time at which it comes.
     #[serde(default)]
     pub at: f64,
     /// A policy of the catalogue, with parameters.
     pub policy: String,
-    /// How many tasks it has; or `width`.
+    /// The number of its tasks; a gang has `width` in its place.
     #[serde(default)]
     pub tasks: u32,
-    /// On how many hosts at least and at most it runs at once, where its tasks are ranks.
+    /// The least and the largest number of ranks that run at once, if the job is a gang.
     #[serde(default)]
     pub width: Option<(u32, u32)>,
-    /// What each task takes on a host of speed 1, or all ranks together.
+    /// The work of each task on a host of speed 1, or of all ranks together.
     pub work: f64,
-    /// The average parallelism of ranks, and its variance; without end where nothing is said.
+    /// The average parallelism of a gang (`sigma` is its variance); unlimited by default.
     #[serde(default)]
     pub parallelism: Option<f64>,
-    /// See `parallelism`.
+    /// The variance of `parallelism`.
     #[serde(default)]
     pub sigma: Option<f64>,
-    /// Whether nobody waits for its tasks before they are requested.
+    /// Whether its tasks are disclosed: nobody waits for them before they are requested.
     #[serde(default)]
     pub disclosed: bool,
-    /// Whether its tasks keep their state.
+    /// Whether its tasks checkpoint.
     #[serde(default)]
     pub checkpoint: bool,
-    /// Whose it is.
+    /// The user who submits it.
     #[serde(default)]
     pub user: String,
 }
@@ -94,7 +94,7 @@ fn week() -> f64 {
     604_800.0
 }
 
-/// More tasks, or more slots on a host, are no scenario that somebody wrote down.
+/// The largest number of tasks, and of slots on a host: more are no scenario written by hand.
 const MOST: u32 = 100_000;
 
 impl OnGrid {
@@ -164,7 +164,7 @@ impl OnGrid {
         Ok(())
     }
 
-    /// How the hosts are there: down counts more than an owner.
+    /// The trace of the hosts. A failure outweighs an owner's presence at the same time.
     fn trace(&self) -> Trace {
         let at = |times: &[(usize, f64, f64)], host: usize, s: f64| {
             times
@@ -231,7 +231,7 @@ impl OnGrid {
         asks
     }
 
-    /// What becomes of it.
+    /// Runs the scenario and returns its answer.
     pub(super) fn answer(&self) -> Value {
         let first = &self.jobs[0];
         let asks = self.asks();
@@ -322,7 +322,7 @@ impl OneJob {
     }
 }
 
-/// What happened, as (time, event, job, task, attempt, host), and what came of it.
+/// The events as (time, event, job, task, attempt, host), and the results.
 fn told(outcome: &Outcome, start_s: f64) -> Value {
     let mut trace: Vec<(f64, u8, Value)> = Vec::new();
     for attempt in &outcome.story {

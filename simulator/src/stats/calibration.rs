@@ -1,5 +1,5 @@
-//! The calibration table: what Kondo et al. 2004 say of their traces in business hours, beside an
-//! availability model on SDSC's clocks. What is not here: the model's parameters.
+//! The calibration table ([`Calibration`]): the statements of Kondo et al. 2004 about their traces
+//! in business hours, beside an availability model on SDSC's clocks.
 
 use serde::Serialize;
 
@@ -11,38 +11,38 @@ use crate::trace::{Trace, TracedHost};
 
 const WINDOW: (f64, f64) = (DAY_STARTS_S, DAY_STARTS_S + BUSINESS_S);
 
-/// A model's statistics beside the paper's.
+/// The statistics of a model beside the paper's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
-    /// The availability model.
+    /// The name of the availability model.
     pub model: &'static str,
-    /// How many days were generated.
+    /// The number of generated days.
     pub days: u32,
-    /// The table.
+    /// The rows of the table.
     pub rows: Vec<Statistic>,
 }
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Statistic {
-    /// What it is, with its unit last.
+    /// The name of the statistic, with its unit last.
     pub name: &'static str,
-    /// What the paper says, where it does.
+    /// The paper's value, where it states one.
     pub paper: Option<f64>,
-    /// What an independent model gave that was fitted to the paper.
+    /// The value of an independent model that was fitted to the paper.
     pub reference: f64,
-    /// What this model gives; none where the days have nothing to tell it from.
+    /// The value of this model; `None` if the days do not determine it.
     pub ours: Option<f64>,
 }
 
 impl Calibration {
-    /// What this model gives for the statistic of this name.
+    /// This model's value of the statistic of this name.
     pub fn ours(&self, name: &str) -> Option<f64> {
         self.rows.iter().find(|row| row.name == name)?.ours
     }
 }
 
-/// The table for so many days of 220 hosts with SDSC's clocks.
+/// Computes the table for `days` days of 220 hosts with SDSC's clocks.
 pub fn calibration(model: &Model, seed: u64, days: u32) -> Calibration {
     let clocks_mhz = Platform::named("sdsc")
         .map(|platform| platform.clocks_mhz(seed, HOSTS))
@@ -58,14 +58,14 @@ pub fn calibration(model: &Model, seed: u64, days: u32) -> Calibration {
     }
 }
 
-/// What days add up to.
+/// Sums over days.
 #[derive(Default)]
 struct Sums {
     failures: [failure::Count; 4],
     power: Vec<f64>,
     ready: Vec<f64>,
-    /// Of each host on the day before: work, in reference seconds, and seconds per availability
-    /// interval.
+    /// The mean work, in reference seconds, and the mean length of an availability interval, in
+    /// seconds, of each host on the day before.
     yesterday: Vec<Option<(f64, f64)>>,
     work_errors: Vec<f64>,
     time_errors: Vec<f64>,

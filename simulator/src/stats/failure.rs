@@ -1,16 +1,15 @@
-//! How often tasks fail that start at any moment (Kondo et al. 2004, section 3.3). What is not
-//! here: the cost of starting.
+//! The failure rate of tasks that start at any time (Kondo et al. 2004, section 3.3), without the
+//! cost of starting.
 
 use common::units::REFERENCE_MHZ;
 
 use crate::trace::{Segment, Trace};
 
-/// How far apart the moments are at which tasks are tried, in seconds, and how many there are of
-/// them at most.
+/// The time between two tries, in seconds, and the largest number of them.
 const STEP_S: f64 = 60.0;
 const MOST_STARTS: f64 = 2_000.0;
 
-/// How many tasks were tried and how many of them failed.
+/// The number of tasks that were tried, and of those that failed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Count {
     tried: u64,
@@ -18,8 +17,8 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Tries a task of this size at every step of the window, on every host that could take it
-    /// then. Tasks that the trace's end cuts off do not count.
+    /// Tries a task of `task_s` seconds at every step of the window, on every host that could take
+    /// it then. Tasks that are cut off by the trace's end do not count.
     pub(super) fn add(&mut self, trace: &Trace, (from_s, to_s): (f64, f64), task_s: f64) {
         let step_s = STEP_S.max((to_s - from_s) / MOST_STARTS);
         for host in &trace.hosts {
@@ -46,14 +45,14 @@ impl Count {
         }
     }
 
-    /// The part that failed.
+    /// The share of the tasks that failed.
     pub(super) fn share(self) -> Option<f64> {
         (self.tried > 0).then(|| self.failed as f64 / self.tried as f64)
     }
 }
 
-/// Whether the host goes down before it has spent `cpu_s` seconds from `at_s` on; none if the trace
-/// ends before.
+/// Whether the host goes down before a task that starts at `at_s` has had `cpu_s` processor
+/// seconds; `None` if the trace ends before.
 fn fails(segments: &[Segment], at_s: f64, cpu_s: f64) -> Option<bool> {
     let mut left_s = cpu_s;
     for segment in segments {

@@ -1,17 +1,17 @@
-//! What a trace is like, as figures: how long stretches last beside the fitted laws, how often
-//! tasks fail, and the hours of the day. What is not here: how figures are drawn.
+//! The figures of a trace's statistics: interval lengths beside the fitted laws, failure rates of
+//! tasks, and the hours of the day.
 
 use super::{Durations, Hour, Stats, interval};
 use crate::report::figure::{Bar, Body, Figure};
 use crate::trace::Trace;
 
-/// Points of a curve at most.
+/// The largest number of points of a curve.
 const POINTS: usize = 200;
-/// The part of the stretches that a figure shows: the few longest would leave no room for the
+/// The share of the intervals that a figure shows: the few longest would leave no room for the
 /// others.
 const SHOWN: f64 = 0.95;
 
-/// The figures of a trace, with what was found of it.
+/// The figures of a trace and its statistics.
 pub fn figures(trace: &Trace, stats: &Stats) -> Vec<Figure> {
     let lasting = |up: bool, name: &str, title: &str, law: &Durations| {
         let window = (0.0, trace.end_s());

@@ -1,35 +1,35 @@
-//! Laws fitted by maximum likelihood. What is not here: tests of how well they fit, and censoring.
+//! Laws fitted by maximum likelihood, without censoring and without tests of fit.
 
 use serde::Serialize;
 
 /// A Weibull law.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Weibull {
-    /// Below 1 the rate falls with age, above 1 it rises.
+    /// The shape: below 1 the hazard falls with age, above 1 it rises.
     pub shape: f64,
-    /// In the unit of what was measured.
+    /// The scale, in the unit of the fitted values.
     pub scale: f64,
 }
 
 /// A lognormal law.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Lognormal {
-    /// Mean of the natural logarithms.
+    /// The mean of the natural logarithms.
     pub mu: f64,
-    /// Their standard deviation.
+    /// The standard deviation of the natural logarithms.
     pub sigma: f64,
 }
 
 impl Weibull {
-    /// The part that lasts longer than `value`.
+    /// The survival function: the probability of more than `value`.
     pub fn survival(&self, value: f64) -> f64 {
         (-(value.max(0.0) / self.scale).powf(self.shape)).exp()
     }
 
-    /// The likeliest law of these values; none unless two of those above zero differ.
+    /// Fits the law to these values; `None` unless two of those above zero differ.
     pub fn fit(values: &[f64]) -> Option<Self> {
         let largest = values.iter().copied().fold(0.0, f64::max);
-        // Against the largest, so that no power overflows.
+        // Relative to the largest value, so that no power overflows.
         let logs: Vec<_> = values
             .iter()
             .filter(|value| **value > 0.0)
@@ -64,8 +64,8 @@ impl Weibull {
     }
 }
 
-/// The derivative of the mean log likelihood by the shape, where the scale is the best for that
-/// shape: it falls.
+/// The derivative of the mean log likelihood by the shape, with the best scale for that shape. It
+/// falls with the shape.
 fn slope(logs: &[f64], shape: f64) -> f64 {
     let weighted: (f64, f64) = logs.iter().fold((0.0, 0.0), |(sum, with_log), log| {
         let power = (shape * log).exp();
@@ -75,7 +75,7 @@ fn slope(logs: &[f64], shape: f64) -> f64 {
 }
 
 impl Lognormal {
-    /// The part that lasts longer than `value`, to about seven digits.
+    /// The survival function: the probability of more than `value`, to about seven digits.
     pub fn survival(&self, value: f64) -> f64 {
         if value <= 0.0 {
             1.0
@@ -84,7 +84,7 @@ impl Lognormal {
         }
     }
 
-    /// The likeliest law of these values; none unless two of those above zero differ.
+    /// Fits the law to these values; `None` unless two of those above zero differ.
     pub fn fit(values: &[f64]) -> Option<Self> {
         let logs: Vec<_> = values
             .iter()
@@ -98,8 +98,8 @@ impl Lognormal {
     }
 }
 
-/// The part of a standard normal law above `z`: by a continued fraction (Laplace) where `z` is far
-/// from zero, else by the series of its density's integral.
+/// The probability of more than `z` under the standard normal law: by a continued fraction
+/// (Laplace) if `z` is far from zero, else by the series of the density's integral.
 fn above(z: f64) -> f64 {
     let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if z.abs() > 3.0 {

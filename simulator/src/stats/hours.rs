@@ -1,5 +1,4 @@
-//! How a trace differs between the hours of a day. What is not here: days of the week, and time
-//! zones other than UTC.
+//! The statistics of a trace by the hour of the day ([`Hour`]), in UTC.
 
 use common::units::REFERENCE_MHZ;
 use serde::Serialize;
@@ -10,25 +9,26 @@ use crate::trace::{Segment, Trace};
 const HOUR_S: f64 = 3_600.0;
 const DAY_S: f64 = 24.0 * HOUR_S;
 
-/// An hour of the day.
+/// The statistics of an hour of the day.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Hour {
-    /// From 0 to 23.
+    /// The hour, from 0 to 23.
     pub hour: u8,
-    /// The part of the known time in which hosts are up; none where nothing is known.
+    /// The part of the known time in which hosts are up; `None` if nothing is known.
     pub available: Option<f64>,
-    /// The part of their processors that tasks can have in the known time; likewise.
+    /// The mean part of their processors that tasks can have in the known time; `None` if nothing
+    /// is known.
     pub cpu: Option<f64>,
-    /// The part of the time in which it is known that owners use their hosts or not, and they do;
-    /// none where it is never known.
+    /// The part of the time in which owners use their hosts, among the time for which that is
+    /// known; `None` if it is never known.
     pub owner_active: Option<f64>,
-    /// Mean power of all hosts together over stretches of five minutes, in hosts of speed 1.
+    /// The mean power of all hosts together over intervals of five minutes, in hosts of speed 1.
     pub power: Option<f64>,
-    /// Its coefficient of variation.
+    /// The coefficient of variation of that power.
     pub power_cv: Option<f64>,
 }
 
-/// What adds up over the same hour of all days, in seconds.
+/// Sums over the same hour of all days, in seconds.
 #[derive(Default, Clone, Copy)]
 struct Sums {
     known_s: f64,
@@ -38,7 +38,7 @@ struct Sums {
     active_s: f64,
 }
 
-/// All hours of the day.
+/// Computes the statistics of all hours of the day.
 pub(super) fn by_hour(trace: &Trace) -> Vec<Hour> {
     let first_s = (trace.origin_s.rem_euclid(DAY_S as i64)) as f64;
     let mut sums = [Sums::default(); 24];
@@ -83,8 +83,8 @@ fn told(hour: u8, sums: &Sums, powers: &[f64]) -> Hour {
     }
 }
 
-/// How much of a segment lies in each hour of the day, in seconds. Takes the same time however many
-/// days it spans.
+/// The part of a segment in each hour of the day, in seconds. Takes the same time however many days
+/// the segment spans.
 fn parts_s(segment: &Segment, first_s: f64) -> [f64; 24] {
     let days = (segment.length_s() / DAY_S).floor();
     let mut parts = [days * HOUR_S; 24];

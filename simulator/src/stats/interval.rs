@@ -1,10 +1,9 @@
-//! Stretches in which a host is up, or down, whatever its owner does. What is not here: what they
-//! are like.
+//! The intervals in which a host is up, or down, whatever its owner does.
 
 use crate::trace::Segment;
 
-/// The stretches within the window, in order. Two of them are apart where the host was otherwise in
-/// between, be it for no time at all: so some formats record restarts.
+/// The intervals within the window, in order. Two intervals stay apart if the host was in the other
+/// state in between, even for no time at all: some formats record restarts that way.
 pub(super) fn stretches(
     segments: &[Segment],
     up: bool,
@@ -28,7 +27,7 @@ pub(super) fn stretches(
     found
 }
 
-/// How long they are, in seconds.
+/// The lengths of these intervals, in seconds.
 pub(super) fn lengths_s(segments: &[Segment], up: bool, window: (f64, f64)) -> Vec<f64> {
     stretches(segments, up, window)
         .into_iter()

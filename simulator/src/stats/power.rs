@@ -1,14 +1,14 @@
-//! What all hosts together deliver over time. What is not here: who uses it.
+//! The power of all hosts together over time.
 
 use crate::trace::{Segment, Trace};
 
 /// The work, in MHz times seconds, that all hosts could do in each step of the window. A last step
-/// that is cut off does not count. Takes time for the segments and the steps, not for their
+/// that is cut off does not count. Takes time for the segments plus the steps, not for their
 /// product: traces may span years.
 pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -> Vec<f64> {
     let steps = ((to_s - from_s) / step_s).floor().max(0.0) as usize;
-    // What a step has of its own, and by how much the rate changes where whole steps of a segment
-    // begin and end.
+    // `power` holds what a step gets by itself; `slope` the change of the rate where the whole
+    // steps of a segment begin and end.
     let mut power = vec![0.0; steps];
     let mut change = vec![0.0; steps + 1];
 
@@ -24,7 +24,7 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
             change[first] += rate;
             change[last] -= rate;
 
-            // The part of its first step before it starts, and of its last until it ends.
+            // The parts of the segment's first and last step that it does not cover.
             for (step, share) in [(first, first as f64 - start), (last, end - last as f64)] {
                 if let Some(sum) = power.get_mut(step) {
                     *sum += rate * share * step_s;
@@ -42,7 +42,7 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
     power
 }
 
-/// The seconds of processor time that a segment has between two moments.
+/// The processor seconds that the segments have between two times.
 pub(super) fn cpu_s(segments: &[Segment], (from_s, to_s): (f64, f64)) -> f64 {
     segments
         .iter()
@@ -55,7 +55,7 @@ fn overlap_s(segment: &Segment, from_s: f64, to_s: f64) -> f64 {
     (segment.end_s.min(to_s) - segment.start_s.max(from_s)).max(0.0)
 }
 
-/// Standard deviation over mean; 0 where there is nothing.
+/// The coefficient of variation: standard deviation over mean; 0 if there is nothing.
 pub(super) fn variation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;

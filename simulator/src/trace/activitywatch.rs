@@ -1,5 +1,5 @@
-//! The export of ActivityWatch's AFK watcher: when somebody used the host's keyboard and mouse.
-//! What is not here: its other watchers.
+//! Reads the export of ActivityWatch's AFK watcher, which records when somebody used the host's
+//! keyboard and mouse. Other watchers of ActivityWatch are not read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,8 +12,8 @@ use super::draft::{Draft, Stretch, finish};
 use super::moment::Moment;
 use super::{Flaw, Note, Trace, TraceError};
 
-/// Events overlap by as much as the watcher's clock is coarse; what overlaps more is a mistake. In
-/// seconds.
+/// The largest overlap of two events, in seconds, that the watcher's coarse clock explains; a
+/// larger one is an error.
 const COARSE_S: f64 = 1.0;
 
 #[derive(Deserialize)]
@@ -43,13 +43,13 @@ struct Data {
 }
 
 impl Trace {
-    /// Reads an export with buckets of the type `afkstatus`; each is a host. While somebody uses it
-    /// tasks have nothing of its processor, else all of it; between events nothing is known. Events
-    /// may come in any order, since exports begin with the newest. Clock rates are unknown, and
-    /// stand as 1500 MHz.
+    /// Reads an export with buckets of the type `afkstatus`; each bucket is a host. While somebody
+    /// uses the host, tasks have nothing of its processor, else all of it; between events nothing
+    /// is known. Events may come in any order, since exports begin with the newest. Clock rates are
+    /// unknown, and 1500 MHz stands for them.
     ///
     /// # Errors
-    /// If the file cannot be read, or says what cannot be.
+    /// If the file cannot be read, or has invalid contents.
     pub fn read_activitywatch(file: &Path) -> Result<Self, TraceError> {
         let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
             file: file.to_owned(),
@@ -70,8 +70,8 @@ impl Trace {
             .into_iter()
             .filter(|(_, bucket)| bucket.kind == "afkstatus")
         {
-            // Values have no lines any more: the line is that of the timestamp's text, which
-            // nothing else has.
+            // Values parsed from JSON have no line numbers, so the line is found by the text of the
+            // timestamp, which occurs only once.
             drafts.push(
                 host(&id, bucket).map_err(|(mark, flaw)| flawed(line_of(&text, &mark), flaw))?,
             );
@@ -91,7 +91,8 @@ fn line_of(text: &str, mark: &str) -> usize {
         .map_or(1, |at| text[..at].matches('\n').count() + 1)
 }
 
-/// A host from its bucket; else what to look for in the file, and what is wrong there.
+/// Converts a bucket to a host. The error holds the text to look for in the file, and the flaw
+/// there.
 fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
     let name = bucket
         .hostname
@@ -145,7 +146,7 @@ fn host(id: &str, bucket: Bucket) -> Result<Draft, (String, Flaw)> {
     Ok(draft)
 }
 
-/// When an event starts, how long it lasts in seconds, and whether somebody was there.
+/// The start of an event, its length in seconds, and whether somebody was there.
 fn read(event: &Event) -> Result<(Moment, f64, bool), Flaw> {
     let start = Moment::parse_iso(&event.timestamp)
         .ok_or_else(|| Flaw::NotADate(event.timestamp.clone()))?;

@@ -1,5 +1,5 @@
-//! The AVT format (Godfrey): a line for each host, `name n up1 down1 ... upn downn`, in whole
-//! seconds. It holds when hosts are up, and nothing else.
+//! Reads and writes the AVT format (Godfrey): a line for each host, `name n up1 down1 ... upn
+//! downn`, in whole seconds. It only says when hosts are up.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use super::{Flaw, Note, Trace, TraceError, TracedHost};
 
 impl Trace {
     /// Reads an AVT file. Hosts are down outside their intervals, from the earliest time of the
-    /// file to the latest; their clock rates are unknown, and stand as 1500 MHz.
+    /// file to the latest. Clock rates are unknown, and 1500 MHz stands for them.
     ///
     /// # Errors
-    /// If the file cannot be read, or says what cannot be: then with the line.
+    /// If the file cannot be read, or has invalid contents; the error then names the line.
     pub fn read_avt(file: &Path) -> Result<Self, TraceError> {
         let text = fs::read_to_string(file).map_err(|source| TraceError::Io {
             file: file.to_owned(),
@@ -56,9 +56,9 @@ impl Trace {
         Ok(finish(hosts).without_gaps())
     }
 
-    /// Writes an AVT file: when hosts are up, in whole seconds since 1970, or since the trace's
-    /// start where nobody knows it. Parts of the processor, owners, reasons and clock rates are
-    /// lost, and what is unknown counts as down.
+    /// Writes an AVT file with the intervals in which hosts are up, in whole seconds since 1970, or
+    /// since the trace's start where the origin is unknown. Parts of the processor, owners, reasons
+    /// and clock rates are lost, and unknown time counts as down.
     ///
     /// # Errors
     /// If a host's name has spaces, or the file cannot be written.
@@ -92,7 +92,7 @@ impl Trace {
     }
 }
 
-/// When the host is up, rounded to seconds.
+/// The intervals in which the host is up, rounded to seconds.
 fn intervals(host: &TracedHost) -> Vec<(f64, f64)> {
     let mut intervals: Vec<(f64, f64)> = Vec::new();
     let mut before = None;

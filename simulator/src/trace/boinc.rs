@@ -1,5 +1,5 @@
-//! The `time_stats_log` that every BOINC client keeps: when it ran, and when its tasks were allowed
-//! to compute. What is not here: the network's part of it.
+//! Reads the `time_stats_log` that every BOINC client keeps: when it ran, and when its tasks were
+//! allowed to compute. Its `net_*` events are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use super::draft::{Draft, Stretch, finish};
 use super::moment::Moment;
 use super::{Flaw, Note, Trace, TraceError};
 
-/// Why a host gave nothing though it was on; the log says no more.
+/// The reason for a host that was on but gave nothing; the log says no more.
 const SUSPENDED: &str = "suspended";
 
 impl Trace {
-    /// Reads a `time_stats_log`, or each file of a directory as one host's. The host is named after
-    /// its file, or where that is just `time_stats_log` after the directory.
+    /// Reads a `time_stats_log`, or each file of a directory as the log of one host. The host is
+    /// named after its file, or after the directory if the file is just `time_stats_log`.
     ///
     /// Between `power_on` and `power_off` the host is up, and between `proc_start` and `proc_stop`
-    /// tasks have its whole processor. Between `power_off` and the next `power_on` it is down.
-    /// Where a `power_off` is missing, nothing is known from the last event on. Clock rates are
-    /// unknown, and stand as 1500 MHz.
+    /// tasks have its whole processor. Between `power_off` and the next `power_on` it is down. If a
+    /// `power_off` is missing, nothing is known from the last event on. Clock rates are unknown,
+    /// and 1500 MHz stands for them.
     ///
     /// # Errors
-    /// If a file cannot be read, or says what cannot be: then with the line.
+    /// If a file cannot be read, or has invalid contents; the error then names the line.
     pub fn read_boinc(path: &Path) -> Result<Self, TraceError> {
         let drafts = files(path)?
             .into_iter()
@@ -126,7 +126,7 @@ enum State {
 struct Log {
     draft: Draft,
     state: State,
-    /// When the last event was.
+    /// The time of the last event.
     since: Option<Moment>,
 }
 
@@ -147,7 +147,7 @@ impl Log {
         }
 
         let next = match (event, self.state) {
-            // The client did not live to say when it ended.
+            // The client ended without writing `power_off`.
             ("power_on", State::Suspended | State::Computing) => {
                 self.state = State::Unknown;
                 State::Suspended
@@ -157,7 +157,7 @@ impl Log {
             }
             ("power_off", _) => State::Off,
             ("proc_start", State::Suspended | State::Computing) => State::Computing,
-            // Before the first power_on nothing is known, and after power_off nothing runs.
+            // Nothing is known before the first `power_on`, and nothing runs after `power_off`.
             ("proc_start" | "proc_stop", state) => state,
             (
                 "net_connected" | "net_not_connected" | "net_unknown" | "platform" | "version",
@@ -175,7 +175,7 @@ impl Log {
         Ok(())
     }
 
-    /// Adds what lies between two events, to what is there where nothing has changed.
+    /// Adds the time between two events, to the last segment if the state has not changed.
     fn stretch(&mut self, start: Moment, end: Moment) -> Result<(), Flaw> {
         if start.order(&end).is_eq() {
             return Ok(());

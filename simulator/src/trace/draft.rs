@@ -1,15 +1,15 @@
-//! A trace in the making: hosts with stretches of absolute time as a file's lines give them,
-//! checked one by one. What is not here: files, and any repair.
+//! A trace under construction: hosts with intervals of absolute time as a file's lines give them,
+//! checked one by one. Nothing is repaired.
 
 use std::collections::BTreeMap;
 
 use super::moment::Moment;
 use super::{Flaw, Note, Segment, Trace, TracedHost};
 
-/// The clock rate, in MHz, of hosts of which the format says none: speed 1.
+/// The clock rate, in MHz, of hosts whose format gives none: speed 1.
 pub(super) const UNKNOWN_CLOCK_MHZ: f64 = common::units::REFERENCE_MHZ;
 
-/// A stretch of absolute time.
+/// An interval of absolute time.
 #[derive(Debug, Clone)]
 pub(super) struct Stretch {
     pub(super) start: Moment,
@@ -19,7 +19,7 @@ pub(super) struct Stretch {
     pub(super) note: Note,
 }
 
-/// A host in the making.
+/// A host under construction.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub(super) name: String,
@@ -36,8 +36,8 @@ impl Draft {
         }
     }
 
-    /// Adds a stretch that begins where the last one ends, or later. It may last for no time at
-    /// all: some formats record restarts that way.
+    /// Adds a stretch that begins where the last one ends, or later. Its length may be zero: some
+    /// formats record restarts that way.
     pub(super) fn push(&mut self, stretch: Stretch) -> Result<(), Flaw> {
         let start_s = stretch.start.since(0);
         let end_s = stretch.end.since(0);
@@ -66,8 +66,8 @@ impl Draft {
     }
 }
 
-/// The trace of these hosts; its origin is the second in which the earliest stretch begins, or 0
-/// where times are too small to count from 1970. Names that occur again get a number.
+/// Builds the trace of these hosts. Its origin is the second in which the earliest stretch begins,
+/// or 0 where times are too small to count from 1970. Repeated names get a number.
 pub(super) fn finish(drafts: Vec<Draft>) -> Trace {
     let starts = drafts
         .iter()

@@ -1,10 +1,10 @@
-//! What can be wrong with a trace in a directory, with file, line and what to do. What is not here:
-//! the checks.
+//! The errors of reading and writing traces ([`TraceError`], [`Flaw`]), each with file, line and
+//! advice.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a trace could not be read or written.
+/// The reasons why a trace could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A file cannot be read or written at all.
@@ -12,10 +12,10 @@ pub enum TraceError {
     Io {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// What a file says cannot be.
+    /// The contents of a file are invalid.
     #[error("{}, line {line}: {flaw}", file.display())]
     Flawed {
         /// The file.
@@ -25,27 +25,28 @@ pub enum TraceError {
         /// What is wrong there.
         flaw: Flaw,
     },
-    /// A host's name would not survive being written.
+    /// A host's name that would be misread after writing: it is empty, or has commas, quotation
+    /// marks or line ends.
     #[error(
         "host {0:?} cannot be written: a name must not be empty, nor hold commas, quotation marks or line ends"
     )]
     Unwritable(String),
-    /// A host's name would not survive being written between spaces or tabulators.
+    /// A host's name with spaces or tabulators, in a format that separates fields by them.
     #[error(
         "host {0:?} cannot be written in this format: a name must be a word without spaces and tabulators"
     )]
     NotAWord(String),
-    /// There is nothing there that the format knows.
+    /// The path holds no files of the format.
     #[error("{}: {why}", path.display())]
     NotThere {
-        /// Where it was looked for.
+        /// The path that was searched.
         path: PathBuf,
-        /// What is missing.
+        /// The thing that is missing.
         why: &'static str,
     },
 }
 
-/// What is wrong with a line.
+/// The flaws of a line.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Flaw {
     /// The header lacks a column.
@@ -57,9 +58,9 @@ pub enum Flaw {
     /// The line has more or fewer fields than the header.
     #[error("{found} fields where the header names {expected}")]
     Fields {
-        /// What the header has.
+        /// The number of fields of the header.
         expected: usize,
-        /// What the line has.
+        /// The number of fields of the line.
         found: usize,
     },
     /// A field is in quotation marks, which this format does not have.
@@ -70,7 +71,7 @@ pub enum Flaw {
     NotANumber {
         /// The field's column.
         column: &'static str,
-        /// What it says.
+        /// The field's text.
         text: String,
     },
     /// The host has no name.
@@ -81,18 +82,18 @@ pub enum Flaw {
     HostTwice {
         /// The host.
         host: String,
-        /// Where it was first.
+        /// The line that names it first.
         before: usize,
     },
-    /// A clock that no processor has.
+    /// A clock rate that no processor has.
     #[error("the clock of host {host:?} is {clock_mhz} MHz: it must be greater than zero")]
     Clock {
         /// The host.
         host: String,
-        /// What the file says.
+        /// The clock rate in the file.
         clock_mhz: f64,
     },
-    /// The segments name a host that `hosts.csv` does not have.
+    /// A segment of a host that is not in `hosts.csv`.
     #[error("host {0:?} is not in hosts.csv")]
     UnknownHost(String),
     /// A host has no segments.
@@ -107,9 +108,9 @@ pub enum Flaw {
     /// A time before the trace's start.
     #[error("{column} is {value}: times count from the trace's start and are not negative")]
     Negative {
-        /// Which time.
+        /// The column of the time.
         column: &'static str,
-        /// What it is.
+        /// The time in the file.
         value: f64,
     },
     /// A time or count that is too large to be one.
@@ -117,33 +118,34 @@ pub enum Flaw {
     TooLarge {
         /// The field's column.
         column: &'static str,
-        /// What it says.
+        /// The field's text.
         text: String,
     },
-    /// A line that lacks fields.
+    /// A line with too few fields.
     #[error("{found} fields where a line of this format has {expected}: is the line cut off?")]
     Short {
-        /// What a line has.
+        /// The number of fields that a line needs.
         expected: usize,
-        /// What this one has.
+        /// The number of fields of this line.
         found: usize,
     },
-    /// An availability interval without its end, or other numbers than were announced.
+    /// An availability interval without an end, or a count of intervals that differs from the
+    /// announced one.
     #[error(
         "{announced} intervals are announced, and {numbers} times follow: each interval has two"
     )]
     Intervals {
-        /// How many intervals the line says that there are.
+        /// The announced number of intervals.
         announced: usize,
-        /// How many numbers follow.
+        /// The number of times that follow.
         numbers: usize,
     },
-    /// An event that is no availability and nobody's own.
+    /// An event that is neither availability nor a type of a site's own.
     #[error(
         "event_type is {0:?}: 0 is unavailable, 1 is available, and types of a site's own are above 10000"
     )]
     EventType(String),
-    /// A state of an event that is not there.
+    /// A state that refers to an unknown event.
     #[error("there is no event {event} of node {node}, component {component} in the event trace")]
     NoEvent {
         /// The event.
@@ -153,28 +155,28 @@ pub enum Flaw {
         /// Its component.
         component: String,
     },
-    /// A word that the log does not have.
+    /// A word that is no event of the log.
     #[error(
         "{0:?} is no event of this log: known are power_on, power_off, proc_start, proc_stop and net_*"
     )]
     UnknownEvent(String),
-    /// An event that is older than the one before it.
+    /// An event that is earlier than the one before it.
     #[error(
         "the event is at {at_s} s, before the last one at {before_s} s: order the lines by time"
     )]
     Unordered {
-        /// This one.
+        /// The time of this event, in seconds.
         at_s: f64,
-        /// The one before.
+        /// The time of the event before, in seconds.
         before_s: f64,
     },
-    /// Text that is no JSON, or JSON of another shape.
+    /// Invalid JSON, or JSON of another shape.
     #[error("not an export of ActivityWatch: {0}")]
     Json(String),
-    /// A date and time that is none.
+    /// Text that is no date and time.
     #[error("{0:?} is no date and time such as 2026-03-01T09:30:00Z")]
     NotADate(String),
-    /// A status that says neither.
+    /// A status that is neither of the two known ones.
     #[error("status is {0:?}: it must be afk or not-afk")]
     Status(String),
     /// No host has any segment.
@@ -188,32 +190,32 @@ pub enum Flaw {
         /// Its end.
         end_s: f64,
     },
-    /// Nothing is said about a stretch of time.
+    /// A gap between two segments.
     #[error("a gap: nothing is said about host {host:?} from {from_s} s to {to_s} s")]
     Gap {
         /// The host.
         host: String,
-        /// Where the segment before ends.
+        /// The end of the segment before.
         from_s: f64,
-        /// Where this one starts.
+        /// The start of this segment.
         to_s: f64,
     },
-    /// Two segments speak about the same time.
+    /// Two segments that overlap.
     #[error(
         "an overlap: the segment of host {host:?} starts at {start_s} s, but the one before ends at {before_s} s; order the segments of a host by time"
     )]
     Overlap {
         /// The host.
         host: String,
-        /// Where this segment starts.
+        /// The start of this segment.
         start_s: f64,
-        /// Where the one before ends.
+        /// The end of the segment before.
         before_s: f64,
     },
-    /// Neither up nor down.
+    /// A `host_available` that is neither up nor down.
     #[error("host_available is {0:?}: it must be 0 or 1")]
     NeitherUpNorDown(String),
-    /// A part of the processor that cannot be.
+    /// A part of the processor outside 0 to 1.
     #[error("cpu_fraction is {0}: it must lie between 0 and 1")]
     Fraction(f64),
 }

@@ -1,10 +1,10 @@
 //! Tables of the Failure Trace Archive (Javadi, Kondo, Iosup and Epema 2013): fields between
-//! tabulators, read by their position. What is not here: their SQL.
+//! tabulators, read by their position. The archive's SQL is not read.
 
 mod read;
 mod write;
 
-/// What stands where nothing is known.
+/// The text of an unknown field.
 const NULL: &str = "NULL";
 /// Types of events above this are a site's own.
 const OWN_TYPES: u64 = 10_000;

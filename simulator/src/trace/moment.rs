@@ -1,27 +1,27 @@
-//! Points in time as formats with absolute times write them: decimal digits, read and written
-//! without loss. What is not here: clocks, and calendars other than ISO 8601 in UTC.
+//! Points in time ([`Moment`]) as formats with absolute times write them: decimal digits, read and
+//! written without loss. The only calendar is ISO 8601 in UTC.
 
 use std::cmp::Ordering;
 
 use super::Flaw;
 
-/// Later than this (the year 33658) no trace can be: a number that large is a mistake.
+/// The latest time of any trace (the year 33658); a larger number is an error.
 const LATEST_S: i64 = 1_000_000_000_000;
-/// What lies before this (March 1973) counts from the trace's own start, what lies behind it from
-/// the Unix epoch.
+/// Times below this (March 1973) count from the trace's own start, times above it from the Unix
+/// epoch.
 const EPOCH_LIKE_S: i64 = 100_000_000;
 
-/// Seconds since an origin: whole ones and the rest, kept apart so that times since 1970 keep all
-/// their digits.
+/// Seconds since an origin: whole seconds and the rest, kept apart so that times since 1970 keep
+/// all their digits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Moment {
     whole: i64,
-    /// At least 0 and below 1.
+    /// The rest, at least 0 and below 1.
     rest: f64,
 }
 
 impl Moment {
-    /// Reads decimal seconds.
+    /// Parses decimal seconds.
     pub(super) fn parse(column: &'static str, text: &str) -> Result<Self, Flaw> {
         let not_a_number = || Flaw::NotANumber {
             column,
@@ -58,8 +58,8 @@ impl Moment {
         Ok(Self::carried(value.floor() as i64, value - value.floor()))
     }
 
-    /// Whole seconds and the rest of a date and time in ISO 8601, with `Z` or an offset from UTC
-    /// (without either it is taken for UTC): `2026-03-01T09:30:00.25+01:00`.
+    /// Parses a date and time in ISO 8601, with `Z` or an offset from UTC (UTC is assumed without):
+    /// `2026-03-01T09:30:00.25+01:00`.
     pub(super) fn parse_iso(text: &str) -> Option<Self> {
         let (date, time) = text.trim().split_once(['T', ' '])?;
         let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
@@ -98,7 +98,7 @@ impl Moment {
         }
     }
 
-    /// This many seconds later (not negative).
+    /// The moment `seconds` (not negative) later.
     pub(super) fn plus(self, seconds: f64) -> Self {
         Self::carried(
             self.whole.saturating_add(seconds.trunc() as i64),
@@ -106,21 +106,21 @@ impl Moment {
         )
     }
 
-    /// Seconds since `origin_s`, as close as can be.
+    /// Seconds since `origin_s`, as exact as an `f64` can be.
     pub(super) fn since(self, origin_s: i64) -> f64 {
         let whole = self.whole - origin_s;
         if self.rest == 0.0 || whole < 0 {
             return whole as f64 + self.rest;
         }
-        // By their digits: a sum would round twice.
+        // Joins the decimal digits: a sum would round twice.
         let rest = format!("{}", self.rest);
         format!("{whole}{}", rest.trim_start_matches('0'))
             .parse()
             .unwrap_or(whole as f64 + self.rest)
     }
 
-    /// The origin of a trace whose earliest moment this is: the Unix epoch's second, or 0 where
-    /// times count from the trace's own start.
+    /// The origin of a trace whose earliest moment is this one: its second in the Unix epoch, or 0
+    /// where times count from the trace's own start.
     pub(super) fn origin_s(self) -> i64 {
         if self.whole < EPOCH_LIKE_S {
             0
@@ -136,8 +136,7 @@ impl Moment {
     }
 }
 
-/// How a time is written whose origin is that far after the Unix epoch: decimal digits, all of
-/// them.
+/// Writes the time `since_s` after `origin_s` as decimal digits, without loss.
 pub(super) fn absolute(origin_s: i64, since_s: f64) -> String {
     let text = format!("{since_s}");
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
@@ -148,7 +147,7 @@ pub(super) fn absolute(origin_s: i64, since_s: f64) -> String {
     }
 }
 
-/// Seconds east of Greenwich.
+/// Parses an offset from UTC into seconds east of Greenwich.
 fn offset_s(text: &str) -> Option<i64> {
     let sign = match text.as_bytes().first()? {
         b'Z' | b'z' => return (text.len() == 1).then_some(0),

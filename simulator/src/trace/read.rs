@@ -1,6 +1,5 @@
-//! The exchange format's reader: a trace from `hosts.csv` and `availability.csv`, strictly: what
-//! cannot be is refused with file, line and reason. What is not here: other formats, and any
-//! repair.
+//! Reads a trace in the exchange format, from `hosts.csv` and `availability.csv`. Invalid contents
+//! are refused with file, line and reason; nothing is repaired.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +8,13 @@ use std::path::{Path, PathBuf};
 use super::{Flaw, Segment, Trace, TraceError, TracedHost};
 
 impl Trace {
-    /// The trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz), and
+    /// Reads the trace in `dir`: `hosts.csv` with the columns `host,clock_mhz` (MHz), and
     /// `availability.csv` with `host,start_s,end_s,host_available,cpu_fraction` (seconds from the
     /// trace's start, 0 or 1, part of the processor). The segments of a host begin at 0 and follow
     /// each other without gaps; those of different hosts may be interleaved.
     ///
     /// # Errors
-    /// If a file cannot be read, or says what cannot be: then with the line.
+    /// If a file cannot be read, or has invalid contents; the error then names the line.
     pub fn read(dir: &Path) -> Result<Self, TraceError> {
         let (mut hosts, lines) = read_hosts(dir, "hosts.csv")?;
         let file = Table::open(dir, "availability.csv", SEGMENT_COLUMNS)?;
@@ -40,10 +39,10 @@ impl Trace {
 const HOST_COLUMNS: [&str; 2] = ["host", "clock_mhz"];
 const SEGMENT_COLUMNS: [&str; 5] = ["host", "start_s", "end_s", "host_available", "cpu_fraction"];
 
-/// The clock rates, in MHz, that a file like `hosts.csv` gives.
+/// Reads the clock rates, in MHz, of a file like `hosts.csv`.
 ///
 /// # Errors
-/// If it cannot be read, or says what cannot be: then with the line.
+/// If it cannot be read, or has invalid contents; the error then names the line.
 pub fn read_clocks_mhz(file: &Path) -> Result<Vec<f64>, TraceError> {
     let dir = file.parent().unwrap_or(Path::new(""));
     let name = file.file_name().unwrap_or_default();
@@ -51,7 +50,7 @@ pub fn read_clocks_mhz(file: &Path) -> Result<Vec<f64>, TraceError> {
     Ok(hosts.into_iter().map(|host| host.clock_mhz).collect())
 }
 
-/// Where a host stands in the trace and in `hosts.csv`.
+/// The place of a host in the trace, and its line in `hosts.csv`.
 struct Place {
     at: usize,
     line: usize,
@@ -180,7 +179,7 @@ fn time(column: &'static str, text: &str) -> Result<f64, Flaw> {
     }
 }
 
-/// A file of lines with named columns, of which `N` are wanted.
+/// A file of lines with named columns, of which `N` are read.
 struct Table<const N: usize> {
     file: PathBuf,
     text: String,
@@ -216,7 +215,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Each line after the header that is not empty, with its number and the wanted fields.
+    /// The non-empty lines after the header, each with its number and the `N` fields.
     fn rows(&self) -> impl Iterator<Item = Result<(usize, [&str; N]), TraceError>> {
         let lines = self
             .text
@@ -263,7 +262,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// At which place of the header the wanted columns stand, and how many columns there are.
+/// The places of the `wanted` columns in the header, and the number of all columns.
 fn columns<const N: usize>(
     header: &str,
     wanted: [&'static str; N],

@@ -1,5 +1,5 @@
-//! Profiles of SimGrid: for each host a file of when it is on and a file of its speed, and a
-//! platform that names them. What is not here: a reader, and networks.
+//! Writes profiles of SimGrid: for each host a file of the times when it is on and a file of its
+//! speed, and a platform that names them. Networks are not written, and nothing is read.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,16 +7,16 @@ use std::path::Path;
 
 use super::{Trace, TraceError, TracedHost};
 
-/// What a suspended host has of its speed. Not 0: tasks that compute when the speed becomes 0 go on
-/// in SimGrid (3.32) as if nothing had happened.
+/// The part of its speed that a suspended host keeps. It is not 0: in SimGrid (3.32), tasks that
+/// compute when the speed becomes 0 go on as if nothing had happened.
 const SUSPENDED: f64 = 1e-9;
 
 impl Trace {
-    /// Writes `platform.xml` into `dir`, which is made where it is missing, and for each of its
-    /// hosts a `state_file` and a `speed_file`. A clock rate of 1 MHz is a speed of 1 Mf. Dates are
-    /// seconds since the trace's start; hosts are off where nothing is known, and after the trace.
-    /// Where tasks are suspended the speed is a billionth. The start in time, owners and reasons
-    /// are lost.
+    /// Writes `platform.xml` into `dir`, which is created if missing, and for each of its hosts a
+    /// `state_file` and a `speed_file`. A clock rate of 1 MHz is a speed of 1 Mf. Dates are seconds
+    /// since the trace's start; hosts are off where nothing is known, and after the trace. While
+    /// tasks are suspended the speed is a billionth. The trace's origin, owners and reasons are
+    /// lost.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -61,7 +61,7 @@ impl Trace {
     }
 }
 
-/// A line for each change, and one for the end of what is known.
+/// The lines of a profile: one for each change, and one for the end of the record.
 fn profile(host: &TracedHost, last: &str, value: impl Fn(&super::Segment) -> String) -> String {
     let mut text = String::new();
     let mut before = String::new();

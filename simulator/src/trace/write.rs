@@ -1,4 +1,4 @@
-//! Writes a trace as `hosts.csv` and `availability.csv`. What is not here: other formats.
+//! Writes a trace in the exchange format, as `hosts.csv` and `availability.csv`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use super::{Segment, Trace, TraceError, TracedHost};
 
 impl Trace {
-    /// Writes the trace into `dir`, which is made where it is missing. Numbers have six decimals,
-    /// parts of the processor nine, and more where reading them would give another number. What is
-    /// read back is the same trace, except that the format knows no start in time, no owner and no
-    /// reason, and that a host of which nothing is known is down.
+    /// Writes the trace into `dir`, which is created if missing. Numbers have six decimals, parts
+    /// of the processor nine, and more where fewer would be read as another number. `Trace::read`
+    /// gives the same trace again, except that the format has no origin, no owner and no reason,
+    /// and that a host is down where nothing is known of it.
     ///
     /// # Errors
-    /// If a host's name cannot stand in the format, or a file cannot be written.
+    /// If a host's name cannot be written in the format, or a file cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), TraceError> {
         for host in &self.hosts {
             if host.name.is_empty()
@@ -38,8 +38,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Without gaps, and without what lasts for no time at all. Where a host's record ends is its
-    /// end.
+    /// Returns the segments as the format has them: without gaps and without segments of no length.
+    /// Each host ends with its own record.
     fn as_exchanged(&self) -> Self {
         let end_s = self.end_s();
         let whole = |host: &TracedHost| {
@@ -87,7 +87,7 @@ impl Trace {
     }
 }
 
-/// Adds a comma and the number, with so many decimals where they say it exactly.
+/// Appends a comma and the number, with `decimals` decimals if these are exact.
 fn field(text: &mut String, value: f64, decimals: usize) {
     text.push(',');
     let from = text.len();

@@ -1,33 +1,33 @@
-//! What users do: which sets they bring, how long each task takes, how long they think, and when
-//! they have seen enough. What is not here: what comes of it.
+//! The behaviour of users ([`Plan`]): the sets that they disclose, the run time of each task, their
+//! think times, and when they drop the rest of a set.
 
 use common::Span;
 
 use super::Which;
 
-/// What users do. It does not depend on when their results come, so that schedulers can be compared
-/// on the same users.
+/// The behaviour of users. It does not depend on when results come, so that policies can be
+/// compared on the same users.
 pub trait Plan {
-    /// How many users there are.
+    /// The number of users.
     fn users(&self) -> usize;
-    /// How many tasks a set of a user's has; none where the user stops.
+    /// The number of tasks in a user's set; `None` once the user stops.
     fn tasks(&self, user: usize, set: usize) -> Option<usize>;
-    /// What a task takes.
+    /// The run time of a task.
     fn takes(&self, which: Which) -> Span;
-    /// How long its user thinks about the result.
+    /// The time for which the user thinks about a task's result.
     fn thinks(&self, which: Which) -> Span;
-    /// Whether the user then drops the rest of the set.
+    /// Whether the user drops the rest of the set after this result.
     fn drops(&self, which: Which) -> bool;
 }
 
-/// Sets that somebody wrote down.
+/// Sets with given tasks, written by hand.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
-    /// Of each user, of each set, what its tasks take.
+    /// The run time of each task, by user and set.
     pub sets: Vec<Vec<Vec<Span>>>,
-    /// How long users think.
+    /// The think time after each result.
     pub think: Span,
-    /// Of each user, of each set, after how many results the rest is dropped.
+    /// The number of results after which the rest of a set is dropped, by user and set.
     pub drop_after: Vec<Vec<usize>>,
 }
 
@@ -56,32 +56,32 @@ impl Plan for Script {
     }
 }
 
-/// A point of the paper's parameters (Table 2). Times in seconds.
+/// A point of the paper's parameters (Table 2). Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameters {
-    /// Users.
+    /// The number of users.
     pub users: usize,
-    /// The most that a user's probability to drop the rest after a result can be.
+    /// The largest probability with which a user drops the rest of a set after a result.
     pub change_max: f64,
-    /// The most tasks that the sets of a user can have.
+    /// The largest number of tasks in a user's sets.
     pub tasks_max: u32,
-    /// Mean time of a task.
+    /// The mean run time of a task.
     pub service_s: f64,
-    /// Mean time that users think.
+    /// The mean think time.
     pub think_s: f64,
 }
 
-/// Users by chance: how likely each one drops a set, and how many tasks each one's sets have, is
-/// drawn once for each user, everything else for each task.
+/// Random users. The probability to drop a set and the number of tasks in a set are drawn once for
+/// each user; everything else is drawn for each task.
 #[derive(Debug, Clone)]
 pub struct Random {
     seed: u64,
     parameters: Parameters,
-    /// Of each user how likely it drops a set, and its sets' tasks.
+    /// The probability to drop the rest of a set, and the number of tasks in a set, by user.
     users: Vec<(f64, usize)>,
 }
 
-/// What is drawn.
+/// The quantities that are drawn; each has its own random numbers in `unit`.
 #[derive(Clone, Copy)]
 enum Draw {
     Change = 1,
@@ -92,7 +92,7 @@ enum Draw {
 }
 
 impl Random {
-    /// Users of this seed.
+    /// Draws the users of this seed.
     pub fn new(seed: u64, parameters: Parameters) -> Self {
         let of = |user: usize| {
             let which = Which {
@@ -139,7 +139,7 @@ impl Plan for Random {
     }
 }
 
-/// A number strictly between 0 and 1 that only depends on what it is for.
+/// A random number strictly between 0 and 1 that depends on the arguments only.
 fn unit(seed: u64, draw: Draw, Which { user, set, task }: Which) -> f64 {
     let words = [draw as u64, user as u64, set as u64, task as u64];
     let mixed = words
@@ -148,8 +148,8 @@ fn unit(seed: u64, draw: Draw, Which { user, set, task }: Which) -> f64 {
     ((mixed >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
 }
 
-/// One step of the generator SplitMix64: every bit of what goes in changes about half of what comes
-/// out.
+/// One step of the generator SplitMix64: each bit of `word` changes about half of the result's
+/// bits.
 fn mix(word: u64) -> u64 {
     let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

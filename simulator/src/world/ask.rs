@@ -1,5 +1,5 @@
-//! What people ask for in a run: jobs, results of disclosed tasks, and to drop what nobody has
-//! requested. What is not here: what comes of it.
+//! The requests of users in a run ([`Ask`]): submitting a job, requesting results of disclosed
+//! tasks, and dropping the tasks that nobody has requested.
 
 use common::job::Rules;
 use common::{IdSet, Ranks, Span};
@@ -7,61 +7,61 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::malleable::{Malleable, Speedup};
 
-/// A job of a run: as [`super::Run`] says of the one with which it begins.
+/// A job of a run, described as in [`super::Run`], which holds the first one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Job<'a> {
-    /// How many tasks it has; not asked of a job of ranks.
+    /// The number of its tasks; ignored for a gang (see `ranks`).
     pub tasks: u32,
-    /// Work of each task, in seconds on a dedicated host of speed 1; of all ranks together where
-    /// they are ranks.
+    /// The work of each task, in seconds on a dedicated host of speed 1; for a gang, the work of
+    /// all ranks together.
     pub work_s: f64,
-    /// The policy, with parameters where it has some.
+    /// The name of the policy, with parameters where it has some.
     pub policy: &'a str,
-    /// Whether its tasks keep their state.
+    /// Whether its tasks checkpoint.
     pub checkpoint: bool,
-    /// Whether nobody waits for its tasks before they are requested.
+    /// Whether its tasks are disclosed: nobody waits for them before they are requested.
     pub disclosed: bool,
-    /// On how many hosts its tasks run at once, where they are ranks.
+    /// The number of ranks that run at once, if the job is a gang.
     pub ranks: Option<Ranks>,
-    /// Whose it is.
+    /// The name of the user who submits it.
     pub user: &'a str,
 }
 
-/// Something that is asked for while a run goes on.
+/// A request that a user makes while a run goes on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask<'a> {
-    /// When, in seconds since the trace's start.
+    /// The time of the request, in seconds since the trace's start.
     pub at_s: f64,
-    /// What.
+    /// The kind of request.
     pub what: What<'a>,
 }
 
-/// What is asked for. Jobs are counted from 1 in the order in which they come: 1 is that of the
-/// run.
+/// The kinds of request. Jobs are counted from 1 in the order in which they come; job 1 is that of
+/// the `Run`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What<'a> {
-    /// Another job is to be done.
+    /// Submits another job.
     Submit(Job<'a>),
-    /// Somebody waits for these tasks of a job from now on; for all of them where none are named.
+    /// Requests these tasks of a disclosed job, or all of its tasks with `None`.
     Request(u32, Option<IdSet>),
-    /// Nobody needs what was not requested of a job.
+    /// Cancels the tasks of a job that were not requested.
     Drop(u32),
 }
 
 impl Ask<'_> {
-    /// Whether it is for a job of ranks.
+    /// Whether it submits a gang.
     pub(super) fn brings_ranks(&self) -> bool {
         matches!(&self.what, What::Submit(job) if job.ranks.is_some())
     }
 }
 
 impl Job<'_> {
-    /// The index of its first task: ranks are counted from 0.
+    /// The index of its first task: 0 for a gang, whose ranks are counted from 0, and 1 otherwise.
     pub(super) fn first_index(&self) -> u32 {
         u32::from(self.ranks.is_none())
     }
 
-    /// How many tasks it may come to have where there are so many hosts.
+    /// The largest number of tasks that it can have in a world of `hosts` hosts.
     pub(super) fn most_tasks(&self, hosts: usize) -> usize {
         match self.ranks {
             Some(ranks) => (ranks.most.unwrap_or(u32::MAX) as usize)
@@ -71,7 +71,8 @@ impl Job<'_> {
         }
     }
 
-    /// The work of each of its tasks where it has so many.
+    /// The work of each of its tasks if it has `tasks` of them: for a gang, the run time that its
+    /// `Speedup` gives.
     pub(super) fn task_work_s(&self, tasks: u32) -> f64 {
         let Some(ranks) = self.ranks else {
             return self.work_s;
@@ -90,7 +91,7 @@ impl Job<'_> {
         })
     }
 
-    /// As the scheduler is told of it.
+    /// Converts it to the `Bag` that the scheduler receives.
     pub(super) fn bag(&self) -> Bag {
         let rules = Rules {
             max_losses: u32::MAX,

@@ -1,6 +1,5 @@
-//! A trace made ready for many runs: integer times, sums of what each host could compute up to each
-//! instant, and every change of every host in one list. What is not here: anything that a run
-//! changes.
+//! A trace prepared for many runs ([`World`]): integer times, running sums of the processor time
+//! that each host could give, and every change of every host in one list. No run changes any of it.
 
 use common::host::{OwnerState, Status, YieldReason};
 use common::units::REFERENCE_MHZ;
@@ -10,32 +9,32 @@ use scheduler::experience::Habit;
 
 use crate::trace::{Segment, Trace};
 
-/// Below this part of the processor tasks are suspended (Kondo et al. 2004, section 3.1: "<1 % CPU
+/// The processor share below which tasks are suspended (Kondo et al. 2004, section 3.1: "<1 % CPU
 /// availability").
 pub(crate) const LEAST_CPU: f64 = 0.01;
 
-/// The hosts of a trace, ready to be simulated. Made once, used by any number of runs.
+/// The hosts of a trace, prepared for simulation. Made once and used by any number of runs.
 #[derive(Debug, Clone, Default)]
 pub struct World {
     pub(super) courses: Vec<Course>,
-    /// Every change of a host, by time, then host.
+    /// Every change of a host, sorted by time, then host.
     pub(super) changes: Vec<Change>,
     end: Time,
 }
 
-/// A time between two failures of a host.
+/// An interval between two failures of a host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// When it began, in seconds since the trace's start.
+    /// The beginning, in seconds since the trace's start.
     pub start_s: f64,
-    /// When it ended.
+    /// The end, in seconds since the trace's start.
     pub end_s: f64,
-    /// What a task could have done, in seconds on a dedicated host of speed 1.
+    /// The work that a task could have done in it, in seconds on a dedicated host of speed 1.
     pub work_s: f64,
 }
 
-/// A host's next stretch begins. Says what most need to know of it, so that they need not look for
-/// it in memory.
+/// The beginning of a host's next [`Stretch`]. Copies the fields that most readers need, which
+/// saves them an access to the stretch in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Change {
     pub(super) at: Time,
@@ -43,46 +42,46 @@ pub(super) struct Change {
     pub(super) stretch: u32,
     pub(super) was_up: bool,
     pub(super) up: bool,
-    /// Whether tasks can compute from now on.
+    /// Whether tasks can compute in the new stretch.
     pub(super) ready: bool,
 }
 
-/// One host over the whole trace. Its stretches cover everything from time 0; after the last one it
-/// is down.
+/// One host over the whole trace. Its stretches cover everything from time 0; after the last one
+/// the host is down.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Course {
     pub(super) speed: Speed,
     pub(super) stretches: Vec<Stretch>,
-    /// When each stretch begins: close together, since that is searched.
+    /// The start of each stretch, kept close together because `index` searches it.
     starts: Vec<Time>,
-    /// What the host and its owner did up to the beginning of each stretch.
+    /// The habits of the host and its owner up to the start of each stretch.
     pasts: Vec<Habit>,
 }
 
-/// A stretch of time in which a host does not change.
+/// An interval in which a host does not change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stretch {
     pub(super) start: Time,
-    /// When the next one begins; never after the last.
+    /// The start of the next stretch; `Time(u64::MAX)` for the last one.
     pub(super) end: Time,
     pub(super) up: bool,
-    /// The part of the processor that tasks can have, as the host says.
+    /// The share of the processor that tasks can have, as the host reports it.
     pub(super) cpu: f32,
-    /// The same, but 0 where tasks are suspended.
+    /// The value of `cpu`, but 0 where tasks are suspended (below [`LEAST_CPU`]).
     usable: f64,
-    /// Processor seconds that a task could have had since time 0, up to this stretch.
+    /// Processor seconds that a task could have had from time 0 to `start`.
     cpu_before_s: f64,
-    /// Time during which a task could have run since time 0, up to this stretch.
+    /// The time for which a task could have run from time 0 to `start`.
     ran_before: Span,
     up_since: Time,
     owner_since: Time,
-    /// When the host goes down next; meaningless while it is down.
+    /// The time at which the host goes down next; meaningless while it is down.
     pub(super) down_at: Time,
 }
 
 impl World {
-    /// The world of a trace. Times are rounded to microseconds; where a host has no segment it is
-    /// down.
+    /// Prepares the world of a trace. Times are rounded to microseconds; a host is down in the gaps
+    /// between its segments.
     pub fn new(trace: &Trace) -> Self {
         let course = |host: &crate::trace::TracedHost| {
             let speed = Speed::new(host.clock_mhz / REFERENCE_MHZ).unwrap_or(Speed::REFERENCE);
@@ -125,24 +124,24 @@ impl World {
         }
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     pub fn hosts(&self) -> usize {
         self.courses.len()
     }
 
-    /// When the trace ends, in seconds since its start.
+    /// The end of the trace, in seconds since its start.
     pub fn end_s(&self) -> f64 {
         self.end.secs()
     }
 
-    /// How many hosts are up, with a processor for tasks, at `at_s` seconds since the trace's
-    /// start.
+    /// The number of hosts that are up and have a processor for tasks, at `at_s` seconds since the
+    /// trace's start.
     pub fn ready_hosts(&self, at_s: f64) -> usize {
         self.ready(at_s).count()
     }
 
-    /// The places of the hosts that are up, with a processor for tasks, at `at_s` seconds since the
-    /// trace's start.
+    /// The places in the trace of the hosts that are up and have a processor for tasks, at `at_s`
+    /// seconds since the trace's start.
     pub fn ready(&self, at_s: f64) -> impl Iterator<Item = usize> + '_ {
         let at = Time(Span::from_secs_f64(at_s).0);
         self.courses
@@ -152,8 +151,8 @@ impl World {
             .map(|(place, _)| place)
     }
 
-    /// The stretches between two failures of a host, so far as they lie between two times, in
-    /// seconds since the trace's start.
+    /// The intervals between two failures of `host`, cut to the time from `from_s` to `to_s`, both
+    /// in seconds since the trace's start.
     pub fn intervals(
         &self,
         host: usize,
@@ -188,8 +187,8 @@ impl World {
     }
 }
 
-/// The stretches of a host: segments in integer time, neighbours that are alike joined, gaps and
-/// the time after the last one down.
+/// Converts a host's segments to stretches: times become integers, consecutive equal segments are
+/// merged, and the host is down in gaps and after the last segment.
 fn stretches(segments: &[Segment]) -> Vec<Stretch> {
     let mut plain: Vec<(Time, bool, f64)> = vec![(Time(0), false, 0.0)];
     let mut until = Time(0);
@@ -221,7 +220,7 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
     }
 
     push(until, false, 0.0);
-    // The end is kept even where the host was down before it, so that the trace's length is known.
+    // Keeps the trace's end even where the host was down before it: `World::end` needs it.
     if plain.last().is_some_and(|last| last.0 < until) {
         plain.push((until, false, 0.0));
     }
@@ -229,7 +228,7 @@ fn stretches(segments: &[Segment]) -> Vec<Stretch> {
     summed(&plain)
 }
 
-/// Adds to each stretch what lies before and behind it.
+/// Adds to each stretch the sums up to its start, and the ends and failures that follow it.
 fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
     let mut out: Vec<Stretch> = Vec::with_capacity(plain.len());
     for &(start, up, cpu) in plain {
@@ -265,7 +264,7 @@ fn summed(plain: &[(Time, bool, f64)]) -> Vec<Stretch> {
     out
 }
 
-/// What a host and its owner did up to the beginning of each of its stretches.
+/// Counts the habits of a host and its owner up to the start of each stretch.
 fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
     let mut past = Habit::default();
     let mut pasts = vec![past];
@@ -285,7 +284,7 @@ fn pasts(stretches: &[Stretch]) -> Vec<Habit> {
 }
 
 impl Course {
-    /// The number of the stretch at this time.
+    /// The index of the stretch that contains `at`.
     pub(super) fn index(&self, at: Time) -> usize {
         self.starts
             .partition_point(|start| *start <= at)
@@ -296,7 +295,7 @@ impl Course {
         &self.stretches[self.index(at)]
     }
 
-    /// The stretch at this time, which is in the stretch of number `hint` or later.
+    /// The stretch that contains `at`, searched from the index `hint` on.
     pub(super) fn at_after(&self, hint: usize, at: Time) -> &Stretch {
         let later = self.stretches[hint + 1..]
             .iter()
@@ -304,7 +303,7 @@ impl Course {
         later.last().unwrap_or(&self.stretches[hint])
     }
 
-    /// What the host and its owner did from time 0 to this time.
+    /// The habits of the host and its owner from time 0 to `until`.
     pub(super) fn habit(&self, until: Time) -> Habit {
         let last = self.index(until);
         let now = &self.stretches[last];
@@ -321,8 +320,8 @@ impl Course {
         }
     }
 
-    /// When a task that begins to compute at `from`, in the stretch of number `hint` or later, has
-    /// had `cpu_s` processor seconds; none where the host goes down before that.
+    /// The time at which a task that begins to compute at `from`, in the stretch `hint` or later,
+    /// has had `cpu_s` processor seconds; `None` if the host goes down before that.
     pub(super) fn finish(&self, hint: usize, from: Time, cpu_s: f64) -> Option<Time> {
         let goal = self.at_after(hint, from).cpu_s(from) + cpu_s;
         let up = self.stretches[hint..]
@@ -334,13 +333,13 @@ impl Course {
 }
 
 impl Stretch {
-    /// Whether a task can compute.
+    /// Whether a task can compute in it.
     pub(super) fn ready(&self) -> bool {
         self.usable > 0.0
     }
 
-    /// When a task that computes from `from` on has had so many processor seconds since time 0, if
-    /// that is in this stretch.
+    /// The time at which a task that computes from `from` on reaches `goal_s` processor seconds,
+    /// counted from time 0; `None` if that is not in this stretch.
     pub(super) fn reaches(&self, goal_s: f64, from: Time) -> Option<Time> {
         if self.usable <= 0.0 || self.cpu_s(self.end) + 1e-9 < goal_s {
             return None;
@@ -349,12 +348,12 @@ impl Stretch {
         Some((self.start + Span(left_us.max(0.0) as u64)).clamp(from, self.end))
     }
 
-    /// Processor seconds that a task could have had since time 0, at a time in this stretch.
+    /// Processor seconds that a task could have had from time 0 to `at`, a time in this stretch.
     pub(super) fn cpu_s(&self, at: Time) -> f64 {
         self.cpu_before_s + self.usable * at.since(self.start).secs()
     }
 
-    /// Time during which a task could have run since time 0, at a time in this stretch.
+    /// The time for which a task could have run from time 0 to `at`, a time in this stretch.
     pub(super) fn ran(&self, at: Time) -> Span {
         if self.ready() {
             self.ran_before + at.since(self.start)
@@ -363,7 +362,7 @@ impl Stretch {
         }
     }
 
-    /// What the host says of itself at a time in this stretch.
+    /// The `Status` that the host reports at `at`, a time in this stretch.
     pub(super) fn status(&self, at: Time) -> Status {
         Status {
             owner: owner(self.ready()),
@@ -374,7 +373,7 @@ impl Stretch {
     }
 }
 
-/// What a host says of its owner.
+/// The state of its owner that a host reports: away if tasks can compute.
 pub(super) fn owner(ready: bool) -> OwnerState {
     if ready {
         OwnerState::Away

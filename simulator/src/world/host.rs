@@ -1,5 +1,5 @@
-//! What a run knows of each host and of each attempt: the truth, and what of it was told to the
-//! scheduler. What is not here: the order of events.
+//! The state of each host and each attempt in a run: the truth, and the part of it that the
+//! scheduler was told.
 
 use common::attempt::{Held, Phase};
 use common::host::YieldReason;
@@ -9,33 +9,35 @@ use smallvec::SmallVec;
 use super::course::{Course, Stretch};
 use super::outcome::Fate;
 
-/// No time: what is not planned.
+/// The time of an event that is not planned.
 pub(super) const NEVER: Time = Time(u64::MAX);
 
-/// Places of attempts in the run's list. Of most hosts they lie in the host itself: to look
-/// elsewhere in memory costs more.
+/// Indices into the run's list of attempts. For most hosts they fit inline in the [`Host`], which
+/// saves an access to other memory.
 pub(super) type Numbers = SmallVec<[u32; 4]>;
 
-/// A host in a run.
+/// The state of a host in a run.
 #[derive(Debug, Clone)]
 pub(super) struct Host {
-    /// The number of its present stretch.
+    /// The index of its present stretch.
     pub(super) stretch: u32,
-    /// A stretch with its number, copied here when an attempt started in it: what follows need not
-    /// look elsewhere in memory.
+    /// The stretch in which an attempt last started here, with its index. The copy saves an access
+    /// to the course in memory.
     pub(super) near: Option<(u32, Stretch)>,
     pub(super) speed: Speed,
-    /// Its attempts, as places in the run's list, stopped ones that it does not know of included.
+    /// Its attempts, as indices into the run's list. Includes attempts that the scheduler has
+    /// stopped but the host has not heard of.
     pub(super) held: Numbers,
-    /// Since when it has had attempts without a break: heartbeats are counted from here.
+    /// The time since which it has had attempts without a break; heartbeats are counted from here.
     pub(super) busy_since: Time,
-    /// Time between heartbeats.
+    /// The time between two heartbeats.
     pub(super) every: Span,
-    /// The next heartbeat that has something to say.
+    /// The next heartbeat that has news, or [`NEVER`].
     pub(super) beat_at: Time,
-    /// When the scheduler will miss it, after it went down with attempts.
+    /// The time at which the scheduler misses its heartbeat after it went down with attempts, or
+    /// [`NEVER`].
     pub(super) missed_at: Time,
-    /// What the scheduler was told last: whether tasks can compute, and with which part of the
+    /// The state that the scheduler was told last: whether tasks can compute, and the share of the
     /// processor.
     pub(super) told: (bool, f32),
 }
@@ -53,7 +55,7 @@ impl Host {
         told: (false, 0.0),
     };
 
-    /// Makes it a host that has done nothing yet, on this course at this time.
+    /// Resets it to a host without attempts, at the time `at` of its course.
     pub(super) fn reset(&mut self, course: &Course, at: Time) {
         let mut held = std::mem::take(&mut self.held);
         held.clear();
@@ -65,13 +67,13 @@ impl Host {
         };
     }
 
-    /// Its first heartbeat after `now`.
+    /// The time of its first heartbeat after `now`.
     pub(super) fn next_beat(&self, now: Time) -> Time {
         let every = self.every.0.max(1);
         self.busy_since + Span((now.since(self.busy_since).0 / every + 1).saturating_mul(every))
     }
 
-    /// Its last heartbeat up to `now`.
+    /// The time of its last heartbeat up to `now`.
     pub(super) fn last_beat(&self, now: Time) -> Time {
         let every = self.every.0.max(1);
         self.busy_since + Span(now.since(self.busy_since).0 / every * every)
@@ -82,49 +84,50 @@ impl Host {
     }
 }
 
-/// An attempt in a run.
+/// The state of an attempt in a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt {
     pub(super) id: AttemptId,
     pub(super) host: u32,
     pub(super) began: Time,
-    /// When it begins to compute, where its host stays up until then.
+    /// The time at which it begins to compute, if its host stays up until then.
     pub(super) from: Time,
-    /// Sums of its host at that time.
+    /// The sums `cpu_s` and `ran` of its host at the time `from`; while frozen, the processor
+    /// seconds and run time that the attempt has had.
     pub(super) from_cpu_s: f64,
     pub(super) from_ran: Span,
-    /// The part of the task that was done before it.
+    /// The part of the task that was done before this attempt, from 0 to 1.
     pub(super) part: f64,
-    /// What a processor second of its host adds to that part.
+    /// The part of the task that one processor second of its host adds.
     pub(super) part_per_s: f64,
-    /// When it will have done its work, if nothing comes in between; never where its host goes down
-    /// before.
+    /// The time at which it will have done its work if nothing comes in between; [`NEVER`] if its
+    /// host goes down before.
     pub(super) done_at: Time,
-    /// How often its host is to report.
+    /// The interval of progress reports that the scheduler asked for.
     pub(super) report_every: Option<Span>,
     pub(super) replica: bool,
-    /// Whether it may compute where its host does.
+    /// Whether it may compute while its host can.
     pub(super) pace: Pace,
-    /// Whether the scheduler wants it to end; its host may not know.
+    /// Whether the scheduler has stopped it; its host may not know yet.
     pub(super) stopped: bool,
-    /// How it ended, and when.
+    /// The way it ended, and the time.
     pub(super) end: Option<(Fate, Time)>,
 }
 
-/// Whether an attempt may compute.
+/// The states of an attempt with regard to computing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It may, from its time on.
+    /// Computes, from the attempt's time `from` on.
     Free,
-    /// It is a rank that is ready at this time, and waits for the scheduler's word.
+    /// A rank that is ready at this time and waits for `Effect::Begin`.
     Waits(Time),
-    /// It has stood still since then, so that another has its slot. What it had by then is in the
-    /// place of its host's sums.
+    /// Frozen since this time, with another attempt in its slot. `from_cpu_s` and `from_ran` then
+    /// hold what it had by that time, and not its host's sums.
     Still(Time),
 }
 
 impl Attempt {
-    /// Processor seconds that it has had by `now`, a time in this stretch of its host.
+    /// Processor seconds that it has had by `now`, a time in `stretch` of its host.
     pub(super) fn cpu_s(&self, stretch: &Stretch, now: Time) -> f64 {
         match self.pace {
             Pace::Still(_) => self.from_cpu_s,
@@ -133,12 +136,12 @@ impl Attempt {
         }
     }
 
-    /// The part of the task that is done by `now`.
+    /// The part of the task that is done by `now`, from 0 to 1.
     pub(super) fn done(&self, stretch: &Stretch, now: Time) -> f64 {
         (self.part + self.part_per_s * self.cpu_s(stretch, now)).min(1.0)
     }
 
-    /// For how long it has run by `now`, suspensions not counted.
+    /// The time for which it has run by `now`, without suspensions.
     pub(super) fn ran(&self, stretch: &Stretch, now: Time) -> Span {
         match self.pace {
             Pace::Still(_) => self.from_ran,
@@ -149,7 +152,7 @@ impl Attempt {
         }
     }
 
-    /// What its host says of it.
+    /// The report of it that its host sends to the scheduler.
     pub(super) fn held(&self, stretch: &Stretch, now: Time) -> Held {
         let phase = match (self.pace, stretch.ready()) {
             (Pace::Still(_), _) => Phase::Held,

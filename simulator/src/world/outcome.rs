@@ -1,114 +1,114 @@
-//! What one run comes to.
+//! The results of one run.
 
 use scheduler::Experience;
 use scheduler::effect::Refused;
 
-/// How a run went. Times are seconds since the job was submitted.
+/// The results of a run. Times are seconds since the job was submitted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// When the last task was done; none where that was not before the horizon.
+    /// The time at which the last task was done; `None` if that was not before the horizon.
     pub makespan_s: Option<f64>,
-    /// When each task was done, in order of time.
+    /// The time at which each task was done, in order of time.
     pub completions_s: Vec<f64>,
-    /// Attempts started.
+    /// The number of attempts started.
     pub launches: u32,
-    /// Those of them that were started while another attempt of the same task was live, as far as
-    /// the scheduler knew (Kondo et al. 2004, section 6: "replicated tasks").
+    /// The number of attempts that were started while another attempt of the same task was live, as
+    /// far as the scheduler knew (Kondo et al. 2004, section 6: "replicated tasks").
     pub replicas: u32,
-    /// Processor seconds that attempts had.
+    /// Processor seconds that all attempts had.
     pub cpu_s: f64,
-    /// Those of them that attempts had which did not deliver their task.
+    /// Processor seconds of the attempts that did not deliver their task.
     pub wasted_cpu_s: f64,
-    /// Every attempt in the order of their starts, where that was asked for.
+    /// Every attempt in the order of their starts, if `Run::story` is set.
     pub story: Vec<AttemptStory>,
-    /// When attempts stood still so that others had their slots, in the order in which they began
-    /// to, where the story was asked for.
+    /// The intervals in which attempts were frozen, in the order of their beginnings, if
+    /// `Run::story` is set.
     pub still: Vec<Standstill>,
-    /// When each job was settled, in the order in which they came; none where that was not before
-    /// the horizon.
+    /// The time at which each job was settled, in the order in which the jobs came; `None` if that
+    /// was not before the horizon.
     pub settled_s: Vec<Option<f64>>,
-    /// What was predicted while the job ran, where that was asked for: when it was submitted, when
-    /// half of its tasks were done, and when nine tenths were.
+    /// The predictions made when the job was submitted, when half of its tasks were done, and when
+    /// nine tenths were, if `Run::foretell` is set.
     pub foretold: [Option<Foretold>; 3],
-    /// What the scheduler knew in the end, of this run and of what it knew before, where that was
-    /// asked for.
+    /// The scheduler's experience at the end, from this run and from before, if `Run::learn` is
+    /// set.
     pub learned: Option<Box<Experience>>,
 }
 
 /// A prediction of the makespan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Foretold {
-    /// When it was made.
+    /// The time at which it was made.
     pub at_s: f64,
-    /// The makespan.
+    /// The predicted makespan.
     pub makespan_s: f64,
-    /// Its interval of 80 %.
+    /// The lower end of its interval of 80 %.
     pub low_s: f64,
-    /// See [`Foretold::low_s`].
+    /// The upper end of its interval of 80 %; see [`Foretold::low_s`].
     pub high_s: f64,
 }
 
-/// One attempt.
+/// One attempt of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AttemptStory {
-    /// Its job, from 1.
+    /// The number of its job, from 1.
     pub job: u32,
-    /// The task's index, from 1; that of a rank, from 0.
+    /// The task's index, from 1; for a rank, from 0.
     pub task: u32,
     /// The attempt's number among those of its task, from 1.
     pub number: u32,
     /// The host's place in the trace, from 0.
     pub host: u32,
-    /// When it was given to its host.
+    /// The time at which it was given to its host.
     pub began_s: f64,
-    /// From when on it could compute; none where it ended before.
+    /// The time at which it could begin to compute; `None` if it ended before.
     pub computed_s: Option<f64>,
-    /// When it ended on its host, whoever knew.
+    /// The time at which it ended on its host, whether the scheduler knew or not.
     pub ended_s: f64,
-    /// How.
+    /// The way it ended.
     pub fate: Fate,
     /// Whether another attempt of the task was live when it began.
     pub replica: bool,
 }
 
-/// A time in which an attempt stood still so that another had its slot.
+/// An interval in which an attempt was frozen and another had its slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standstill {
-    /// The attempt's job, task and number, as in its story.
+    /// The number of the attempt's job, as in [`AttemptStory`].
     pub job: u32,
-    /// See `job`.
+    /// The task's index, as in [`AttemptStory`].
     pub task: u32,
-    /// See `job`.
+    /// The attempt's number, as in [`AttemptStory`].
     pub number: u32,
     /// The host's place in the trace, from 0.
     pub host: u32,
-    /// From when.
+    /// The beginning.
     pub from_s: f64,
-    /// Until when: it went on, ended, or the run did.
+    /// The end: the attempt was thawed or ended, or the run ended.
     pub to_s: f64,
 }
 
-/// How an attempt ended.
+/// The ways an attempt can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It delivered its task.
+    /// It delivered the result of its task.
     Delivered,
-    /// It was done after another one.
+    /// It was done after another attempt had delivered the task.
     Late,
     /// Its host went down.
     Lost,
-    /// It was stopped, since another one was done or its task was started anew.
+    /// The scheduler stopped it, because another attempt was done or its task was started anew.
     Stopped,
-    /// Its host's owner came before it had begun, and it was given back.
+    /// It was given back, because its host's owner came before it had begun.
     Returned,
-    /// It was still there when the run ended.
+    /// It was still running when the run ended.
     Unended,
 }
 
-/// Why there is no outcome.
+/// The reasons why a run has no [`Outcome`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// The scheduler does not take the job.
+    /// The scheduler refused the job.
     #[error("the scheduler refuses the job: {0}")]
     Refused(Refused),
 }

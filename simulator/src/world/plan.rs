@@ -1,29 +1,29 @@
-//! What is planned in a run, the earliest first. What is not here: what it means.
+//! The queue of planned events of a run ([`Plans`]), the earliest first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use common::Time;
 
-/// Attempts and hosts are told apart by numbers below this.
+/// The numbers of attempts and hosts stay below this.
 const NUMBERS: u32 = 1 << 31;
 
-/// What is planned, in the order of one instant. Plans are not withdrawn: one that does not fit any
-/// more is passed over.
+/// The kinds of planned event, in their order at one instant. Plans are never withdrawn: one that
+/// no longer fits is skipped when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// This attempt, on this host, has done its work.
     Done(u32, u32),
-    /// This attempt has come as far as its host says at once.
+    /// This attempt enters a phase that its host reports at once.
     Moved(u32),
     /// This host's heartbeat is missed for the first time.
     Missed(u32),
-    /// This host's heartbeat has something to say.
+    /// This host sends a heartbeat that has news.
     Beat(u32),
 }
 
-/// Everything planned. A plan is one number, so that comparing two takes no branch: from its
-/// highest bit on the time, what it is, and of whom.
+/// All planned events. Each is packed into one integer, so that a comparison takes no branch: from
+/// the highest bit on, the time, the kind, and the number of the attempt or host.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     heap: BinaryHeap<Reverse<u128>>,
@@ -48,7 +48,7 @@ impl Plans {
         ));
     }
 
-    /// When the next one is due.
+    /// The time of the next event.
     pub(super) fn next(&self) -> Option<Time> {
         self.heap.peek().map(|plan| Time((plan.0 >> 64) as u64))
     }

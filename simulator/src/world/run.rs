@@ -1,4 +1,4 @@
-//! What is asked of one run. What is not here: how it goes.
+//! The parameters of one run ([`Run`]).
 
 use common::{Ranks, Span};
 use scheduler::experience::TrackRecord;
@@ -6,63 +6,63 @@ use scheduler::{Experience, Settings};
 
 use super::ask::{Ask, Job};
 
-/// One job on one world, from one instant on; and what people ask for while it is there.
+/// One job on one world from one instant on, with the requests of users that follow it.
 #[derive(Debug, Clone)]
 pub struct Run<'a> {
-    /// When the job is submitted, in seconds since the trace's start.
+    /// The time at which the job is submitted, in seconds since the trace's start.
     pub start_s: f64,
-    /// How many tasks it has; not asked of a job of ranks.
+    /// The number of its tasks; ignored for a gang (see `ranks`).
     pub tasks: u32,
-    /// Work of each task, in seconds on a dedicated host of speed 1; of all ranks together where
-    /// they are ranks.
+    /// The work of each task, in seconds on a dedicated host of speed 1; for a gang, the work of
+    /// all ranks together.
     pub work_s: f64,
-    /// The policy, with parameters where it has some.
+    /// The name of the policy, with parameters where it has some.
     pub policy: &'a str,
-    /// Whether nobody waits for its tasks before they are requested (default no).
+    /// Whether the job is disclosed: nobody waits for its tasks before they are requested (default
+    /// no).
     pub disclosed: bool,
-    /// On how many hosts its tasks run at once, where they are ranks (default none): what its user
-    /// says of it, which is how it is; of a parallelism of which nothing is said there is no end.
+    /// The number of ranks that run at once, if the job is a gang (default none). The user's
+    /// description of the speedup is taken as the truth; a parallelism that is not given is
+    /// unlimited.
     pub ranks: Option<Ranks>,
-    /// What people ask for from then on, in the order of time: another job, results, or to drop
-    /// what nobody requested.
+    /// The requests of users after the job is submitted, in the order of time.
     pub asks: &'a [Ask<'a>],
-    /// How many attempts a host can hold frozen, beside those in its slots, so that others have
-    /// these (default 0).
+    /// The number of frozen attempts that a host can hold beside those in its slots (default 0).
     pub frozen: u32,
-    /// How many tasks a host runs at a time; each slot has the host's speed (default 1).
+    /// The number of slots of a host; each slot has the host's speed (default 1).
     pub slots: u32,
-    /// What starting a task costs beside its work (default 40 s; Kondo et al. 2004, section 3.1).
+    /// The cost of starting a task, beside its work (default 40 s; Kondo et al. 2004, section 3.1).
     pub start_cost: Span,
-    /// How often a host with a task reports (default 60 s; section 2.1).
+    /// The time between heartbeats of a host with a task (default 60 s; section 2.1).
     pub heartbeat: Span,
-    /// When to give up, in seconds since the trace's start (default: the trace's end).
+    /// The time at which the run gives up, in seconds since the trace's start (default: the trace's
+    /// end).
     pub horizon_s: Option<f64>,
-    /// Whether tasks keep their state: what was done up to a host's last heartbeat is not lost with
-    /// it, for 2 % of its speed.
+    /// Whether tasks checkpoint: the work done up to a host's last heartbeat is not lost with the
+    /// host, at a cost of 2 % of its speed.
     pub checkpoint: bool,
-    /// Whether idle hosts tell of every change of their processor's share, and not only when owners
-    /// come and go.
+    /// Whether idle hosts report every change of their processor's share, and not only the coming
+    /// and going of owners.
     pub watch: bool,
-    /// Whether heartbeats that say nothing new are delivered as well. Costs time and changes
-    /// nothing.
+    /// Whether heartbeats without news are delivered as well. Costs time and changes no result.
     pub every_heartbeat: bool,
-    /// Whether the outcome is to tell of every attempt.
+    /// Whether to fill `Outcome::story` with every attempt.
     pub story: bool,
-    /// Whether the outcome is to say what was predicted on the way.
+    /// Whether to fill `Outcome::foretold` with predictions of the makespan.
     pub foretell: bool,
-    /// Whether the outcome is to say what was learned, of hosts and of copies.
+    /// Whether to fill `Outcome::learned` with the scheduler's experience of hosts and copies.
     pub learn: bool,
-    /// Numbers the hosts in a random order with this seed, and not in the trace's order: FCFS takes
-    /// hosts that became ready together by number.
+    /// The seed of a random order in which hosts are numbered; `None` keeps the trace's order. FCFS
+    /// takes hosts that became ready together by number.
     pub shuffle: Option<u64>,
-    /// What was learned on earlier days.
+    /// The experience of earlier days that the scheduler starts with.
     pub experience: Option<&'a Experience>,
-    /// How each host was available on earlier days, where that is known, in the trace's order.
+    /// The availability of each host on earlier days where it is known, in the trace's order.
     pub records: Option<&'a [Option<TrackRecord>]>,
 }
 
 impl<'a> Run<'a> {
-    /// A run with the defaults of Kondo et al. 2004.
+    /// Creates a run with the defaults of Kondo et al. 2004.
     pub fn new(start_s: f64, tasks: u32, work_s: f64, policy: &'a str) -> Self {
         Run {
             start_s,
@@ -89,7 +89,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Settings of the run's scheduler. Silence is told by the world, so leases never run out.
+    /// The settings of the run's scheduler. The world itself reports silent hosts, so leases never
+    /// run out.
     pub(super) fn settings(&self) -> Settings {
         let never = Span(u64::MAX / 4);
         Settings {
@@ -126,8 +127,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether attempts may stand still or wait for each other: then their hosts say at once how
-    /// far they are.
+    /// Whether attempts may be frozen or be ranks that wait for each other. Hosts then report each
+    /// change of phase at once.
     pub(super) fn tells_phases(&self) -> bool {
         self.frozen > 0 || self.ranks.is_some() || self.asks.iter().any(Ask::brings_ranks)
     }

@@ -1,11 +1,10 @@
-//! The clockwork: what happens next, told to the scheduler, and what the scheduler wants, done.
-//! What is not here: why the scheduler wants it.
+//! The event loop of a run ([`Simulator`]): tells the scheduler the next event and carries out its
+//! effects.
 //!
-//! At one instant, attempts are done first, in the order of their starts, then heartbeats are
-//! missed or heard, host by host; then comes what the trace says, host by host, then what people
-//! ask for, and at last the scheduler's own timer. A trace says most of what happens, so most of
-//! the future is known when an attempt starts: when it will be done, and which heartbeats say
-//! anything new.
+//! The order at one instant is: attempts that are done, in the order of their starts; heartbeats
+//! that are missed or heard, host by host; the changes of the trace, host by host; the requests of
+//! users; and last the scheduler's own timer. The trace fixes most of the future, so it is known
+//! when an attempt starts when it will be done and which heartbeats will have news.
 
 use common::attempt::{Held, Outcome as Ending, Phase};
 use common::host::Offers;
@@ -26,48 +25,48 @@ use crate::Record;
 
 /// The job with which a run begins.
 const JOB: JobId = JobId(1);
-/// What keeping state costs a task, as a part of its host's speed.
+/// The cost of checkpoints to a task, as a part of its host's speed.
 const CHECKPOINT_COST: f64 = 0.02;
-/// A timer that wants to ring again at once rings this much later, so that no policy can stop the
-/// world's time.
+/// The shortest time between two `Event::Tick` at which a timer may ring again, so that no policy
+/// can stop the world's clock.
 const LEAST_TICK: Span = Span::from_millis(1);
 
-/// Runs jobs on worlds, one after the other; keeps its memory between runs.
+/// Runs jobs on worlds, one after the other, and reuses its memory between runs.
 #[derive(Debug, Default)]
 pub struct Simulator {
     plans: Plans,
     pub(super) hosts: Vec<Host>,
     pub(super) attempts: Vec<Attempt>,
-    /// Places of attempts that have ended, to be taken again.
+    /// Indices of `attempts` that have ended, to be reused.
     free: Vec<u32>,
     jobs: Vec<Bag>,
     tasks: Vec<Task>,
-    /// The scheduler's number of each host, and the host of each number.
+    /// The scheduler's number of each host, by place in the trace. `places` is the inverse.
     numbers: Vec<u32>,
     pub(super) places: Vec<u32>,
     effects: Vec<Effect>,
 }
 
-/// A job in a run.
+/// The state of a job in a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bag {
-    /// The place of its first task in the list, and the index of that.
+    /// The index of its first task in `Simulator::tasks`; `first_index` is that task's own index.
     place: u32,
     first_index: u32,
     /// The work of each of its tasks.
     work_s: f64,
     pub(super) checkpoint: bool,
-    /// Whether its attempts wait for the scheduler's word.
+    /// Whether it is a gang, whose attempts wait for `Effect::Begin`.
     pub(super) ranks: bool,
 }
 
-/// A task in a run.
+/// The state of a task in a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Task {
-    /// Attempts on the scheduler's books.
+    /// The number of its attempts that the scheduler counts as live.
     live: u32,
     done: bool,
-    /// The part of it that is safe with the master, from attempts that have ended or stand still.
+    /// The part of it that the master holds, from attempts that have ended or are frozen.
     pub(super) part: f64,
 }
 
@@ -75,7 +74,7 @@ impl Simulator {
     /// Runs one job.
     ///
     /// # Errors
-    /// If the scheduler does not take the job.
+    /// If the scheduler refuses the job.
     pub fn run(&mut self, world: &World, run: &Run<'_>) -> Result<Outcome, RunError> {
         let mut live = Live::new(self, world, run);
         live.begin();
@@ -84,8 +83,8 @@ impl Simulator {
         live.end()
     }
 
-    /// What a scheduler learns that knows `before` and watches the hosts from one time to another,
-    /// in seconds since the trace's start, without a job.
+    /// Lets a scheduler that starts with the experience `before` watch the hosts without a job,
+    /// from `from_s` to `to_s` in seconds since the trace's start, and returns its experience.
     pub fn watch(
         &mut self,
         world: &World,
@@ -106,10 +105,10 @@ impl Simulator {
         live.scheduler.experience()
     }
 
-    /// Runs one job, and writes down every event that the scheduler was given.
+    /// Runs one job, and records every event that the scheduler was given.
     ///
     /// # Errors
-    /// If the scheduler does not take the job.
+    /// If the scheduler refuses the job.
     pub fn record(&mut self, world: &World, run: &Run<'_>) -> Result<(Outcome, Record), RunError> {
         let mut live = Live::new(self, world, run);
         live.log = Some(Vec::new());
@@ -125,7 +124,7 @@ impl Simulator {
         live.end().map(|outcome| (outcome, record))
     }
 
-    /// Forgets the last run.
+    /// Clears the state of the last run and numbers the hosts.
     fn reset(&mut self, world: &World, run: &Run<'_>, start: Time) {
         self.plans.clear();
         self.attempts.clear();
@@ -154,12 +153,12 @@ impl Simulator {
         &self.jobs[attempt.task.job.0 as usize - 1]
     }
 
-    /// A task in the list.
+    /// The task with this id.
     fn task_of(&self, id: TaskId) -> &Task {
         &self.tasks[self.task_at(id)]
     }
 
-    /// The same, to be changed.
+    /// The task with this id, for changes.
     pub(super) fn task(&mut self, id: TaskId) -> &mut Task {
         let at = self.task_at(id);
         &mut self.tasks[at]
@@ -180,7 +179,7 @@ fn shuffle(numbers: &mut [u32], seed: u64) {
     }
 }
 
-/// A run that is under way.
+/// The state of a run in progress.
 pub(super) struct Live<'a, 'r> {
     pub(super) world: &'a World,
     pub(super) run: &'a Run<'r>,
@@ -189,11 +188,11 @@ pub(super) struct Live<'a, 'r> {
     pub(super) now: Time,
     pub(super) start: Time,
     horizon: Time,
-    /// The next change of the trace.
+    /// The index of the next change in `World::changes`.
     change: usize,
-    /// What is asked for next.
+    /// The index of the next request in `Run::asks`.
     ask: usize,
-    /// Jobs that are not settled.
+    /// The number of jobs that are not settled.
     open: usize,
     pub(super) tells_phases: bool,
     pub(super) outcome: Outcome,
@@ -228,7 +227,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// Tells the scheduler what there is.
+    /// Tells the scheduler its experience, all hosts, and which of them are up.
     fn begin(&mut self) {
         if let Some(experience) = self.run.experience {
             self.step(Event::Learned(Box::new(experience.clone())));
@@ -283,7 +282,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.foretell(0);
     }
 
-    /// A job comes.
+    /// Submits a job to the scheduler and makes room for its tasks.
     fn bring(&mut self, job: &Job<'_>) {
         let place = self.sim.tasks.len() as u32;
         let first_index = job.first_index();
@@ -311,7 +310,7 @@ impl<'a, 'r> Live<'a, 'r> {
         });
     }
 
-    /// The job that came as this one.
+    /// The job with this id as it was submitted.
     fn asked_job(&self, id: JobId) -> Option<Job<'r>> {
         let later = self.run.asks.iter().filter_map(|ask| match ask.what {
             ask::What::Submit(job) => Some(job),
@@ -322,7 +321,7 @@ impl<'a, 'r> Live<'a, 'r> {
             .nth(id.0 as usize - 1)
     }
 
-    /// Somebody asks for something.
+    /// Carries out a request of a user.
     fn on_ask(&mut self, what: &ask::What<'r>) {
         match what {
             ask::What::Submit(job) => self.bring(job),
@@ -341,7 +340,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.open == 0 && self.ask == self.run.asks.len() && !self.sim.jobs.is_empty()
     }
 
-    /// Asks for a prediction, if it is wanted.
+    /// Stores a prediction of the makespan in `Outcome::foretold`, if the run asks for it.
     fn foretell(&mut self, at: usize) {
         if !self.run.foretell {
             return;
@@ -356,7 +355,7 @@ impl<'a, 'r> Live<'a, 'r> {
         });
     }
 
-    /// Everything until the job is settled or the horizon is reached.
+    /// Runs the event loop until all jobs are settled or the horizon is reached.
     fn go_on(&mut self) {
         let mut ticked = None;
         while !self.settled && self.refused.is_none() {
@@ -435,8 +434,8 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// A host goes down. With attempts, that is noticed when its next heartbeat is missing; an idle
-    /// one says goodbye.
+    /// Takes a host down. If it has attempts, the scheduler notices at its next heartbeat, which is
+    /// missing; an idle host says goodbye at once.
     fn on_down(&mut self, place: usize) {
         let host = &mut self.sim.hosts[place];
         host.beat_at = NEVER;
@@ -459,7 +458,8 @@ impl<'a, 'r> Live<'a, 'r> {
         self.plan(at, What::Missed(place as u32));
     }
 
-    /// The owner of a host that is up comes, goes, or leaves another part of the processor.
+    /// Handles an owner who comes, goes, or leaves another share of the processor, on a host that
+    /// is up.
     fn on_turned(&mut self, place: usize, ready: bool) {
         if !ready {
             self.give_back(place);
@@ -482,8 +482,8 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// A heartbeat: the host says how it is and what it has, and hears which attempts it is to
-    /// stop.
+    /// Delivers a heartbeat: the host reports its status and its attempts, and ends those that the
+    /// scheduler has stopped.
     fn on_beat(&mut self, place: usize) {
         self.sim.hosts[place].beat_at = NEVER;
         let mut held = std::mem::take(&mut self.sim.hosts[place].held);
@@ -508,7 +508,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// An attempt has done its work, and its host delivers it.
+    /// Ends an attempt that has done its work, and delivers its result.
     fn on_done(&mut self, number: u32, at: Time) {
         let attempt = &self.sim.attempts[number as usize];
         if attempt.end.is_some() || attempt.done_at != at {
@@ -525,7 +525,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let host = &mut self.sim.hosts[place];
         host.held.retain(|held| *held != number);
         if host.held.is_empty() && host.beat_at != NEVER && host.has_news(&stretch) {
-            // What the heartbeat would have said goes along.
+            // The result takes the place of the heartbeat, so it also brings the heartbeat's news.
             let done = Held {
                 attempt: id,
                 phase: Phase::Ended,
@@ -618,8 +618,8 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// Gives an attempt to a host, which begins with it at once. Whether and when it will be done
-    /// is written in the trace.
+    /// Gives an attempt to a host, which begins with it at once. The trace determines whether and
+    /// when it will be done.
     fn start(&mut self, host: HostId, id: AttemptId, report_every: Option<Span>) {
         let place = self.sim.places[host.0 as usize] as usize;
         let stretch = self.stretch(place);
@@ -681,7 +681,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
 
         if self.tells_phases {
-            // A rank that comes while the owner is there goes back at once.
+            // A rank that arrives while the owner is there is given back at once.
             self.plan(
                 if ranks && !stretch.ready() {
                     self.now
@@ -693,7 +693,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// Gives an attempt a place in the list.
+    /// Stores an attempt in `Simulator::attempts` and returns its index.
     fn keep(&mut self, attempt: Attempt) -> u32 {
         if let Some(number) = self.sim.free.pop() {
             self.sim.attempts[number as usize] = attempt;
@@ -703,7 +703,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.sim.attempts.len() as u32 - 1
     }
 
-    /// Puts an attempt on a host that is up, and its heartbeats with it.
+    /// Adds an attempt to a host that is up, and plans the host's heartbeats.
     fn hold(&mut self, place: usize, number: u32) {
         let now = self.now;
         let stretch = self.stretch(place);
@@ -722,7 +722,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// The part of the task that the master has, so that its next attempt begins there.
+    /// The part of the task that the master holds, at which its next attempt begins.
     fn safe_part(&self, id: AttemptId) -> f64 {
         if !self.sim.job(id).checkpoint || id.number == 1 {
             return 0.0;
@@ -747,7 +747,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// The scheduler wants an attempt to end. Its host learns of it with its next heartbeat.
+    /// Marks an attempt as stopped by the scheduler. Its host learns of it with its next heartbeat.
     fn stop(&mut self, host: HostId, id: AttemptId) {
         if let Some((place, number)) = self.held_at(host, id) {
             self.sim.attempts[number as usize].stopped = true;
@@ -755,7 +755,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// An attempt that a host holds, as places in both lists.
+    /// The index of the host and of the attempt, if the host holds the attempt.
     pub(super) fn held_at(&self, host: HostId, id: AttemptId) -> Option<(usize, u32)> {
         let place = self.sim.places[host.0 as usize] as usize;
         let mut held = self.sim.hosts[place].held.iter().copied();
@@ -763,7 +763,7 @@ impl<'a, 'r> Live<'a, 'r> {
             .map(|number| (place, number))
     }
 
-    /// An attempt is over on its host: what it had is counted, and what it shipped is kept.
+    /// Ends an attempt on its host: counts its processor time, and keeps the part that was shipped.
     pub(super) fn finish(&mut self, number: u32, fate: Fate) {
         let now = self.now;
         let attempt = &self.sim.attempts[number as usize];
@@ -788,14 +788,14 @@ impl<'a, 'r> Live<'a, 'r> {
         }
 
         self.sim.attempts[number as usize].end = Some((fate, now));
-        // Of one that is told of, or of which something may be planned, the place is not taken
-        // again.
+        // The slot in the list is not reused if the attempt appears in the story, or if a planned
+        // `What::Moved` may still name it.
         if !self.run.story && !self.tells_phases {
             self.sim.free.push(number);
         }
     }
 
-    /// A host comes up, and has nothing of before.
+    /// Brings a host up, without any attempts from before.
     fn join(&mut self, place: usize) {
         let stretch = self.stretch(place);
         self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
@@ -808,7 +808,7 @@ impl<'a, 'r> Live<'a, 'r> {
         });
     }
 
-    /// The host says how it is.
+    /// Reports the host's status and attempts to the scheduler.
     fn hear(&mut self, place: usize, held: Vec<Held>) {
         let stretch = self.stretch(place);
         self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
@@ -819,8 +819,7 @@ impl<'a, 'r> Live<'a, 'r> {
         });
     }
 
-    /// What a host holds is not what it was: how often it reports, and whether it does, may be
-    /// another matter.
+    /// Adapts the host's heartbeats after the number of attempts in `held` has fallen.
     pub(super) fn on_fewer(&mut self, place: usize) {
         if self.sim.hosts[place].held.is_empty() {
             self.sim.hosts[place].beat_at = NEVER;
@@ -844,7 +843,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// How often the host reports, with what it holds.
+    /// Sets the host's heartbeat interval to the shortest that its attempts ask for.
     fn pace(&mut self, place: usize) {
         let host = &mut self.sim.hosts[place];
         let wanted = host
@@ -854,7 +853,7 @@ impl<'a, 'r> Live<'a, 'r> {
         host.every = wanted.fold(self.run.heartbeat, Span::min);
     }
 
-    /// Whether somebody looks at the host's reports of progress.
+    /// Whether the scheduler wants progress reports of an attempt on this host.
     fn reports(&self, place: usize) -> bool {
         self.sim.hosts[place]
             .held
@@ -870,7 +869,7 @@ impl<'a, 'r> Live<'a, 'r> {
         }
     }
 
-    /// The stretch of a host at a time from now on.
+    /// The stretch of a host at `at`, which is not before now.
     fn stretch_at(&self, place: usize, at: Time) -> Stretch {
         let stretch = self.stretch(place);
         if at < stretch.end {
@@ -879,8 +878,8 @@ impl<'a, 'r> Live<'a, 'r> {
         *self.world.courses[place].at_after(self.sim.hosts[place].stretch as usize, at)
     }
 
-    /// When a task that begins to compute at `from` has had `cpu_s` processor seconds, if its host
-    /// stays up until then.
+    /// The time at which a task that begins to compute at `from` has had `cpu_s` processor seconds;
+    /// `None` if its host goes down before.
     pub(super) fn computed(&self, place: usize, from: Time, cpu_s: f64) -> Option<Time> {
         let stretch = self.stretch(place);
         let here = (from < stretch.end)
@@ -895,7 +894,7 @@ impl<'a, 'r> Live<'a, 'r> {
         HostId(self.sim.numbers[place])
     }
 
-    /// Counts what is still running, and says how it went.
+    /// Ends the attempts that still run, and returns the outcome.
     fn end(mut self) -> Result<Outcome, RunError> {
         if let Some(why) = self.refused {
             return Err(RunError::Refused(why));

@@ -1,6 +1,5 @@
-//! Attempts that do not compute though their hosts would let them: ranks that wait for each other,
-//! and what stands still so that others have its slot. What is not here: who waits and who stands
-//! still, which the scheduler says.
+//! Attempts that do not compute although their hosts could: ranks that wait for each other, and
+//! frozen attempts whose slot another has. The scheduler decides which attempts these are.
 
 use common::{AttemptId, HostId, Span};
 use scheduler::Event;
@@ -12,8 +11,8 @@ use super::plan::What;
 use super::simulator::Live;
 
 impl Live<'_, '_> {
-    /// A host says how far one of its attempts is: its files are in place, it was told to begin, or
-    /// it stands still or goes on.
+    /// Reports the phase of an attempt to the scheduler: its files are in place, it was told to
+    /// begin, or it was frozen or thawed.
     pub(super) fn on_moved(&mut self, number: u32) {
         let attempt = &self.sim.attempts[number as usize];
         if attempt.end.is_some() {
@@ -33,8 +32,8 @@ impl Live<'_, '_> {
         });
     }
 
-    /// The owner of a host is there: what has not begun goes back at once. That is so of ranks;
-    /// others begin when they come.
+    /// Gives back the ranks on a host that have not begun, because its owner is there. Attempts of
+    /// other jobs begin as soon as they come.
     pub(super) fn give_back(&mut self, place: usize) {
         if !self.tells_phases {
             return;
@@ -68,7 +67,7 @@ impl Live<'_, '_> {
         self.step(Event::AttemptsReturned { host, attempts });
     }
 
-    /// All ranks are ready: this one begins.
+    /// Begins a rank: all ranks of its gang are ready.
     pub(super) fn begin_rank(&mut self, host: HostId, id: AttemptId) {
         let Some((place, number)) = self.held_at(host, id) else {
             return;
@@ -82,7 +81,7 @@ impl Live<'_, '_> {
         }
     }
 
-    /// Another attempt gets the slot of this one.
+    /// Freezes an attempt, so that another gets its slot.
     pub(super) fn freeze(&mut self, host: HostId, id: AttemptId) {
         let Some((place, number)) = self.held_at(host, id) else {
             return;
@@ -104,7 +103,7 @@ impl Live<'_, '_> {
         attempt.pace = Pace::Still(now);
 
         if self.sim.job(id).checkpoint {
-            // Its state is saved when it comes to stand still.
+            // Its state is saved when it is frozen.
             let part = &mut self.sim.task(id.task).part;
             *part = part.max(done);
         }
@@ -112,7 +111,7 @@ impl Live<'_, '_> {
         self.plan(now, What::Moved(number));
     }
 
-    /// There is a slot for it again.
+    /// Thaws an attempt that has a slot again.
     pub(super) fn thaw(&mut self, host: HostId, id: AttemptId) {
         let Some((place, number)) = self.held_at(host, id) else {
             return;
@@ -123,8 +122,8 @@ impl Live<'_, '_> {
         }
     }
 
-    /// An attempt computes from now on, beyond what it had before, which is in the place of its
-    /// host's sums.
+    /// Lets an attempt compute from now on. What it had before is read from `from_cpu_s` and
+    /// `from_ran`, which then become its host's sums again.
     fn go_on_from(&mut self, place: usize, number: u32) {
         let now = self.now;
         let stretch = self.stretch(place);
@@ -147,7 +146,7 @@ impl Live<'_, '_> {
         self.plan(now, What::Moved(number));
     }
 
-    /// An attempt stands still no more, or has ended so.
+    /// Notes the interval in which an attempt was frozen, if the run keeps the story.
     pub(super) fn stood_still(&mut self, id: AttemptId, place: usize, since: common::Time) {
         if self.run.story {
             let after_s = |at: common::Time| at.since(self.start).secs();

@@ -1,4 +1,4 @@
-//! Reads `event_trace` and, where they lie beside it, `event_state` and `node`.
+//! Reads `event_trace` and, if they lie beside it, `event_state` and `node`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,26 +10,27 @@ use super::super::moment::Moment;
 use super::super::{Flaw, Note, Trace, TraceError};
 use super::{NULL, OWN_TYPES};
 
-/// Fields of a line of each table.
+/// The numbers of fields in a line of each table.
 const EVENT_FIELDS: usize = 9;
 const STATE_FIELDS: usize = 7;
 const NODE_FIELDS: usize = 16;
 
-/// Platform, node and component: what has events.
+/// Platform, node and component, which identify the source of events.
 type Key = (String, String, String);
 
 impl Trace {
-    /// Reads FTA tables: `path` is the directory that holds them, or the file of `event_trace`. Its
-    /// names may have anything before and behind the tables' own, as in `lanl05_event_trace.tab`.
+    /// Reads FTA tables: `path` is the directory that holds them, or the file of `event_trace`.
+    /// File names may have text before and after the tables' own names, as in
+    /// `lanl05_event_trace.tab`.
     ///
     /// Each component of a node is a host; names that occur again get a number. An event of type 1
-    /// without a state has the whole processor. Times between events are unknown. Why an event
-    /// ended is its reason. Clock rates are taken from `proc_model` where that says some (`1500
-    /// MHz`, `Xeon 2.4 GHz`), and are else 1500 MHz.
+    /// without a state has the whole processor. Times between events are unknown. The end reason of
+    /// an event becomes the segment's reason. Clock rates are taken from `proc_model` if it names
+    /// one (`1500 MHz`, `Xeon 2.4 GHz`), and are 1500 MHz otherwise.
     ///
     /// # Errors
-    /// If there is no `event_trace`, a file cannot be read, or says what cannot be: then with the
-    /// line.
+    /// If there is no `event_trace`, or a file cannot be read or has invalid contents; the error
+    /// then names the line.
     pub fn read_fta(path: &Path) -> Result<Self, TraceError> {
         let tables = Tables::find(path)?;
         let mut hosts = Hosts::default();
@@ -60,7 +61,7 @@ impl Trace {
     }
 }
 
-/// Where the tables are.
+/// The paths of the tables.
 struct Tables {
     events: PathBuf,
     states: Option<PathBuf>,
@@ -115,7 +116,7 @@ impl Tables {
     }
 }
 
-/// Hands each line of a table to `take`, with so many fields at least.
+/// Passes each line of a table to `take`, with at least `expected` fields.
 fn each(
     file: &Path,
     expected: usize,
@@ -151,7 +152,8 @@ fn each(
     Ok(())
 }
 
-/// The fields of a line. Some tables pad with tabulators, too: then the empty fields are no fields.
+/// The fields of a line. Some tables pad with tabulators; the empty fields at a line's end are
+/// dropped.
 fn fields(line: &str, expected: usize) -> Vec<&str> {
     let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
     if fields.len() <= expected {
@@ -170,12 +172,12 @@ fn fields(line: &str, expected: usize) -> Vec<&str> {
     }
 }
 
-/// What the tables say.
+/// The hosts that are built from the tables.
 #[derive(Default)]
 struct Hosts {
     drafts: Vec<Draft>,
     places: BTreeMap<Key, usize>,
-    /// Of each host, which stretch is which event.
+    /// The index of the stretch of each event, by host and event.
     events: BTreeMap<(usize, String), usize>,
 }
 
@@ -260,7 +262,7 @@ impl Hosts {
             }
         }
 
-        // Other sites count other things there.
+        // Other sites count other things in this field.
         stretch.note.owner_active = match owner {
             "0" => Some(false),
             "1" => Some(true),
@@ -291,7 +293,7 @@ impl Hosts {
     }
 }
 
-/// The first so many fields, of a line that has them.
+/// The first `N` fields of a line that has at least as many.
 fn first<'t, const N: usize>(fields: &[&'t str]) -> [&'t str; N] {
     let mut first = [""; N];
     first
@@ -301,7 +303,7 @@ fn first<'t, const N: usize>(fields: &[&'t str]) -> [&'t str; N] {
     first
 }
 
-/// What a field says, if anything.
+/// The text of a field, or `None` if the field is unknown.
 fn known(field: &str) -> Option<&str> {
     (!field.is_empty() && !field.eq_ignore_ascii_case(NULL)).then_some(field)
 }

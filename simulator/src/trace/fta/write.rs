@@ -1,4 +1,4 @@
-//! Writes the six tables.
+//! Writes the six tables of the Failure Trace Archive.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,13 +20,13 @@ const EVENTS: &str = "# event_id\tcomponent_id\tnode_id\tplatform_id\tnode_name\
 const STATES: &str = "# event_id\tcomponent_id\tnode_id\tplatform_id\ti_val\tf_val\ts_val\n";
 
 impl Trace {
-    /// Writes FTA tables into `dir`, which is made where it is missing. In `event_state`, `f_val`
-    /// is the part of the processor, `i_val` whether the owner used the host, and `s_val` why; a
-    /// reason that is a number stands as the `event_end_reason`. `proc_model` is the clock rate.
-    /// Nothing of the trace is lost.
+    /// Writes FTA tables into `dir`, which is created if missing. In `event_state`, `f_val` is the
+    /// part of the processor, `i_val` whether the owner used the host, and `s_val` the reason; a
+    /// reason that is a number is written as the `event_end_reason`. `proc_model` is the clock
+    /// rate. Nothing of the trace is lost.
     ///
     /// # Errors
-    /// If a host's name cannot stand in the format, or a file cannot be written.
+    /// If a host's name cannot be written in the format, or a file cannot be written.
     pub fn write_fta(&self, dir: &Path) -> Result<(), TraceError> {
         if let Some(host) = self.hosts.iter().find(|host| !stands(&host.name)) {
             return Err(TraceError::NotAWord(host.name.clone()));
@@ -129,7 +129,7 @@ impl Trace {
     }
 }
 
-/// Whether more is known of a segment than the event itself says.
+/// Whether a segment needs a line in `event_state`: more is known of it than the event itself says.
 fn has_state(segment: &Segment, note: &Note) -> bool {
     let whole = if segment.up { 1.0 } else { 0.0 };
     let code = note.reason.as_deref().is_none_or(is_code);
@@ -141,7 +141,7 @@ fn is_code(reason: &str) -> bool {
     !reason.is_empty() && reason.len() < 10 && reason.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether text is read back as it was written.
+/// Whether a text is read back as it was written.
 fn stands(text: &str) -> bool {
     !text.is_empty()
         && text.trim() == text
