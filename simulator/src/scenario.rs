@@ -5,18 +5,18 @@
 //! A file is one scenario or several, in the forms of the project's vectors of known answers:
 //!
 //! - `calendar`: the tasks that run and wait on a number of equal hosts, and the new bag that comes
-//! `now`. Tasks take what was estimated; what should have ended already ends `now`. Answered with
-//! the starts and finishes of the new bag, and the earliest deadline that it could be promised.
+//!   `now`. Tasks take what was estimated; what should have ended already ends `now`. Answered with
+//!   the starts and finishes of the new bag, and the earliest deadline that it could be promised.
 //! - `kill`: an estimate and the time that has passed. Answered with the policies that would kill
-//! the task.
+//!   the task.
 //! - `estimate_interval`: a run time and the quality of an estimate. Answered with the interval of
-//! estimates that have this quality.
+//!   estimates that have this quality.
 //! - `scenarios`: sets of tasks that users disclose, request and cancel, on equal servers. Answered
-//! with the visible response times, the used and the billed time, and the trace.
+//!   with the visible response times, the used and the billed time, and the trace.
 //! - `grids`: jobs of tasks or gangs, disclosed or not, on hosts that fail and whose owners come
-//! and go. Answered with the time at which each job was settled, and the trace.
+//!   and go. Answered with the time at which each job was settled, and the trace.
 //! - `bags`: bags with their arrivals, estimates, run times and deadlines, on hosts of given
-//! speeds, under a policy.
+//!   speeds, under a policy.
 
 mod form;
 mod replay;

@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
-//! it is computed. What is not here: measuring.
+//! The text of the report, as Markdown: method, readings of the paper, and results. Every number in
+//! it is computed.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use crate::experiment::{Figure as Number, Reading, Row};
 use crate::report::figure::Figure;
 use crate::report::markdown::{heading, line, pictures, row, words};
 
-/// How far a faithful row may be from the reference.
+/// The largest distance from the reference that a faithful row may have.
 const NEAR: f64 = 0.1;
 
-/// The whole report.
+/// Writes the whole report.
 pub(super) fn report(found: &Findings, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, found);
@@ -252,7 +252,7 @@ fn readings(out: &mut String) {
     line(out, "");
 }
 
-/// The cells of one platform: ratios, then copies and waste.
+/// Appends the cells of one platform: ratios, then copies and waste.
 fn cells(out: &mut String, main: &Table, platform: &str) {
     let Some(site) = main.site(platform) else {
         return;
