@@ -24,7 +24,8 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
             change[first] += rate;
             change[last] -= rate;
 
-            // Takes off the part of the first step before the segment, and adds that of its last step.
+            // Takes off the part of the first step that lies before the segment, and adds the
+            // segment's part of its last step.
             for (step, share) in [(first, first as f64 - start), (last, end - last as f64)] {
                 if let Some(sum) = power.get_mut(step) {
                     *sum += rate * share * step_s;

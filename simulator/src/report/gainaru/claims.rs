@@ -75,8 +75,8 @@ fn table(found: &Found) -> Claim {
     }
 }
 
-/// The gain of TOptimal over the better of HPC and Neuroscience: in utilisation, and in response
-/// time.
+/// The factors by which TOptimal is better than the better of HPC and Neuroscience: in utilisation,
+/// and in response time.
 fn gain(found: &Found, law: &str, widths: &str) -> (f64, f64) {
     let of = |who| found.cell(law, widths, who);
     let (Some(hpc), Some(neuro), Some(ours)) = (of("HPC"), of("Neuroscience"), of("TOptimal"))
