@@ -19,7 +19,7 @@ use super::svg::draw;
 use crate::batch::{Foretold, Log, foretell};
 use crate::trace::TraceError;
 
-/// The size of a report.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// The seed of everything random: the first of the draws' seeds.

@@ -50,7 +50,7 @@ pub type Points = Vec<(f64, f64, f64)>;
 pub struct Bar {
     /// The height of the bar; NaN leaves it out.
     pub value: f64,
-    /// Its 95 % confidence interval.
+    /// The 95 % confidence interval of `value`.
     pub ci: Option<(f64, f64)>,
 }
 

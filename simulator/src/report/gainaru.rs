@@ -20,7 +20,7 @@ use crate::batch::{Job, Log, Outcome, conservative, easy};
 use crate::trace::TraceError;
 use scheduler::reservation::BadLaw;
 
-/// The size of a report.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// The seed of everything random.

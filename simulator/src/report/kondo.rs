@@ -28,7 +28,7 @@ const BUDGETS: [&str; 7] = ["0", "0.02", "0.05", "0.1", "0.15", "0.3", "100"];
 /// The budgets of a quick report.
 const FEW_BUDGETS: [&str; 3] = ["0", "0.05", "0.15"];
 
-/// The size of a report.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// The seed of everything random.
@@ -387,5 +387,5 @@ fn coverage(table: &Table, label: &str) -> [(usize, usize); 3] {
     counts
 }
 
-/// The contenders whose names several parts of the report share.
+/// The contenders for whose predictions the report shows the `coverage`.
 const COVERED: [&str; 4] = ["FCFS", TIMEOUT, OURS, OURS_KEPT];

@@ -17,7 +17,7 @@ use crate::users::{Parameters, Random};
 use points::{CONTENDERS, Contender, Factors, Results, Slice, WITH_OURS};
 pub use points::{Measured, grid};
 
-/// The size of a report.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// The seed of everything random.

@@ -19,7 +19,7 @@ use super::kondo::File;
 use super::svg::draw;
 use crate::experiment::in_parallel;
 
-/// The size of a report.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
     /// The seed of everything random.

@@ -53,7 +53,7 @@ pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Contender {
     pub(super) label: &'static str,
-    /// Its name in the scheduler's catalogue.
+    /// The rule's name in the scheduler's catalogue.
     pub(super) policy: &'static str,
     /// Whether it knows the true times at which processors become free, where others predict them.
     pub(super) knows: bool,
@@ -116,7 +116,7 @@ impl Contender {
     }
 }
 
-/// The results of a rule that all jobs follow.
+/// The results of [`system`], with one rule that all jobs follow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct System {
     pub(super) jobs: usize,
@@ -147,7 +147,7 @@ pub(super) struct Seen {
     pub(super) spoiled: usize,
 }
 
-/// The measurements of one draw of the workload.
+/// The results of [`baseline`], for one draw of the workload.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Baseline {
     pub(super) seen: Seen,
@@ -223,7 +223,7 @@ pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
             Elastic::new(arrivals, PROCESSORS)
                 .run(&ruled, &mut bias, &mut |_| (), &mut |one| told.push(one));
 
-        // The end of the day, or the start of its last job.
+        // The end of `DAYTIME_S`, or the start of the last job if that is later.
         let until_s = kept
             .iter()
             .map(|stay| stay.from_s)

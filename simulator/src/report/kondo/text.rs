@@ -326,9 +326,8 @@ fn predictor(out: &mut String, main: &Table) {
     line(out, "");
 }
 
-/// What the paper says of makespans of EXCL-PRED-TO with 400 tasks, in minutes: mean, and the ends
-/// of 95 % of the runs (section 6; its sizes are given as 5, 15 and 60 minutes, which can only mean
-/// 35).
+/// The makespans of EXCL-PRED-TO with 400 tasks in the paper, in minutes: mean, and the ends of 95
+/// % of the runs (section 6; its sizes are given as 5, 15 and 60 minutes, which can only mean 35).
 const SPREADS: [(f64, [f64; 3]); 3] = [
     (5.0, [30.0, 24.0, 36.0]),
     (15.0, [81.0, 70.0, 92.0]),

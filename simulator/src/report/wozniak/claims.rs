@@ -47,7 +47,7 @@ const EVEN: f64 = 0.04;
 /// The results in the form that the sentences need.
 struct Results<'a> {
     table: &'a Table,
-    /// The qualities of perfect, bad and very bad estimates.
+    /// The qualities of perfect (`exact`), bad and very bad estimates.
     exact: f64,
     bad: f64,
     very: f64,
@@ -89,7 +89,8 @@ impl<'a> Results<'a> {
         )
     }
 
-    /// The qualities at which a comparison makes sense: something is accepted.
+    /// The qualities above 0 at which the acceptance ratio is at least `least`, so that a
+    /// comparison makes sense.
     fn qoes(&self, device: Device, policy: &str, least: f64) -> Vec<f64> {
         let some =
             |qoe: &f64| *qoe > 0.0 && self.of(device, MIDDLE, *qoe, policy).accepted >= least;

@@ -14,7 +14,7 @@ pub(super) const LOAD: f64 = 0.95;
 /// to completion; one that had exceeded its estimate by at most this part was near its estimate.
 pub(super) const CLOSE: f64 = 0.25;
 
-/// The setting of a trial.
+/// The setting of a trial, which [`Trial::run`] runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// The device that gives the run times.
@@ -36,7 +36,7 @@ pub struct Trial {
 pub enum Users {
     /// Group A only: estimates anywhere in the interval.
     Fair,
-    /// As many of group A as of group B, who always estimate too low.
+    /// Equal numbers of group A and of group B; the latter always estimate too low.
     Both,
 }
 
@@ -73,9 +73,9 @@ pub struct Counts {
     pub tasks: usize,
     /// The number of killed tasks.
     pub killed: usize,
-    /// The number of killed tasks that were close to completion.
+    /// The number of killed tasks that were close to completion (see `CLOSE`).
     pub close: usize,
-    /// The number of killed tasks that had just exceeded their estimate.
+    /// The number of killed tasks that had just exceeded their estimate (see `CLOSE`).
     pub just: usize,
     /// The remaining run time of killed tasks, in seconds.
     pub freed_s: f64,
