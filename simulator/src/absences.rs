@@ -67,7 +67,7 @@ pub struct Way<'a> {
     pub told: bool,
 }
 
-/// The results of a run.
+/// The results of [`run`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Came {
     /// The makespan in seconds; three weeks if a task was not done by then.
@@ -96,7 +96,7 @@ enum What {
 #[derive(Debug, Clone, Copy)]
 struct Running {
     host: usize,
-    /// Its run time there, and its `limit`.
+    /// The run time of the attempt there; it is killed at `limit` if that is shorter.
     takes: Span,
     limit: Option<Span>,
     ran: Span,

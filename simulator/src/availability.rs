@@ -57,7 +57,7 @@ impl Model {
         Some(Model { name, parameters })
     }
 
-    /// Its name.
+    /// The name by which [`Model::named`] finds it.
     pub fn name(&self) -> &'static str {
         self.name
     }

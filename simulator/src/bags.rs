@@ -51,7 +51,7 @@ pub struct Moment {
     pub at: Time,
     /// The bag, counted from 0.
     pub bag: usize,
-    /// The kind of event.
+    /// The kind of event, as [`What`].
     pub what: What,
 }
 
@@ -81,14 +81,14 @@ pub struct Fate {
     pub finished: Option<Time>,
     /// Whether it was admitted and all its tasks were done by its deadline.
     pub kept: bool,
-    /// Its killed tasks, each with the time for which it had run.
+    /// The killed tasks of the bag, each with the time for which it had run.
     pub killed: Vec<(usize, Span)>,
     /// Whether it was refused, and would have been admitted if its largest overestimate had been
     /// right.
     pub single: bool,
 }
 
-/// The results of a run.
+/// The results of [`run`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Told {
     /// The fate of each bag.

@@ -36,7 +36,7 @@ pub struct Scheme {
     pub adaptive: bool,
 }
 
-/// The counts of a run.
+/// The counts that [`run`] returns.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outcomes {
     /// The number of tasks that were finished.

@@ -94,7 +94,7 @@ struct Chain<'t> {
 }
 
 impl Chain<'_> {
-    /// The same chain after one more task; `None` if the trace ends before.
+    /// Advances the chain by one task; `None` if the trace ends before.
     fn advance(mut self, start_cost_s: f64) -> Option<Self> {
         let fresh = (start_cost_s, self.cpu_s);
         let mut cost_s = fresh.0;

@@ -66,7 +66,7 @@ impl Platform {
         PLATFORMS.into_iter().find(|platform| platform.name == name)
     }
 
-    /// Its name.
+    /// The name by which [`Platform::named`] finds it.
     pub fn name(&self) -> &'static str {
         self.name
     }

@@ -1,4 +1,4 @@
-//! Feeds a recorded run to a fresh scheduler.
+//! Feeds a recorded run ([`Record`]) to a fresh scheduler.
 
 use common::{Incarnation, Time};
 use scheduler::{Effect, Event, Scheduler, Settings};

@@ -7,8 +7,8 @@
 //! - `calendar`: the tasks that run and wait on a number of equal hosts, and the new bag that comes
 //!   `now`. Tasks take what was estimated; what should have ended already ends `now`. Answered with
 //!   the starts and finishes of the new bag, and the earliest deadline that it could be promised.
-//! - `kill`: an estimate and the time that has passed. Answered with the policies that would kill
-//!   the task.
+//! - `kill`: an estimate and the time that has passed. Answered with the rules of policing
+//!   that would kill the task.
 //! - `estimate_interval`: a run time and the quality of an estimate. Answered with the interval of
 //!   estimates that have this quality.
 //! - `scenarios`: sets of tasks that users disclose, request and cancel, on equal servers. Answered

@@ -143,7 +143,7 @@ impl Trace {
 }
 
 impl TracedHost {
-    /// Creates a host without notes.
+    /// Creates a host without `notes`.
     pub fn new(name: impl Into<String>, clock_mhz: f64, segments: Vec<Segment>) -> Self {
         Self {
             name: name.into(),

@@ -66,28 +66,28 @@ impl From<usize> for Servers {
 /// The events of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
-    /// Its user disclosed it.
+    /// The user disclosed the task.
     Disclosed,
-    /// Its user requested it and waits for it.
+    /// The user requested the task and waits for its result.
     Requested,
-    /// It started to run, or went on.
+    /// The task started to run, or went on.
     Started,
-    /// It was preempted.
+    /// The task was preempted.
     Preempted,
-    /// It has done its work.
+    /// The task has done its work.
     Executed,
-    /// Its user has its result.
+    /// The user has the task's result.
     Finished,
-    /// Its user dropped it.
+    /// The user dropped the task.
     Cancelled,
 }
 
 /// The history of a task, up to the time when its user was through with its set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// Its run time.
+    /// The run time of the task.
     pub takes: Span,
-    /// The time for which it ran, in all attempts.
+    /// The time for which all its attempts ran.
     pub used: Span,
     /// The time at which it was requested.
     pub requested: Option<Time>,
@@ -107,7 +107,7 @@ impl Fate {
     }
 }
 
-/// The receiver of a run's events.
+/// The receiver of the events of a `run`.
 pub trait Audience {
     /// Hears that `_what` happened to a task.
     fn happened(&mut self, _at: Time, _what: What, _which: Which) {}
@@ -119,7 +119,7 @@ pub trait Audience {
     fn through(&mut self, _at: Time, _user: usize, _set: usize, _fates: &[Fate]) {}
 }
 
-/// The attempt that runs on a server.
+/// The attempt that runs on a server, since `since` and until `until` at the latest.
 #[derive(Debug, Clone, Copy)]
 struct Running {
     attempt: AttemptId,
@@ -146,7 +146,7 @@ impl Had {
     }
 }
 
-/// A set of tasks that a user has disclosed.
+/// A set of tasks that a user has disclosed; a job of the scheduler.
 struct Set {
     user: usize,
     number: usize,
@@ -558,7 +558,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         }
     }
 
-    /// Takes an attempt off its server and returns its progress.
+    /// Takes an attempt off its server and returns its progress ([`Had`]).
     fn halt(&mut self, host: HostId, attempt: AttemptId) -> Option<Had> {
         let server = &mut self.servers[host.0 as usize - 1];
         let running = server.take_if(|running| running.attempt == attempt)?;

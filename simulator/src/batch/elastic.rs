@@ -40,9 +40,9 @@ pub struct Ruled<'a> {
 pub struct Kept {
     /// The place of the job among all.
     pub job: usize,
-    /// Its start, in seconds.
+    /// The start of the stay, in seconds.
     pub from_s: f64,
-    /// Its end.
+    /// The end of the stay, in seconds.
     pub to_s: f64,
     /// The number of processors.
     pub hosts: u32,

@@ -24,7 +24,7 @@ const QUEUE: usize = 64;
 /// The quality of one way to predict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
-    /// Its name.
+    /// The name: "deskgrid", "last 10 waits" or "all waits".
     pub name: &'static str,
     /// The accuracy of the corrected prediction.
     pub accuracy: Accuracy,
@@ -64,7 +64,7 @@ impl Way {
     }
 }
 
-/// The results of a log.
+/// The results of [`foretell`] for a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Foretold {
     /// The number of jobs that only taught.

@@ -14,7 +14,7 @@ pub struct Job {
     pub submit: f64,
     /// The number of processors it needs.
     pub processors: u32,
-    /// Its run time, whenever it runs.
+    /// The run time, the same whenever the job runs.
     pub run: f64,
     /// The requested times: the first, and one after each kill. Beyond the last, requests double.
     pub limits: Arc<[f64]>,
@@ -34,9 +34,9 @@ impl Job {
 pub struct Stay {
     /// The place of the job among all.
     pub job: usize,
-    /// Its start.
+    /// The start of the stay.
     pub from: f64,
-    /// Its end.
+    /// The end of the stay.
     pub to: f64,
     /// The number of processors.
     pub processors: u32,
@@ -44,7 +44,7 @@ pub struct Stay {
     pub done: bool,
 }
 
-/// The outcome of all jobs.
+/// The outcome of all jobs, as `conservative`, `easy` and `rounds` return it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     /// The time at which each job was done; NaN for one that needs more processors than there are.

@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(rounds(&jobs, 10, Backfill::Fitting).ends, [1.0, 9.0]);
         assert_eq!(rounds(&jobs, 10, Backfill::Speculative).ends, [1.0, 4.0]);
 
-        // Who was wrong to try keeps the place that it had.
+        // A job whose speculative run failed keeps its place in the round.
         let jobs = [job(10, 1.0, &[6.0]), job(10, 5.25, &[5.5])];
         let outcome = rounds(&jobs, 10, Backfill::Speculative);
         assert_eq!(

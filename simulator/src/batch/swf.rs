@@ -30,7 +30,8 @@ const FIELDS: [&str; 18] = [
     "think_time",
 ];
 
-/// A job of a log. Times are in seconds; values that the log does not know are `None`.
+/// A job of a log: one line of the file. Times are in seconds; values that the log does not know
+/// are `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record {
     /// The job's number.

@@ -98,7 +98,7 @@ pub struct Site<'a> {
     pub platform: String,
     /// The name of the availability model or of the trace.
     pub model: String,
-    /// Its days.
+    /// The days on which jobs run there.
     pub source: &'a dyn Source,
     /// The knowledge of schedulers from earlier days, if any.
     pub knowledge: Option<&'a Knowledge>,
@@ -131,7 +131,7 @@ pub struct Day {
     pub starts_s: Vec<f64>,
 }
 
-/// The results of one run.
+/// The results of one run; a row of [`Grid::rows`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
     /// The place of its site in [`Grid::sites`].

@@ -9,8 +9,7 @@ use super::threads::in_parallel;
 use crate::availability::stream::Stream;
 use crate::batch::{Job, Tabulated};
 
-/// Points of the grid for sequences without small work (`TIME_POINTS`) and with it
-/// (`ADAPTIVE_POINTS`), as of the paper's Table 1.
+/// Points of the grid for sequences without small work (as of the paper's Table 1).
 pub const TIME_POINTS: usize = 200;
 /// Points of the grid for sequences with small work (as of the paper's Table 1).
 pub const ADAPTIVE_POINTS: usize = 46;

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::{Crowd, Lie, Load, Outcomes, Scheme, run};
 use crate::report::kondo::File;
 
-/// The size of a report.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Study {
     /// The seed of everything random.

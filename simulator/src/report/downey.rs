@@ -1,7 +1,7 @@
-//! Downey, "Using Queue Time Predictions for Processor Allocation" (1997), again: when malleable
-//! jobs should hold out for more processors, what that does to each of them and to all, and how
-//! good the predictions behind it are; on the paper's workload, and predictions of waits on a real
-//! log. What is not here: the machine (`batch`) and the rules (`scheduler::policy::width`).
+//! Reproduces Downey, "Using Queue Time Predictions for Processor Allocation" (1997): when
+//! malleable jobs should hold out for more processors, the effect on each of them and on all, and
+//! the accuracy of the predictions behind it; on the paper's workload, and for predictions of waits
+//! on a real log. The machine lives in `batch`, the rules in `scheduler::policy::width`.
 
 mod claims;
 mod figures;
@@ -19,25 +19,25 @@ use super::svg::draw;
 use crate::batch::{Foretold, Log, foretell};
 use crate::trace::TraceError;
 
-/// How thorough a report is.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
-    /// Of everything that is random: the first of the draws' seeds.
+    /// The seed of everything random: the first of the draws' seeds.
     pub seed: u64,
-    /// On how many threads; the report is the same on any number.
+    /// The number of threads; the report is the same on any number.
     pub threads: usize,
-    /// Draws of the workload.
+    /// The number of draws of the workload.
     pub runs: u32,
-    /// Days of each.
+    /// The number of days of each draw.
     pub days: u32,
-    /// The KTH-SP2 log in the Standard Workload Format, where it is to be had.
+    /// The path of the KTH-SP2 log in the Standard Workload Format, if it is available.
     pub log: Option<PathBuf>,
-    /// Whether it is a first look only.
+    /// Whether the report is shortened.
     pub quick: bool,
 }
 
 impl Study {
-    /// Five draws of 120 days.
+    /// The full report: five draws of 120 days.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
             seed,
@@ -49,7 +49,7 @@ impl Study {
         }
     }
 
-    /// A first look.
+    /// A shortened report.
     pub fn quick(seed: u64, threads: usize) -> Self {
         Study {
             runs: 2,
@@ -60,7 +60,7 @@ impl Study {
     }
 }
 
-/// Makes the report's files. `say` hears what is done next.
+/// Makes the report's files. `say` hears the name of each step.
 ///
 /// # Errors
 /// If there is a log and it cannot be read.
@@ -89,7 +89,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     Ok(files)
 }
 
-/// A figure's picture and its numbers.
+/// The SVG file and the CSV file of a figure.
 fn both(figure: &Figure) -> [File; 2] {
     let file = |ending, text| File {
         name: format!("{}.{ending}", figure.name),

@@ -1,32 +1,32 @@
-//! A figure as data, and as CSV. What is not here: how it is drawn (`svg`), and what it shows.
+//! Figures as data ([`Figure`]), and their CSV. They are drawn in `svg`.
 
 use std::fmt::Write;
 
 /// A figure of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// Its file's name, without an ending.
+    /// The name of its file, without extension.
     pub name: String,
-    /// What stands above it.
+    /// The title above it.
     pub title: String,
-    /// What stands along the horizontal axis, with its unit.
+    /// The label of the horizontal axis, with its unit.
     pub x: String,
-    /// What stands along the vertical axis, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub y: String,
     /// Whether the vertical axis is logarithmic.
     pub log: bool,
-    /// What is in it.
+    /// The contents.
     pub body: Body,
 }
 
-/// What a figure is made of.
+/// The kinds of contents.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// Lines, each with a name.
     Lines(Vec<(String, Vec<(f64, f64)>)>),
-    /// The same, each point with how far its bar reaches up and down.
+    /// Lines with error bars at each point, each with a name.
     Spread(Vec<(String, Points)>),
-    /// Single points, and lines through them, each with a name.
+    /// Points, and lines through them, each with a name.
     Cloud {
         /// The points.
         points: Vec<(f64, f64)>,
@@ -37,25 +37,25 @@ pub enum Body {
     Bars {
         /// The groups' names.
         groups: Vec<String>,
-        /// Of each series its name and a bar for each group.
+        /// The series, each with its name and a bar for each group.
         series: Vec<(String, Vec<Bar>)>,
     },
 }
 
-/// Points of a line, each as (x, y, how far its bar reaches).
+/// The points of a line, each as (x, y, half the height of its error bar).
 pub type Points = Vec<(f64, f64, f64)>;
 
 /// A bar, with the ends of its confidence interval where there is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    /// How high it is; what is not a number is left out.
+    /// The height of the bar; NaN leaves it out.
     pub value: f64,
-    /// Its 95 % confidence interval.
+    /// The 95 % confidence interval of `value`.
     pub ci: Option<(f64, f64)>,
 }
 
 impl Figure {
-    /// Its numbers, one on a line.
+    /// The numbers of the figure as CSV, one on a line.
     pub fn csv(&self) -> String {
         let mut out = String::new();
         match &self.body {
@@ -117,7 +117,7 @@ fn series(out: &mut String, name: &str, points: &[(f64, f64)]) {
     }
 }
 
-/// A field of a CSV line: quoted where it has to be.
+/// Quotes a field of a CSV line if needed.
 pub(crate) fn field(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -126,7 +126,7 @@ pub(crate) fn field(text: &str) -> String {
     }
 }
 
-/// A number of a CSV line: at most six places, none for nothing.
+/// Formats a number of a CSV line with at most six decimals; empty if it is not finite.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
         return String::new();

@@ -1,6 +1,7 @@
-//! Gainaru, Pallez, Sun and Raghavan, "Speculative Scheduling for Stochastic HPC Applications"
-//! (ICPP 2019), again: sequences of requests, in rounds on a machine of many processors, with and
-//! without backfilling; and what a few past runs teach. What is not here: the machine.
+//! Reproduces Gainaru, Pallez, Sun and Raghavan, "Speculative Scheduling for Stochastic HPC
+//! Applications" (ICPP 2019): sequences of requests, in rounds on a machine of many processors,
+//! with and without backfilling; and sequences learned from a few past runs. The machine lives in
+//! `batch`.
 
 mod absent;
 mod claims;
@@ -19,23 +20,23 @@ use crate::batch::{Job, Log, Outcome, conservative, easy};
 use crate::trace::TraceError;
 use scheduler::reservation::BadLaw;
 
-/// How thorough a report is.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
-    /// Of everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// On how many threads; the report is the same on any number.
+    /// The number of threads; the report is the same on any number.
     pub threads: usize,
-    /// Runs of each case.
+    /// The number of runs of each case.
     pub runs: usize,
-    /// The KTH-SP2 log in the Standard Workload Format, where it is to be had.
+    /// The path of the KTH-SP2 log in the Standard Workload Format, if it is available.
     pub log: Option<PathBuf>,
-    /// Whether it is a first look only.
+    /// Whether the report is shortened.
     pub quick: bool,
 }
 
 impl Study {
-    /// Fifty runs of each case, as the paper has.
+    /// The full report: fifty runs of each case, like the paper.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
             seed,
@@ -46,7 +47,7 @@ impl Study {
         }
     }
 
-    /// A first look.
+    /// A shortened report.
     pub fn quick(seed: u64, threads: usize) -> Self {
         Study {
             runs: 10,
@@ -56,27 +57,27 @@ impl Study {
     }
 }
 
-/// A real log under both ways of backfilling.
+/// The results of a real log under EASY and conservative backfilling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Real {
-    /// How many jobs were taken.
+    /// The number of jobs taken from the log.
     pub jobs: usize,
-    /// On how many processors.
+    /// The number of processors.
     pub processors: u32,
     /// FCFS with EASY backfilling: average flow time in seconds, and average slowdown bounded at 10
     /// s.
     pub easy: (f64, f64),
-    /// Conservative backfilling: the same.
+    /// Conservative backfilling: the same two numbers as for `easy`.
     pub conservative: (f64, f64),
 }
 
-/// Processors of a log whose head does not say: those of the KTH-SP2.
+/// The number of processors of a log whose head does not state it: that of the KTH-SP2.
 const PROCESSORS: u32 = 100;
-/// Runs shorter than this many seconds count as that long in a slowdown.
+/// The run time, in seconds, below which slowdowns are bounded: shorter runs count as that long.
 const BOUND_S: f64 = 10.0;
 
 impl Real {
-    /// Runs a log again.
+    /// Runs a log under both ways of backfilling.
     pub fn of(log: &Log) -> Self {
         let processors = log.processors.unwrap_or(PROCESSORS);
         let jobs = log.jobs(processors);
@@ -95,18 +96,18 @@ impl Real {
     }
 }
 
-/// Why there is no report.
+/// The reasons why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum GainaruError {
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] TraceError),
-    /// A law of the paper's makes no sense.
+    /// A law of the paper is invalid.
     #[error(transparent)]
     Law(#[from] BadLaw),
 }
 
-/// Makes the report's files. `say` hears what is done next.
+/// Makes the report's files. `say` hears the name of each step.
 ///
 /// # Errors
 /// If there is a log and it cannot be read.
@@ -129,7 +130,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     Ok(files)
 }
 
-/// A figure's picture and its numbers.
+/// The SVG file and the CSV file of a figure.
 fn both(figure: &Figure) -> [File; 2] {
     let file = |ending, text| File {
         name: format!("{}.{ending}", figure.name),

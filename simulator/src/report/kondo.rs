@@ -1,6 +1,6 @@
-//! Kondo, Chien and Casanova, "Resource Management for Rapid Application Turnaround on Enterprise
-//! Desktop Grids" (SC 2004), again: every heuristic on every platform with every size of job, and
-//! ours beside them. What is not here: the simulation.
+//! Reproduces Kondo, Chien and Casanova, "Resource Management for Rapid Application Turnaround on
+//! Enterprise Desktop Grids" (SC 2004): every heuristic on every platform with every size of job,
+//! and this project's policies beside them. The simulation lives in `world` and `experiment`.
 
 mod claims;
 mod figures;
@@ -23,29 +23,29 @@ use crate::experiment::{
 };
 use crate::world::{Outcome, Run, Simulator, World};
 
-/// Budgets of copies for the frontier, in copies per task.
+/// The budgets of copies in the frontier, in copies per task.
 const BUDGETS: [&str; 7] = ["0", "0.02", "0.05", "0.1", "0.15", "0.3", "100"];
-/// The same in a quick report.
+/// The budgets of a quick report.
 const FEW_BUDGETS: [&str; 3] = ["0", "0.05", "0.15"];
 
-/// How thorough a report is.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
-    /// Of everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// On how many threads; the report is the same on any number.
+    /// The number of threads; the report is the same on any number.
     pub threads: usize,
-    /// Starts of each cell of the main table.
+    /// The number of starts of each cell of the main table.
     pub runs: usize,
-    /// Starts of each cell of the other tables.
+    /// The number of starts of each cell of the other tables.
     pub side_runs: usize,
-    /// How many of them are on one day.
+    /// The number of starts on one day.
     pub per_day: usize,
-    /// From how many days schedulers learn.
+    /// The number of days from which schedulers learn.
     pub training_days: u32,
-    /// Hosts of each platform.
+    /// The number of hosts of each platform.
     pub hosts: usize,
-    /// Sizes of jobs.
+    /// The sizes of jobs.
     pub jobs: Vec<Job>,
     /// Whether the side tables are shortened.
     pub quick: bool,
@@ -54,14 +54,14 @@ pub struct Study {
 /// A file of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// Its name.
+    /// The name of the file.
     pub name: String,
-    /// What it holds.
+    /// The contents of the file.
     pub text: String,
 }
 
 impl Study {
-    /// More than a hundred starts of each cell, as the paper has.
+    /// The full report: more than a hundred starts of each cell, like the paper.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
             seed,
@@ -76,7 +76,7 @@ impl Study {
         }
     }
 
-    /// A first look.
+    /// A shortened report.
     pub fn quick(seed: u64, threads: usize) -> Self {
         Study {
             runs: 12,
@@ -89,23 +89,23 @@ impl Study {
     }
 }
 
-/// What was found, and what the report says of it.
+/// The results on which the report is based.
 struct Findings {
     study: Study,
     main: Table,
-    /// EXCL-PRED-DUP with as many copies as EXCL-PRED-TO makes, by job.
+    /// The readings of EXCL-PRED-DUP with as many copies as EXCL-PRED-TO makes, by job.
     equal: Vec<Reading>,
     later: Table,
-    /// Each other availability model.
+    /// The table of each other availability model.
     models: Vec<Table>,
-    /// The budget of copies, the copies made, the geometric mean, and the worst cell.
+    /// The points of the frontier: budget of copies, copies made, geometric mean, and worst cell.
     frontier: Vec<(String, f64, f64, f64)>,
 }
 
-/// Makes the report's files. `say` hears what is done next.
+/// Makes the report's files. `say` hears the name of each step.
 ///
 /// # Errors
-/// If the scheduler does not take a job.
+/// If the scheduler refuses a job.
 pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, GridError> {
     let contenders: Vec<Contender> = CONTENDERS
         .iter()
@@ -192,7 +192,7 @@ fn named(label: &str, policy: &str, kept: bool) -> Contender {
     }
 }
 
-/// A figure's picture and its numbers.
+/// The SVG file and the CSV file of a figure.
 fn both(figure: &Figure) -> [File; 2] {
     let file = |ending, text| File {
         name: format!("{}.{ending}", figure.name),
@@ -210,8 +210,8 @@ fn generated(study: &Study, platform: &str, model: &str) -> Result<Generated, Gr
     Generated::named(platform, model, study.seed, study.hosts).ok_or_else(missing)
 }
 
-/// Every contender with every size of job on these platforms. Rows and summaries are kept as files
-/// where there is room for them.
+/// Runs every contender with every size of job on these platforms. Adds rows and summaries to
+/// `files`, if given.
 fn compare(
     study: &Study,
     platforms: &[&str],
@@ -266,8 +266,8 @@ fn compare(
     Ok(Table::new(&grid, rows))
 }
 
-/// EXCL-PRED-DUP* of the paper's Figure 11: for each job, EXCL-PRED-DUP with no more copies than
-/// EXCL-PRED-TO made.
+/// The readings of EXCL-PRED-DUP* in the paper's Figure 11: for each job, EXCL-PRED-DUP with no
+/// more copies than EXCL-PRED-TO made.
 fn equal_copies(study: &Study, main: &Table) -> Result<Vec<Reading>, GridError> {
     let Some(site) = main.site(ENTERPRISE) else {
         return Ok(Vec::new());
@@ -292,14 +292,13 @@ fn equal_copies(study: &Study, main: &Table) -> Result<Vec<Reading>, GridError> 
     Ok(all)
 }
 
-/// Whether a contender's own past matters: to its decisions, or to the predictions that are
-/// reported.
+/// Whether a contender's own past matters: to its decisions, or to the reported predictions.
 fn learns(who: &Contender) -> bool {
     COVERED.contains(&&*who.label)
         || scheduler::policy::parse(&who.policy).is_ok_and(|row| row.reports().is_some())
 }
 
-/// What ours reaches with each budget of copies, over all platforms.
+/// The results of `deskgrid` with each budget of copies, over all platforms.
 fn frontier(study: &Study) -> Result<Vec<(String, f64, f64, f64)>, GridError> {
     let budgets: &[&str] = if study.quick { &FEW_BUDGETS } else { &BUDGETS };
     let policy = |budget: &&str| named(budget, &format!("{OURS}:copies_max={budget}"), false);
@@ -329,7 +328,7 @@ fn frontier(study: &Study) -> Result<Vec<(String, f64, f64, f64)>, GridError> {
     Ok(budgets.iter().filter_map(point).collect())
 }
 
-/// Figures 1 and 4: single runs on the first day.
+/// Figures 1 and 4, from single runs on the first day.
 fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
     let source = generated(study, "sdsc", "default")?;
     let missing = |why| GridError::Source {
@@ -366,7 +365,8 @@ fn curves(study: &Study) -> Result<[Figure; 2], GridError> {
     ])
 }
 
-/// How often the interval of 80 % held what came, of predictions of ours at each stage: held, all.
+/// The coverage of the 80 % intervals of a contender's predictions at each stage: predictions that
+/// held, and all.
 fn coverage(table: &Table, label: &str) -> [(usize, usize); 3] {
     let contender = table.contender(label);
     let rows = table
@@ -387,5 +387,5 @@ fn coverage(table: &Table, label: &str) -> [(usize, usize); 3] {
     counts
 }
 
-/// Names that the report's parts share.
+/// The contenders for whose predictions the report shows the `coverage`.
 const COVERED: [&str; 4] = ["FCFS", TIMEOUT, OURS, OURS_KEPT];

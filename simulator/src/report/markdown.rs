@@ -1,16 +1,16 @@
-//! The pieces of Markdown that reports are made of. What is not here: what a report says.
+//! The pieces of Markdown of which reports are made.
 
 use std::fmt::Write;
 
 use super::figure::Figure;
 
-/// A line, or a paragraph where `text` ends in a line's end.
+/// Appends a line, or a paragraph if `text` ends in a line's end.
 pub(super) fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
 }
 
-/// A row of a table.
+/// Appends a row of a table.
 pub(super) fn row<T: AsRef<str>>(out: &mut String, fields: impl IntoIterator<Item = T>) {
     out.push('|');
     for field in fields {
@@ -19,18 +19,18 @@ pub(super) fn row<T: AsRef<str>>(out: &mut String, fields: impl IntoIterator<Ite
     out.push('\n');
 }
 
-/// A table's head, of so many columns.
+/// Appends the head of a table with these columns.
 pub(super) fn heading<T: AsRef<str>>(out: &mut String, fields: &[T]) {
     row(out, fields);
     row(out, fields.iter().map(|_| "---"));
 }
 
-/// Fields of one's own.
+/// Converts fields to owned strings.
 pub(super) fn words<const N: usize>(fields: [&str; N]) -> Vec<String> {
     fields.map(str::to_owned).to_vec()
 }
 
-/// The section with every figure.
+/// Appends the section with every figure.
 pub(super) fn pictures(out: &mut String, figures: &[Figure]) {
     line(out, "## Figures\n");
     line(
@@ -40,14 +40,14 @@ pub(super) fn pictures(out: &mut String, figures: &[Figure]) {
     images(out, figures);
 }
 
-/// Every figure, without a word.
+/// Appends every figure, without text.
 pub(super) fn images(out: &mut String, figures: &[Figure]) {
     for figure in figures {
         let _ = writeln!(out, "![{}]({}.svg)\n", figure.title, figure.name);
     }
 }
 
-/// The section on how to get the report again: what follows `deskgrid reproduce`.
+/// Appends the section on how to make the report again; `what` follows `deskgrid reproduce`.
 pub(super) fn again(out: &mut String, what: &str) {
     line(out, "## Again\n");
     let _ = writeln!(

@@ -1,6 +1,6 @@
-//! Petrou, Ganger and Gibson, "Cluster Scheduling for Explicitly-Speculative Tasks", again: users
-//! who disclose, request and cancel, under every scheduler of the paper and ours. What is not here:
-//! the simulation.
+//! Reproduces Petrou, Ganger and Gibson, "Cluster Scheduling for Explicitly-Speculative Tasks":
+//! users who disclose, request and cancel tasks, under every scheduler of the paper and this
+//! project's. The simulation lives in `crate::users`.
 
 mod claims;
 mod figures;
@@ -17,25 +17,25 @@ use crate::users::{Parameters, Random};
 use points::{CONTENDERS, Contender, Factors, Results, Slice, WITH_OURS};
 pub use points::{Measured, grid};
 
-/// How thorough a report is.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
-    /// Of everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// On how many threads; the report is the same on any number.
+    /// The number of threads; the report is the same on any number.
     pub threads: usize,
-    /// Of the grid's 3,168 points each so-manieth one.
+    /// The stride through the grid's 3,168 points: only every `stride`-th one is run.
     pub stride: usize,
-    /// Of the values of each parameter in Figures 7 to 13 each so-manieth one.
+    /// The stride through the values of each parameter in Figures 7 to 13.
     pub value_stride: usize,
-    /// Runs of each bar of Figures 7 to 13.
+    /// The number of runs of each bar of Figures 7 to 13.
     pub repetitions: u32,
-    /// Simulated days, of which the first two do not count; the paper has 16.
+    /// The number of simulated days, of which the first two do not count; the paper has 16.
     pub days: u64,
 }
 
 impl Study {
-    /// Every point.
+    /// The full report, with every point.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
             seed,
@@ -47,7 +47,7 @@ impl Study {
         }
     }
 
-    /// A first look: one point in thirteen, which has some of every value.
+    /// A shortened report: one point in thirteen, which includes some of every value.
     pub fn quick(seed: u64, threads: usize) -> Self {
         Study {
             stride: 13,
@@ -57,10 +57,10 @@ impl Study {
     }
 }
 
-/// Around Table 3 there are fewer points than in the grid: at least one in so many is looked at.
+/// The largest stride through the points around Table 3, of which there are fewer than in the grid.
 const FEWEST: usize = 108;
 
-/// One run: users of this seed under this policy.
+/// Runs users of this seed under this policy.
 fn simulate(
     seed: u64,
     parameters: Parameters,
@@ -81,7 +81,7 @@ fn simulate(
     measured
 }
 
-/// A seed of its own for each run of the same users.
+/// A seed for run `number` of the experiment `what`.
 fn seed(study: &Study, what: u64, number: u64) -> u64 {
     study.seed.wrapping_mul(1_000_003) ^ what << 48 ^ number
 }
@@ -166,7 +166,8 @@ fn results(study: &Study, say: &mut dyn FnMut(&str)) -> Results {
     found
 }
 
-/// By what factor ours is better at these points with other users: of means over several runs.
+/// The factors by which `ours` is better than `paper` at these points with other users, each of
+/// means over several runs.
 fn again(study: &Study, points: &[Parameters], paper: Contender, ours: Contender) -> Factors {
     let runs: Vec<(u64, Parameters, Contender)> = (0..u64::from(study.repetitions))
         .flat_map(|repetition| points.iter().map(move |point| (repetition, *point)))
@@ -187,7 +188,7 @@ fn again(study: &Study, points: &[Parameters], paper: Contender, ours: Contender
     Factors::of((0..points.len()).map(|at| sum(2 * at) / sum(2 * at + 1)))
 }
 
-/// Makes the report's files. `say` hears what is done next.
+/// Makes the report's files. `say` hears the name of each step.
 pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     let results = results(study, say);
     say("figures");
@@ -208,7 +209,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     files
 }
 
-/// A figure's picture and its numbers.
+/// The SVG file and the CSV file of a figure.
 fn both(figure: &Figure) -> [File; 2] {
     let file = |ending, text| File {
         name: format!("{}.{ending}", figure.name),

@@ -1,11 +1,11 @@
-//! Rows and summaries of an experiment as CSV. What is not here: figures, and prose.
+//! Rows and summaries of an experiment as CSV.
 
 use std::fmt::Write;
 
 use super::figure::{field, number};
 use crate::experiment::{Grid, Job, Row, Summary};
 
-/// What the places of a row stand for.
+/// The names behind the places in a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
     /// The site's platform.
@@ -14,12 +14,12 @@ pub struct Named<'a> {
     pub model: &'a str,
     /// The job's size.
     pub job: Job,
-    /// What the contender is called.
+    /// The label of the contender.
     pub policy: &'a str,
 }
 
 impl<'a> Named<'a> {
-    /// What these places of a grid stand for.
+    /// Looks up the names of these places of a grid.
     pub fn of(grid: &'a Grid<'_>, site: usize, job: usize, contender: usize) -> Self {
         Named {
             platform: &grid.sites[site].platform,
@@ -30,7 +30,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Every run on a line.
+/// The CSV of all runs, one on a line.
 pub fn rows_csv(grid: &Grid<'_>, rows: &[Row]) -> String {
     let mut out = String::from(
         "platform,model,day,start_s,tasks,task_s,policy,makespan_s,optimal_s,ratio,launches,replicas,cpu_s,wasted_cpu_s\n",
@@ -67,7 +67,7 @@ pub fn rows_csv(grid: &Grid<'_>, rows: &[Row]) -> String {
     out
 }
 
-/// Every contender on a line, for each site and for all together.
+/// The CSV of all summaries: every contender on a line, for each site and for all together.
 pub fn summary_csv(grid: &Grid<'_>, summaries: &[Summary]) -> String {
     let mut out = String::from(
         "platform,model,policy,geo_ratio,geo_ratio_low,geo_ratio_high,worst_ratio,mean_replicas,max_replicas,cpu_waste,\

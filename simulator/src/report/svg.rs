@@ -1,5 +1,5 @@
-//! Draws a figure: axes with round numbers, lines or grouped bars with their confidence, a legend.
-//! What is not here: any other kind of picture.
+//! Draws a figure as SVG: axes with round numbers, lines or grouped bars with their confidence
+//! intervals, and a legend.
 
 use std::fmt::Write;
 
@@ -7,16 +7,16 @@ use super::figure::{Bar, Body, Figure, Points};
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 440.0;
-/// Left, right, top and bottom of the drawing area.
+/// The left, right, top and bottom edge of the drawing area.
 const AREA: (f64, f64, f64, f64) = (70.0, 650.0, 44.0, 370.0);
-/// Colours that differ for colour-blind people as well (after Okabe and Ito).
+/// Colours that colour-blind people can distinguish as well (after Okabe and Ito).
 const COLORS: [&str; 8] = [
     "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#7f7f7f", "#000000",
 ];
-/// Dashes of lines once the colours are used up.
+/// The dashes of lines once the colours are used up.
 const DASHES: [&str; 3] = ["", "6 3", "2 3"];
 
-/// The figure as a document of its own.
+/// Draws the figure as an SVG document.
 pub fn draw(figure: &Figure) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
@@ -69,7 +69,7 @@ pub fn draw(figure: &Figure) -> String {
     out
 }
 
-/// Every number that the vertical axis must hold.
+/// The numbers that the vertical axis must cover.
 fn heights(figure: &Figure) -> Vec<f64> {
     match &figure.body {
         Body::Lines(lines) => lines
@@ -93,7 +93,7 @@ fn heights(figure: &Figure) -> Vec<f64> {
     }
 }
 
-/// Lines, and at each point a bar that reaches as far up as down.
+/// Draws lines, with a bar at each point that reaches as far up as down.
 fn draw_spread(out: &mut String, lines: &[(String, Points)], vertical: &Scale) {
     let plain: Vec<(String, Vec<(f64, f64)>)> = lines
         .iter()
@@ -124,7 +124,7 @@ fn draw_spread(out: &mut String, lines: &[(String, Points)], vertical: &Scale) {
     }
 }
 
-/// Points, and lines over them. The lines reach as far as the points do.
+/// Draws points, and lines over them. The lines reach as far as the points do.
 fn draw_cloud(
     out: &mut String,
     points: &[(f64, f64)],
@@ -147,7 +147,7 @@ fn draw_cloud(
     draw_lines(out, lines, vertical);
 }
 
-/// The horizontal axis that holds these lines.
+/// The horizontal scale that covers these lines.
 fn across(lines: &[(String, Vec<(f64, f64)>)]) -> Scale {
     let all: Vec<f64> = lines
         .iter()
@@ -266,23 +266,24 @@ fn text(out: &mut String, at: (f64, f64), anchor: &str, words: &str, more: &str)
     );
 }
 
-/// A tick's number, as short as it can be.
+/// Formats a tick's number as short as possible.
 fn label(value: f64) -> String {
     super::figure::number(value)
 }
 
-/// How numbers become places.
+/// A scale that maps numbers to coordinates.
 struct Scale {
     low: f64,
     high: f64,
-    /// Between two ticks; of no meaning where logarithmic.
+    /// The distance between two ticks; unused on a logarithmic scale.
     step: f64,
     log: bool,
     places: (f64, f64),
 }
 
 impl Scale {
-    /// From 0 (1 where logarithmic) or less to a round number at or beyond the largest.
+    /// Creates a scale from 0 (1 if logarithmic) or less to a round number at or beyond the largest
+    /// of `values`.
     fn over(values: &[f64], log: bool, places: (f64, f64)) -> Self {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
         let most = finite().fold(f64::NEG_INFINITY, f64::max);

@@ -1,6 +1,7 @@
-//! Wozniak, Jiang and Striegel, "Effects of Low-Quality Computation Time Estimates in Policed
-//! Schedulers", again: bags with deadlines whose users estimate badly, enforced in every way of the
-//! paper, and ours beside them. What is not here: the simulation.
+//! Reproduces Wozniak, Jiang and Striegel, "Effects of Low-Quality Computation Time Estimates in
+//! Policed Schedulers": bags with deadlines whose users estimate badly, under every way of
+//! enforcement in the paper, and this project's policies beside them. The simulation lives in
+//! `bags`.
 
 mod claims;
 pub mod devices;
@@ -18,23 +19,23 @@ use super::kondo::File;
 use super::svg::draw;
 use crate::experiment::in_parallel;
 
-/// How thorough a report is.
+/// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Study {
-    /// Of everything that is random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// On how many threads; the report is the same on any number.
+    /// The number of threads; the report is the same on any number.
     pub threads: usize,
-    /// Tests of each setting; the paper has 10.
+    /// The number of tests of each setting; the paper has 10.
     pub repetitions: u32,
-    /// Bags in each test.
+    /// The number of bags in each test.
     pub bags: usize,
-    /// Qualities of estimates, ascending; 0 and 0.5 among them.
+    /// The qualities of estimates, ascending; must include 0 and 0.5.
     pub qoes: Vec<f64>,
 }
 
 impl Study {
-    /// As many tests as the paper has.
+    /// The full report, with as many tests as the paper.
     pub fn full(seed: u64, threads: usize) -> Self {
         let qoes = (0..10).map(|tenth| f64::from(tenth) / 10.0).collect();
         Study {
@@ -46,7 +47,7 @@ impl Study {
         }
     }
 
-    /// A first look.
+    /// A shortened report.
     pub fn quick(seed: u64, threads: usize) -> Self {
         Study {
             repetitions: 3,
@@ -57,20 +58,21 @@ impl Study {
     }
 }
 
-/// Numbers of hosts.
+/// The numbers of hosts.
 const HOSTS: [usize; 3] = [8, 32, 128];
-/// The number of hosts where only one is looked at.
+/// The number of hosts in comparisons that use only one.
 const MIDDLE: usize = 32;
-/// Grace periods.
+/// The grace periods.
 const GRACES: [&str; 4] = ["0.1", "0.25", "0.5", "1"];
 const NONE: &str = "CALENDAR";
 const HARD: &str = "CALENDAR-HARD";
 const PROBABILISTIC: &str = "CALENDAR-PROB";
-/// Ours. Its hosts are never disturbed, and it is told so.
+/// This project's policy. It is told that its hosts are never disturbed.
 const OURS: &str = "PROMISE:inflated=no";
-/// Ours, where nothing but the correction of estimates is different from the paper's.
+/// This project's policy reduced to the correction of estimates: everything else is as in the
+/// paper.
 const CORRECTED: &str = "CALENDAR:calibrated=yes";
-/// Ours, with attempts killed where a bag would be refused otherwise.
+/// This project's policy with policing: kills attempts if a bag would be refused otherwise.
 const OURS_POLICED: &str = "PROMISE:inflated=no:policing=probabilistic";
 const NEEDED: &str = "CALENDAR-HARD:when=needed";
 
@@ -132,7 +134,7 @@ fn trials(study: &Study) -> Vec<Trial> {
     all
 }
 
-/// Makes the report's files. `say` hears what is done next.
+/// Makes the report's files. `say` hears the name of each step.
 pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     say("bags with deadlines");
     let trials = trials(study);
@@ -169,7 +171,7 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
     files
 }
 
-/// A figure's picture and its numbers.
+/// The SVG file and the CSV file of a figure.
 fn both(figure: &Figure) -> [File; 2] {
     let file = |ending, text| File {
         name: format!("{}.{ending}", figure.name),

@@ -11,7 +11,7 @@ use super::world::OnGrid;
 pub enum Scenario {
     /// The calendar's answer on a new bag.
     Calendar(Calendar),
-    /// The policies that would kill a task.
+    /// The rules of policing that would kill a task.
     Kill(Kill),
     /// The interval of estimates of a quality.
     Interval(Interval),

@@ -11,7 +11,7 @@ const POINTS: usize = 200;
 /// others.
 const SHOWN: f64 = 0.95;
 
-/// The figures of a trace and its statistics.
+/// Builds the figures of a trace from its statistics, as `stats` returns them.
 pub fn figures(trace: &Trace, stats: &Stats) -> Vec<Figure> {
     let lasting = |up: bool, name: &str, title: &str, law: &Durations| {
         let window = (0.0, trace.end_s());

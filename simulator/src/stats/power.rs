@@ -7,7 +7,7 @@ use crate::trace::{Segment, Trace};
 /// product: traces may span years.
 pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -> Vec<f64> {
     let steps = ((to_s - from_s) / step_s).floor().max(0.0) as usize;
-    // `power` holds what a step gets by itself; `slope` the change of the rate where the whole
+    // `power` holds the corrections of single steps, `change` the changes of the rate where the
     // steps of a segment begin and end.
     let mut power = vec![0.0; steps];
     let mut change = vec![0.0; steps + 1];
@@ -24,7 +24,8 @@ pub(super) fn per_step(trace: &Trace, (from_s, to_s): (f64, f64), step_s: f64) -
             change[first] += rate;
             change[last] -= rate;
 
-            // The parts of the segment's first and last step that it does not cover.
+            // Takes off the part of the first step that lies before the segment, and adds the
+            // segment's part of its last step.
             for (step, share) in [(first, first as f64 - start), (last, end - last as f64)] {
                 if let Some(sum) = power.get_mut(step) {
                     *sum += rate * share * step_s;

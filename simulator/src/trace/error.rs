@@ -22,7 +22,7 @@ pub enum TraceError {
         file: PathBuf,
         /// The line, counted from 1 with the header.
         line: usize,
-        /// What is wrong there.
+        /// The [`Flaw`] of the line.
         flaw: Flaw,
     },
     /// A host's name that would be misread after writing: it is empty, or has commas, quotation
@@ -93,7 +93,7 @@ pub enum Flaw {
         /// The clock rate in the file.
         clock_mhz: f64,
     },
-    /// A segment of a host that is not in `hosts.csv`.
+    /// A segment of a host that `hosts.csv` does not have.
     #[error("host {0:?} is not in hosts.csv")]
     UnknownHost(String),
     /// A host has no segments.
@@ -150,9 +150,9 @@ pub enum Flaw {
     NoEvent {
         /// The event.
         event: String,
-        /// Its node.
+        /// The node of the event.
         node: String,
-        /// Its component.
+        /// The component of the event.
         component: String,
     },
     /// A word that is no event of the log.
@@ -185,9 +185,9 @@ pub enum Flaw {
     /// A segment that ends where it starts, or before.
     #[error("the segment ends at {end_s} s, which is not after its start at {start_s} s")]
     Backwards {
-        /// Its start.
+        /// The start of the segment.
         start_s: f64,
-        /// Its end.
+        /// The end of the segment.
         end_s: f64,
     },
     /// A gap between two segments.

@@ -65,7 +65,7 @@ pub struct AttemptStory {
     pub computed_s: Option<f64>,
     /// The time at which it ended on its host, whether the scheduler knew or not.
     pub ended_s: f64,
-    /// The way it ended.
+    /// The way in which the attempt ended.
     pub fate: Fate,
     /// Whether another attempt of the task was live when it began.
     pub replica: bool,
@@ -91,17 +91,18 @@ pub struct Standstill {
 /// The ways an attempt can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It delivered the result of its task.
+    /// The attempt delivered the result of its task.
     Delivered,
-    /// It was done after another attempt had delivered the task.
+    /// The attempt was done after another one had delivered the task.
     Late,
-    /// Its host went down.
+    /// The attempt's host went down.
     Lost,
-    /// The scheduler stopped it, because another attempt was done or its task was started anew.
+    /// The scheduler stopped the attempt (`Effect::Stop`), because another one was done or the task
+    /// was started anew.
     Stopped,
-    /// It was given back, because its host's owner came before it had begun.
+    /// The attempt was given back, because its host's owner came before it had begun.
     Returned,
-    /// It was still running when the run ended.
+    /// The attempt was still running when the run ended.
     Unended,
 }
 

@@ -1,5 +1,5 @@
-//! What the paper says, what an independent simulation of the same model found, and what we find:
-//! verdicts are computed from the numbers, not typed. What is not here: explanations.
+//! The paper's numbers, those of an independent simulation of the same model, and ours. Verdicts
+//! are computed from the numbers, not typed.
 
 use super::found::{Found, Spread};
 use super::trial::SELF_FITTED;
@@ -7,19 +7,19 @@ use super::trial::SELF_FITTED;
 /// A number of the paper beside ours.
 pub(super) struct Claim {
     pub(super) claim: String,
-    /// As the paper has it.
+    /// The number as the paper prints it.
     pub(super) paper: &'static str,
-    /// Of an independent simulation of the same model: mean over five draws, and standard deviation
-    /// where it is known.
+    /// The value of an independent simulation of the same model: the mean over five draws, and the
+    /// standard deviation where it is known.
     pub(super) reference: Option<Reference>,
     pub(super) ours: Spread,
-    /// How its numbers are written.
+    /// The unit in which its numbers are written.
     pub(super) unit: Unit,
 }
 
 type Reference = (f64, Option<f64>);
 
-/// How a number is written.
+/// The format of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     /// A part, as percent.
@@ -54,7 +54,7 @@ impl Unit {
 
 impl Claim {
     /// Whether ours is as near to the reference as draws are to each other: within two standard
-    /// deviations, the larger of its and ours, and no nearer than the last digit that it is given
+    /// deviations, the larger of its and ours, or within the last digit that the reference is given
     /// with.
     pub(super) fn near(&self) -> Option<bool> {
         let (mean, sd) = self.reference?;
@@ -76,8 +76,8 @@ impl Claim {
     }
 }
 
-/// Rebels, minutes saved per job and rebels who lose: what the paper has, and the reference. All
-/// but the minutes in percent.
+/// A row of Table 1: rebels, minutes saved per job, and rebels who lose, as the paper has them and
+/// in the reference. All but the minutes are in percent.
 type Row = (&'static str, [&'static str; 3], [Reference; 3]);
 const TABLE_1: [Row; 4] = [
     (
@@ -102,7 +102,7 @@ const TABLE_1: [Row; 4] = [
     ),
 ];
 
-/// Changes of turnaround and utilisation against AVG, in percent.
+/// The rows of Table 2: changes of turnaround and utilisation against AVG, in percent.
 const TABLE_2: [(&str, [&str; 2], [Reference; 2]); 6] = [
     ("OPT", ["+9 %", "+0.1 %"], [(9.1, Some(1.2)), (1.7, None)]),
     ("PRED", ["-3 %", "+2.4 %"], [(-3.1, Some(0.7)), (3.5, None)]),
@@ -120,7 +120,7 @@ const TABLE_2: [(&str, [&str; 2], [Reference; 2]); 6] = [
     ("HEUR", ["+37 %", "-5 %"], [(37.0, Some(5.2)), (-3.9, None)]),
 ];
 
-/// Every number of the paper, in its order.
+/// Computes every number of the paper, in its order.
 pub(super) fn claims(found: &Found) -> Vec<Claim> {
     let mut all = first(found);
     all.extend(asked(found));

@@ -1,4 +1,4 @@
-//! The paper's figures, and two of ours. What is not here: drawing.
+//! The paper's figures, and two of ours. They are drawn in `report::svg`.
 
 use scheduler::malleable::{Bias, Malleable, Speedup, UniformLog};
 use scheduler::policy::width::{Soonest, Width};
@@ -8,9 +8,9 @@ use super::trial::{LN_WORK, PROCESSORS};
 use crate::batch::{Arrival, Elastic, Foretold, Kept, Ruled, Told, Waits, Way};
 use crate::report::figure::{Bar, Body, Figure};
 
-/// So many points of a scatterplot are drawn.
+/// The largest number of points of a scatterplot.
 const DOTS: usize = 2_000;
-/// So many columns of a scatterplot have a mean and a median.
+/// The number of columns of a scatterplot that have a mean and a median.
 const COLUMNS: usize = 24;
 
 type Line = (String, Vec<(f64, f64)>);
@@ -89,7 +89,7 @@ fn speedups() -> Figure {
     )
 }
 
-/// The part of values not beyond each of a hundred of them, over their natural logarithms.
+/// The distribution function of the values at a hundred of them, over their natural logarithms.
 fn share(name: &str, mut values: Vec<f64>, of: fn(f64) -> f64) -> Line {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);
@@ -177,7 +177,7 @@ fn scatter(name: &str, title: &str, told: &[Told]) -> Figure {
             .map(|(_, y)| *y)
             .collect();
 
-        // Few points make no mean.
+        // Too few points give no useful mean.
         if inside.len() >= 10 {
             inside.sort_by(f64::total_cmp);
             let x = (at(column) + at(column + 1)) / 2.0;
@@ -200,7 +200,8 @@ fn scatter(name: &str, title: &str, told: &[Told]) -> Figure {
     )
 }
 
-/// A job's processors over time, as the outline of a box; the first job is the lowest.
+/// A figure of the processors of each job over time, as the outline of a box; the first job is the
+/// lowest.
 fn schedule(name: &str, title: &str, width: Width) -> Figure {
     let job = |submit_s, work_s| {
         let speedup = Speedup::new(100.0, 0.0)?;
@@ -243,7 +244,7 @@ fn schedule(name: &str, title: &str, width: Width) -> Figure {
     };
     let mut lines: Vec<Line> = kept.iter().map(outline).collect();
 
-    // Both pictures have the same axes.
+    // Equalizes the axes of both pictures.
     lines.push((
         "all processors".to_owned(),
         vec![(0.0, f64::from(PROCESSORS)), (60.0, f64::from(PROCESSORS))],
@@ -299,7 +300,7 @@ fn short(label: &str) -> String {
     })
 }
 
-/// Prices of waiting, with the rules that have them.
+/// The prices of waiting, with the rules that have them.
 pub(super) const PRICES: [(f64, &str); 5] = [
     (0.0, "PRED"),
     (0.1, "price 0.1"),
@@ -338,7 +339,7 @@ fn prices(found: &Found) -> Figure {
     )
 }
 
-/// How many of a log's predictions were how far off.
+/// The distribution of the errors of a log's predictions.
 fn errors(real: &Foretold) -> Figure {
     let line = |way: &Way| {
         let errors = way

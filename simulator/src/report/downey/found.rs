@@ -1,5 +1,4 @@
-//! Every draw of the workload under every rule: the numbers behind the report. What is not here:
-//! how they read.
+//! The numbers behind the report: every draw of the workload under every rule ([`Found`]).
 
 use std::fmt::Write;
 
@@ -13,11 +12,11 @@ use crate::batch::{Foretold, Told};
 use crate::experiment::in_parallel;
 use crate::report::figure::number;
 
-/// A number over the draws.
+/// A number with its spread over the draws.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
     pub(super) mean: f64,
-    /// The standard deviation over draws; 0 of a single one.
+    /// The standard deviation over draws; 0 for a single one.
     pub(super) sd: f64,
 }
 
@@ -39,60 +38,60 @@ impl Spread {
     }
 }
 
-/// A line of Table 1.
+/// A row of Table 1.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
     pub(super) label: &'static str,
     /// The part of all jobs that would hold out.
     pub(super) rebels: Spread,
-    /// What that saves on average over all jobs, in minutes.
+    /// The mean time that this saves over all jobs, in minutes.
     pub(super) minutes: Spread,
-    /// The part of those who hold out that lose by it.
+    /// The part of the jobs that hold out that lose by it.
     pub(super) lose: Spread,
-    /// What those who hold out save, in seconds: median and mean.
+    /// The median (`median_s`) and mean time that the jobs that hold out save, in seconds.
     pub(super) median_s: Spread,
     pub(super) mean_s: Spread,
 }
 
-/// A line of Table 2.
+/// A row of Table 2.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Followed {
     pub(super) label: &'static str,
     pub(super) policy: &'static str,
     /// The mean turnaround, in seconds.
     pub(super) turnaround_s: Spread,
-    /// Changes against AVG on the same draw, as parts: turnaround and utilisation.
+    /// The changes of turnaround (`slower`) and utilisation against AVG on the same draw, as parts.
     pub(super) slower: Spread,
     pub(super) utilised: Spread,
     /// Utilisation itself.
     pub(super) utilisation: Spread,
-    /// How good the predictions were by which jobs held out: slope, intercept and correlation on
+    /// The accuracy of the predictions for which jobs held out: slope, intercept and correlation on
     /// logarithmic scales.
     pub(super) trend: Option<[Spread; 3]>,
-    /// Slope and intercept that were learned.
+    /// The slope and intercept that were learned.
     pub(super) learned: [Spread; 2],
 }
 
-/// What was found.
+/// The results of all draws.
 pub(super) struct Found {
     pub(super) asked: Vec<Asked>,
     pub(super) followed: Vec<Followed>,
     pub(super) jobs: usize,
-    /// Under AVG: the part of jobs that had all they could use, and run times in seconds, median
-    /// and mean.
+    /// The part of jobs under AVG that had all the processors they could use; then the median and
+    /// mean run time, in seconds.
     pub(super) spoiled: Spread,
     pub(super) median_s: Spread,
     pub(super) mean_s: Spread,
-    /// The first draw under AVG, for figures, and the predictions of PRED and self-fitted BIAS
-    /// there.
+    /// The first draw under AVG, for figures. The predictions of PRED and self-fitted BIAS on it
+    /// follow.
     pub(super) seen: Seen,
     pub(super) scatter: [Vec<Told>; 2],
     pub(super) real: Option<Foretold>,
-    /// Each draw's numbers: seed, rule, turnaround in seconds, utilisation.
+    /// The numbers of each draw: seed, rule, turnaround in seconds, utilisation.
     rows: Vec<(u64, &'static str, f64, f64)>,
 }
 
-/// Places among [`FOLLOWED`] of the rules whose predictions are drawn.
+/// The indices in [`FOLLOWED`] of the rules whose predictions are drawn.
 const SCATTERED: [usize; 2] = [2, 7];
 
 enum Done {
@@ -183,17 +182,17 @@ impl Found {
         }
     }
 
-    /// A line of Table 1.
+    /// Looks up a row of Table 1.
     pub(super) fn asked(&self, label: &str) -> Option<&Asked> {
         self.asked.iter().find(|line| line.label == label)
     }
 
-    /// A line of Table 2.
+    /// Looks up a row of Table 2.
     pub(super) fn followed(&self, label: &str) -> Option<&Followed> {
         self.followed.iter().find(|line| line.label == label)
     }
 
-    /// Each draw's numbers.
+    /// The CSV of each draw's numbers.
     pub(super) fn csv(&self) -> String {
         let mut out = String::from("seed,rule,turnaround_s,utilisation\n");
         for (seed, label, turnaround_s, utilisation) in &self.rows {

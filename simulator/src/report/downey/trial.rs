@@ -1,5 +1,5 @@
-//! The paper's workload, the rules that are compared on it, and what is measured of each. What is
-//! not here: the machine (`batch`), the rules (`scheduler::policy::width`), and how results read.
+//! The paper's workload, the rules that are compared on it, and the measurements of each. The
+//! machine lives in `batch`, the rules in `scheduler::policy::width`.
 
 use scheduler::malleable::{Bias, Malleable, Speedup, UniformLog};
 use scheduler::policy::width::{Soonest, Width};
@@ -7,23 +7,23 @@ use scheduler::policy::width::{Soonest, Width};
 use crate::availability::stream::Stream;
 use crate::batch::{Arrival, Elastic, Kept, Ruled, Told, Waits};
 
-/// The paper's machine, and the part of it that the work of a day's first half would take if all
-/// speedups were linear.
+/// The number of processors of the paper's machine, and the part of it that the work of a day's
+/// first half would take if all speedups were linear.
 pub(super) const PROCESSORS: u32 = 128;
 pub(super) const LOAD: f64 = 0.75;
-/// Jobs arrive in the first half of a day.
+/// The length of the first half of a day, in which jobs arrive, in seconds.
 const DAYTIME_S: f64 = 43_200.0;
-/// Natural logarithms of the ends of the work, in seconds, and of the largest average parallelism;
-/// the largest sigma.
+/// The natural logarithms of the least and the largest work, in seconds, and of the largest average
+/// parallelism; the largest sigma.
 pub(super) const LN_WORK: (f64, f64) = (2.0, 12.0);
 const SIGMA_MOST: f64 = 2.0;
 
-/// The mean of work, in seconds.
+/// The mean work of a job, in seconds.
 fn mean_work_s() -> f64 {
     (LN_WORK.1.exp() - LN_WORK.0.exp()) / (LN_WORK.1 - LN_WORK.0)
 }
 
-/// The jobs of so many days, each of which begins with an empty machine (sections 2.2 and 4).
+/// Draws the jobs of `days` days, each of which begins with an empty machine (sections 2.2 and 4).
 pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
     let rate = LOAD * f64::from(PROCESSORS) / mean_work_s();
     let day = |day: u32| {
@@ -49,13 +49,13 @@ pub(super) fn workload(seed: u64, days: u32) -> Vec<Vec<Arrival>> {
     (0..days).map(day).collect()
 }
 
-/// A rule, as the report calls it.
+/// A rule with its name in the report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Contender {
     pub(super) label: &'static str,
-    /// Its row of the scheduler's catalogue.
+    /// The rule's name in the scheduler's catalogue.
     pub(super) policy: &'static str,
-    /// Whether it knows what others predict.
+    /// Whether it knows the true times at which processors become free, where others predict them.
     pub(super) knows: bool,
 }
 
@@ -75,15 +75,15 @@ pub(super) const OPT: Contender = Contender {
 };
 pub(super) const PRED: Contender = row("PRED", "PRED");
 pub(super) const BIAS: Contender = row("BIAS", "BIAS-PAPER");
-/// Corrected by the fit of its own predictions.
+/// The name of BIAS corrected by the fit of its own predictions.
 pub(super) const SELF_FITTED: &str = "BIAS, self-fitted";
 pub(super) const HEUR: Contender = row("HEUR", "HEUR");
 pub(super) const OURS: Contender = row("PRICED", "PRICED");
 
-/// Who is asked what would be if (Table 1).
+/// The rules that are asked what they would do for single jobs (Table 1).
 pub(super) const ASKED: [Contender; 5] = [OPT, PRED, BIAS, HEUR, OURS];
 
-/// Whose rule all follow (Table 2), the first one to compare with.
+/// The rules that all jobs follow (Table 2); the first one is the reference.
 pub(super) const FOLLOWED: [Contender; 14] = [
     AVG,
     OPT,
@@ -116,45 +116,46 @@ impl Contender {
     }
 }
 
-/// What came of a rule that all follow.
+/// The results of [`system`], with one rule that all jobs follow.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct System {
     pub(super) jobs: usize,
     /// The mean time from submission to end, in seconds.
     pub(super) turnaround_s: f64,
-    /// The mean over time and processors of efficiency, until the queue of a day is empty.
+    /// The mean efficiency over time and processors, until the queue of a day is empty.
     pub(super) utilisation: f64,
-    /// Predictions by which jobs held out, beside what came.
+    /// The predictions for which jobs held out, with their outcomes.
     pub(super) told: Vec<Told>,
     /// The intercept and slope that were learned by the end.
     pub(super) line: (f64, f64),
 }
 
-/// What one rule would do for single jobs where all others follow AVG.
+/// The effect of one rule on single jobs while all others follow AVG.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct WhatIf {
-    /// Of those that would hold out, what each would save, in seconds.
+    /// The saving of each job that would hold out, in seconds.
     pub(super) savings_s: Vec<f64>,
 }
 
-/// A day's jobs as they ran, for figures.
+/// The jobs of a draw as they ran, for figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Seen {
-    /// Processors, time in seconds, work in seconds, and average parallelism of each job.
+    /// The processors, time in seconds, work in seconds, and average parallelism of each job.
     pub(super) jobs: Vec<(u32, f64, f64, f64)>,
-    /// How many had as many processors as they could use when they were first offered some.
+    /// The number of jobs that had as many processors as they could use when they were first
+    /// offered some.
     pub(super) spoiled: usize,
 }
 
-/// Everything that is measured of one draw of the workload.
+/// The results of [`baseline`], for one draw of the workload.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Baseline {
     pub(super) seen: Seen,
-    /// As [`ASKED`].
+    /// The results of the rules in [`ASKED`], in the same order.
     pub(super) what_ifs: Vec<WhatIf>,
 }
 
-/// AVG, and what the others would do under it.
+/// Runs AVG, and asks the other rules what they would do for single jobs under it.
 pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
     let law = UniformLog::PATIENT;
     let mut found = Baseline {
@@ -205,7 +206,8 @@ pub(super) fn baseline(days: &[Vec<Arrival>]) -> Baseline {
     found
 }
 
-/// All follow one rule. What it learns of its predictions it keeps from day to day.
+/// Runs a system in which all jobs follow one rule. The corrections it learns are kept from day to
+/// day.
 pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
     let law = UniformLog::PATIENT;
     let ruled = contender.ruled(&law);
@@ -221,7 +223,7 @@ pub(super) fn system(days: &[Vec<Arrival>], contender: &Contender) -> System {
             Elastic::new(arrivals, PROCESSORS)
                 .run(&ruled, &mut bias, &mut |_| (), &mut |one| told.push(one));
 
-        // Until the day is over, or the last job has begun.
+        // The end of `DAYTIME_S`, or the start of the last job if that is later.
         let until_s = kept
             .iter()
             .map(|stay| stay.from_s)

@@ -1,5 +1,5 @@
-//! Owners' absences as windows, with limits and without, on a simulated desktop grid: the numbers,
-//! and how they read.
+//! Results for owners' absences as windows, with limits and without, on a simulated desktop grid:
+//! the numbers, and their section of the report.
 
 use scheduler::reservation::{BadLaw, Law};
 
@@ -10,10 +10,10 @@ use crate::report::markdown::{heading, line, row};
 
 const HOSTS: usize = 20;
 const TASKS: u32 = 100;
-/// So many earlier runs of the program are known.
+/// The number of earlier runs of the program that schedulers know.
 const KNOWN: u32 = 30;
 
-/// Laws of run times with the seconds in their units: most tasks take about two hours, or one.
+/// Laws of run times, each with the seconds in its unit: most tasks take about two hours, or one.
 const LAWS: [(&str, &str, f64); 3] = [
     ("TruncN, 2 h ± 30 min", "truncnorm:0,20,8,2", 900.0),
     ("Exp, 1 h, up to 16 h", "exponential:0,16,1", 3_600.0),
@@ -36,7 +36,7 @@ const fn promised(policy: &'static str, told: bool) -> Way<'static> {
     }
 }
 
-/// Owners who come unasked. The first way is what the others are compared with.
+/// The policies for owners who come unasked. The first one is the reference.
 const HABITS: [Way<'static>; 8] = [
     way("PRI-CR", false),
     way("deskgrid", false),
@@ -48,7 +48,7 @@ const HABITS: [Way<'static>; 8] = [
     promised("PROMISE:limits=learned:windows=yes", true),
 ];
 
-/// Owners who set hours.
+/// The policies for owners who set hours.
 const HOURS: [Way<'static>; 9] = [
     way("PRI-CR", false),
     way("PRI-CR", true),
@@ -61,20 +61,20 @@ const HOURS: [Way<'static>; 9] = [
     promised("PROMISE:limits=learned:windows=yes", true),
 ];
 
-/// What came of a way to schedule.
+/// The results of one policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Line {
     way: Way<'static>,
-    /// The makespan by that of the first way, run by run.
+    /// The makespan divided by that of the first policy, run by run.
     makespan: Mean,
-    /// The part of the time for which tasks ran that was in vain.
+    /// The part of the attempts' run time that brought no result.
     wasted: Mean,
-    /// Attempts by task that were killed at a limit, and that were given back.
+    /// The numbers of killed (`killed`) and given back attempts, per task.
     killed: f64,
     given_back: f64,
 }
 
-/// By behaviour of owners and law.
+/// The results by behaviour of owners and law.
 pub(super) type Absent = Vec<(Owners, &'static str, Vec<Line>)>;
 
 pub(super) fn measure(study: &Study) -> Result<Absent, BadLaw> {
@@ -127,7 +127,7 @@ fn lines(ways: &[Way<'static>], came: &[Vec<Came>]) -> Vec<Line> {
     ways.iter().enumerate().map(one).collect()
 }
 
-/// The section of the report.
+/// Appends the section of the report.
 pub(super) fn section(out: &mut String, found: &Absent) {
     line(out, "## Owners' absences as windows\n");
     line(

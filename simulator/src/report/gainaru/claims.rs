@@ -1,5 +1,5 @@
-//! What the paper claims, what we find, and whether the one bears out the other: computed from the
-//! results, not typed. What is not here: explanations.
+//! The paper's claims, the measured results, and verdicts on whether these confirm the claims.
+//! Verdicts are computed from the results, not typed.
 
 use super::scenarios::{Cell, Found, LAWS};
 
@@ -35,7 +35,7 @@ fn times(values: &[f64]) -> String {
         .join(", ")
 }
 
-/// Every claim, in the paper's order.
+/// Computes every claim, in the paper's order.
 pub(super) fn claims(found: &Found) -> Vec<Claim> {
     let mut all = vec![table(found)];
     all.extend(gains(found));
@@ -47,7 +47,7 @@ pub(super) fn claims(found: &Found) -> Vec<Claim> {
     all
 }
 
-/// Table 1's numbers as printed; the paper cuts digits off.
+/// The numbers of Table 1 as printed; the paper truncates them.
 const TABLE: [&[f64]; 5] = [
     &[20.0],
     &[10.8, 13.4, 15.4, 17.1, 18.7, 20.0],
@@ -75,8 +75,8 @@ fn table(found: &Found) -> Claim {
     }
 }
 
-/// TOptimal against the better of HPC and Neuroscience: by how much utilisation is higher, and
-/// responses are shorter.
+/// The factors by which TOptimal is better than the better of HPC and Neuroscience: in utilisation,
+/// and in response time.
 fn gain(found: &Found, law: &str, widths: &str) -> (f64, f64) {
     let of = |who| found.cell(law, widths, who);
     let (Some(hpc), Some(neuro), Some(ours)) = (of("HPC"), of("Neuroscience"), of("TOptimal"))
@@ -255,7 +255,7 @@ fn streams(found: &Found) -> [Claim; 3] {
     };
     let best = |(_, cells): &&(f64, Vec<Cell>)| {
         let used = |who| of(cells, who, |cell| cell.utilisation.value);
-        // Beyond the third digit there is no difference.
+        // Differences beyond the third digit do not count.
         used("ATOptimal") + 5e-4 >= used("HPC").max(used("TOptimal"))
     };
     let over_hpc = |(_, cells): &&(f64, Vec<Cell>)| {

@@ -1,4 +1,4 @@
-//! The paper's figures, and one of ours. What is not here: drawing.
+//! The paper's figures, and one of ours. They are drawn in `report::svg`.
 
 use super::scenarios::{Cell, Found, LAWS, LESSONS};
 use crate::experiment::requests::Mean;
@@ -83,7 +83,7 @@ fn figure(name: &str, title: &str, x: &str, y: &str, body: Body) -> Figure {
     }
 }
 
-/// Bars of each way, over groups of cells.
+/// The bars of each way of asking, over groups of cells.
 fn bars(groups: Vec<(String, Vec<Cell>)>, of: Of) -> Body {
     let names: Vec<&str> = groups
         .first()
@@ -104,7 +104,7 @@ fn bars(groups: Vec<(String, Vec<Cell>)>, of: Of) -> Body {
     }
 }
 
-/// Lines of each way, over numbers.
+/// The lines of each way of asking, over numbers.
 fn lines(points: &[(f64, Vec<Cell>)], of: Of) -> Body {
     let names: Vec<&str> = points
         .first()

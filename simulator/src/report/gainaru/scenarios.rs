@@ -1,5 +1,5 @@
-//! The paper's four scenarios, what a few runs teach, and where limits pay: the numbers behind the
-//! report. What is not here: how they read.
+//! The numbers behind the report: the paper's four scenarios, sequences learned from a few runs,
+//! and requests that move up.
 
 use scheduler::reservation::{
     BadLaw, Family, Grid, Law, RunTimes, Sequence, adaptive_time_optimal, cost_under, time_optimal,
@@ -21,13 +21,13 @@ pub(super) const LAWS: [(&str, &str); 5] = [
     ("Exp[0,16]", "exponential:0,16,1"),
     ("Pareto[1,20]", "pareto:1,20,2.1"),
 ];
-/// The paper's machine.
+/// The number of processors of the paper's machine.
 const PROCESSORS: u32 = 100;
-/// Intrepid's nodes.
+/// The number of Intrepid's nodes.
 const INTREPID: u32 = 40_960;
 /// Two weeks, in hours.
 const WEEKS_H: f64 = 336.0;
-/// The rate of small work on Intrepid, by node (Table 2).
+/// The rate of small work on Intrepid, per node (Table 2).
 const INTREPID_RATE: f64 = 0.21;
 const WIDTHS: [(&str, Widths); 4] = [
     ("Full", Widths::Full),
@@ -35,28 +35,28 @@ const WIDTHS: [(&str, Widths); 4] = [
     ("TruncN", Widths::Normal),
     ("Beta", Widths::Beta),
 ];
-/// How many past runs Neuroscience looks at in Figure 4.
+/// The numbers of past runs that Neuroscience considers in Figure 4.
 const HISTORIES: [u32; 8] = [1, 2, 5, 10, 20, 50, 100, 500];
-/// From how many runs sequences are learned.
+/// The numbers of runs from which sequences are learned.
 pub(super) const LESSONS: [u32; 6] = [5, 10, 20, 50, 100, 200];
 
-/// A way to ask, or to schedule, with what came of it.
+/// The results of a way to ask or to schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cell {
     pub(super) who: &'static str,
     pub(super) utilisation: Mean,
-    /// In hours.
+    /// The mean response time, in hours.
     pub(super) response: Mean,
-    /// Of large jobs alone, where there are others.
+    /// The mean response time of large jobs, if there are others.
     pub(super) large: Mean,
 }
 
-/// What was found.
+/// The results of all scenarios.
 pub(super) struct Found {
     pub(super) table: Vec<(&'static str, Sequence)>,
     /// Scenario 1: law, widths, cells of HPC, Neuroscience, TOptimal, and ours.
     pub(super) first: Vec<(&'static str, &'static str, Vec<Cell>)>,
-    /// Neuroscience by the runs that it looks at, and HPC and TOptimal.
+    /// The cells of Neuroscience by the number of past runs, and those of HPC and TOptimal.
     pub(super) histories: Vec<(u32, Cell)>,
     pub(super) history_peers: Vec<Cell>,
     /// Scenario 2: percentage of small jobs, cells.
@@ -65,15 +65,15 @@ pub(super) struct Found {
     pub(super) third: Vec<(f64, Vec<Cell>)>,
     /// Scenario 4: all jobs submitted together.
     pub(super) fourth: Vec<Cell>,
-    /// The same, submitted over two weeks.
+    /// The cells of scenario 4 with jobs submitted over two weeks.
     pub(super) spread: Vec<Cell>,
-    /// Submitted together, where requests move up when a job ends early.
+    /// The cells of scenario 4 where requests move up when a job ends early.
     pub(super) moving_fourth: Vec<Cell>,
-    /// Laws where requests move up: HPC and TOptimal.
+    /// The cells of HPC and TOptimal by law, where requests move up.
     pub(super) moving: Vec<(&'static str, Vec<Cell>)>,
-    /// By law: the efficiency of sequences learned from so many runs.
+    /// The efficiency of sequences learned from each number of runs, by law.
     pub(super) lessons: Vec<(&'static str, Vec<(u32, Mean)>)>,
-    /// Owners' absences.
+    /// The results for owners' absences.
     pub(super) absent: Absent,
     pub(super) real: Option<Real>,
 }
@@ -123,7 +123,7 @@ impl Found {
         })
     }
 
-    /// A cell of scenario 1.
+    /// Looks up a cell of scenario 1.
     pub(super) fn cell(&self, law: &str, widths: &str, who: &str) -> Option<&Cell> {
         let (.., cells) = self
             .first
@@ -149,7 +149,7 @@ fn table() -> Result<Vec<(&'static str, Sequence)>, BadLaw> {
     ])
 }
 
-/// What one run gives: utilisation, response, response of large jobs.
+/// The measures of one run: utilisation, response, response of large jobs.
 type Measures = (f64, f64, f64);
 
 fn cell(who: &'static str, measured: &[Measures]) -> Cell {
@@ -162,7 +162,7 @@ fn cell(who: &'static str, measured: &[Measures]) -> Cell {
     }
 }
 
-/// Each way to ask, in rounds without backfilling.
+/// Runs each way of asking in rounds without backfilling.
 fn plain(study: &Study, kinds: &[Kind], asks: &[(&'static str, Asking)]) -> Vec<Cell> {
     let draw = Draw {
         kinds,
@@ -185,7 +185,7 @@ fn plain(study: &Study, kinds: &[Kind], asks: &[(&'static str, Asking)]) -> Vec<
 const HPC: (&str, Asking) = ("HPC", Asking::Longest);
 const NEURO: (&str, Asking) = ("Neuroscience", Asking::Recent(10));
 const TOPT: (&str, Asking) = ("TOptimal", Asking::TimeOptimal);
-/// Ours: no law is known, only as many runs as Neuroscience looks at.
+/// Our way of asking: no law is known, only as many runs as Neuroscience considers.
 const OURS: (&str, Asking) = ("Learned", Asking::Learned(10));
 
 type First = Vec<(&'static str, &'static str, Vec<Cell>)>;
@@ -221,7 +221,7 @@ fn histories(study: &Study) -> Result<Histories, BadLaw> {
     ))
 }
 
-/// Ways to ask and to fill gaps, of scenarios 2 and 4.
+/// The ways to ask and to backfill gaps in scenarios 2 and 4.
 type Way = (&'static str, Asking, Backfill);
 
 fn filling(study: &Study, draw: &Draw<'_>, ways: &[Way]) -> Vec<Cell> {
@@ -373,8 +373,8 @@ fn fourth(study: &Study) -> Result<[Vec<Cell>; 3], BadLaw> {
     ])
 }
 
-/// Where all requests move up when a job ends early: conservative backfilling, the largest requests
-/// first.
+/// Runs one way of asking with conservative backfilling, the largest requests first: all requests
+/// move up when a job ends early.
 fn moving_up(study: &Study, draw: &Draw<'_>, who: &'static str, asking: Asking) -> Cell {
     let measured = each_run(study.threads, study.runs, |run| {
         let mut jobs = draw.jobs(asking, run);
@@ -418,7 +418,7 @@ fn moving(study: &Study) -> Result<Vec<(&'static str, Vec<Cell>)>, BadLaw> {
 type Lessons = Vec<(&'static str, Vec<(u32, Mean)>)>;
 
 fn lessons(study: &Study) -> Result<Lessons, BadLaw> {
-    // Each run stands for many pupils.
+    // Each run stands for several sequences, each learned from its own past runs.
     let pupils = study.runs * if study.quick { 5 } else { 20 };
     let one = |(name, text): (&'static str, &str)| {
         let law = law(text)?;

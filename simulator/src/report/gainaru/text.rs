@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
-//! it is computed. What is not here: measuring.
+//! The text of the report, as Markdown: method, readings of the paper, and results. Every number in
+//! it is computed.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::experiment::requests::Mean;
 use crate::report::figure::Figure;
 use crate::report::markdown::{again, heading, line, pictures, row};
 
-/// How the paper was read where it leaves something open.
+/// The points that the paper leaves open, each with our reading.
 const READINGS: [(&str, &str); 9] = [
     (
         "grids of the sequences",
@@ -50,7 +50,7 @@ const READINGS: [(&str, &str); 9] = [
     ),
 ];
 
-/// The whole report.
+/// Writes the whole report.
 pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, study, found);

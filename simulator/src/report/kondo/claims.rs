@@ -1,11 +1,11 @@
-//! What the paper claims, what we find, and whether the one bears out the other: computed from the
-//! results, not typed. What is not here: explanations.
+//! The paper's claims, the measured results, and verdicts on whether these confirm the claims.
+//! Verdicts are computed from the results, not typed.
 
 use super::reference::{PLATFORMS, TIMEOUT};
 use super::table::Table;
 use crate::experiment::{Reading, geometric_mean};
 
-/// Whether a claim holds here.
+/// The verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Reproduced,
@@ -41,7 +41,7 @@ impl Verdict {
 }
 
 const TASKS: [u32; 3] = [100, 200, 400];
-/// Differences below this are none: 2 %.
+/// The largest difference that counts as none: 2 %.
 const EVEN: f64 = 0.02;
 
 fn percent(part: f64) -> String {
@@ -56,13 +56,13 @@ fn list(values: &[f64]) -> String {
         .join(", ")
 }
 
-/// Gains for 100, 200 and 400 tasks.
+/// The gains for 100, 200 and 400 tasks.
 fn gains(table: &Table, platform: &str, label: &str, than: &str) -> [f64; 3] {
     let site = table.site(platform).unwrap_or_default();
     TASKS.map(|tasks| table.gain(site, label, than, tasks).unwrap_or(f64::NAN))
 }
 
-/// Every claim, in the paper's order.
+/// Computes every claim, in the paper's order.
 pub(super) fn claims(table: &Table, equal: &[Reading]) -> Vec<Claim> {
     let mut all = prioritisation(table);
     all.extend(exclusion(table));
@@ -137,7 +137,8 @@ fn prioritisation(table: &Table) -> Vec<Claim> {
     ]
 }
 
-/// In how many cells a contender is better than another by more than nothing, and of how many.
+/// The number of cells in which `label` is more than negligibly better than `than`, and the number
+/// of all cells.
 fn better(table: &Table, label: &str, than: &str) -> (usize, usize) {
     let pairs: Vec<_> = table
         .cells(None, label)
@@ -234,8 +235,8 @@ fn prediction(table: &Table) -> Vec<Claim> {
     claims
 }
 
-/// Mean error of the paper's predictor against the optimum on a site, as a part of the optimum, by
-/// job.
+/// The mean error of the paper's predictor against the optimum on a site, as a part of the optimum,
+/// by job.
 pub(super) fn errors(table: &Table, site: usize) -> Vec<(usize, f64)> {
     let of = |job: usize| {
         let rows = table

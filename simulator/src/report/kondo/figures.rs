@@ -1,5 +1,4 @@
-//! The paper's figures, with our numbers, and some of our own. What is not here: how they are
-//! drawn.
+//! The paper's figures with our numbers, and some of our own. They are drawn in `report::svg`.
 
 use super::reference::{ENTERPRISE, EQUAL, OURS, OURS_KEPT, PLATFORMS, TIMEOUT};
 use super::table::{Table, size};
@@ -8,7 +7,7 @@ use crate::platform::{HOSTS, Platform};
 use crate::report::figure::{Bar, Body, Figure};
 use crate::world::{AttemptStory, Fate, Outcome, World};
 
-/// Points of a curve over time.
+/// The number of points of a curve over time.
 const POINTS: u32 = 240;
 
 fn figure(name: &str, title: &str, (x, y): (&str, &str), body: Body) -> Figure {
@@ -135,7 +134,7 @@ fn bar(cell: Option<&Reading>) -> Bar {
     }
 }
 
-/// Ratios to the optimum of some contenders on one platform.
+/// A figure of the ratios to the optimum of some contenders on one platform.
 fn ratios(table: &Table, name: &str, title: &str, platform: &str, labels: &[&str]) -> Figure {
     let site = table.site(platform).unwrap_or_default();
     let series = labels.iter().map(|label| {
@@ -237,7 +236,7 @@ pub(super) fn bars(table: &Table, equal: &[Reading]) -> Vec<Figure> {
     all
 }
 
-/// Figure 11: what as many copies bring in one way and in the other.
+/// Figure 11: the effect of the same number of copies, made in one way and in the other.
 fn replication(table: &Table, equal: &[Reading]) -> Figure {
     let title = "Figure 11: replication at equal copies, SDSC-like";
     let mut figure = ratios(table, "figure-11", title, ENTERPRISE, &[TIMEOUT]);
@@ -272,7 +271,7 @@ fn replication(table: &Table, equal: &[Reading]) -> Figure {
     figure
 }
 
-/// Figure 16: what each budget of copies brings.
+/// Figure 16: the effect of each budget of copies.
 pub(super) fn frontier(points: &[(f64, f64)]) -> Figure {
     let line = vec![(
         OURS.to_owned(),

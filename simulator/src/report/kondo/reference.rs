@@ -1,23 +1,23 @@
-//! What ours is compared with: figures of an independent measurement of the same model, the
-//! readings taken where the paper leaves something open, and the names of what is compared. What is
-//! not here: anything measured by us.
+//! Reference data of the comparison: figures of an independent measurement of the same model, the
+//! readings chosen where the paper leaves something open, and the names of the contenders. Nothing
+//! here is measured by us.
 
 /// The paper's four platforms.
 pub(super) const PLATFORMS: [&str; 4] = ["sdsc", "gimps", "lri-wisc", "homogeneous"];
-/// Later ones.
+/// The later platforms.
 pub(super) const LATER_PLATFORMS: [&str; 2] = ["internet-2016", "lab"];
 
-/// The default policy, alone and with tasks that keep their state.
+/// The label of the default policy; `OURS_KEPT` adds checkpoints.
 pub(super) const OURS: &str = "deskgrid";
 pub(super) const OURS_KEPT: &str = "deskgrid, checkpoints";
-/// The paper's best.
+/// The label of the paper's best policy.
 pub(super) const TIMEOUT: &str = "EXCL-PRED-TO";
 
-/// What of the paper's is shown at equal copies, and on which platform.
+/// The policy of the paper that is shown at equal copies, and its platform.
 pub(super) const EQUAL: &str = "EXCL-PRED-DUP*";
 pub(super) const ENTERPRISE: &str = "sdsc";
 
-/// What is compared: name, policy, and whether tasks keep their state.
+/// The contenders: name, policy, and whether tasks checkpoint.
 pub(super) const CONTENDERS: [(&str, &str, bool); 16] = [
     ("FCFS", "FCFS", false),
     ("PRI-CR", "PRI-CR", false),
@@ -37,8 +37,8 @@ pub(super) const CONTENDERS: [(&str, &str, bool); 16] = [
     (OURS_KEPT, OURS, true),
 ];
 
-/// Geometric means over the nine sizes of jobs that an independent simulation of the same model
-/// gave, by platform.
+/// Geometric means over the nine sizes of jobs in an independent simulation of the same model, by
+/// platform.
 pub(super) const REFERENCE: [(&str, [f64; 4]); 8] = [
     ("FCFS", [3.250, 9.386, 2.130, 2.647]),
     ("PRI-CR", [2.600, 5.556, 1.872, 2.632]),
@@ -50,7 +50,7 @@ pub(super) const REFERENCE: [(&str, [f64; 4]); 8] = [
     ("PRI-CR, checkpoints", [2.563, 5.647, 1.745, 2.392]),
 ];
 
-/// Where the paper leaves something open, and how it is read here.
+/// The points that the paper leaves open, each with our reading.
 pub(super) const READINGS: [(&str, &str); 17] = [
     (
         "When EXCL-PRED reverts to PRI-CR: `pred - .95 * meanops` subtracts a rate from a time",

@@ -1,11 +1,11 @@
-//! The results of one grid, found by name. What is not here: what they mean.
+//! The results of one grid, looked up by name ([`Table`]).
 
 use crate::experiment::{Figure, Grid, Job, Reading, Row, Summary, geometric_mean, summarize};
 
-/// Results of a grid, without its traces.
+/// The results of a grid, without its traces.
 #[derive(Debug, Clone)]
 pub(super) struct Table {
-    /// Names of the sites' platforms and models.
+    /// The names of each site's platform and model.
     pub(super) sites: Vec<(String, String)>,
     pub(super) jobs: Vec<Job>,
     pub(super) labels: Vec<String>,
@@ -43,7 +43,7 @@ impl Table {
         self.sites.iter().position(|(known, _)| known == platform)
     }
 
-    /// One cell.
+    /// The reading of one cell.
     pub(super) fn reading(&self, site: usize, label: &str, job: usize) -> Option<&Reading> {
         let contender = self.contender(label)?;
         self.readings
@@ -51,7 +51,7 @@ impl Table {
             .find(|cell| (cell.site, cell.contender, cell.job) == (site, contender, job))
     }
 
-    /// A contender's cells on one site (or on all), by job.
+    /// The readings of a contender on one site (or on all), by job.
     pub(super) fn cells(&self, site: Option<usize>, label: &str) -> Vec<&Reading> {
         let contender = self.contender(label);
         let fits = |cell: &&Reading| {
@@ -60,7 +60,7 @@ impl Table {
         self.readings.iter().filter(fits).collect()
     }
 
-    /// A contender over all jobs of one site (or of all).
+    /// The summary of a contender over all jobs of one site (or of all).
     pub(super) fn summary(&self, site: Option<usize>, label: &str) -> Option<&Summary> {
         let contender = self.contender(label)?;
         self.summaries
@@ -68,12 +68,12 @@ impl Table {
             .find(|summary| (summary.site, summary.contender) == (site, contender))
     }
 
-    /// The geometric mean over all jobs, with its confidence.
+    /// The geometric mean over all jobs, with its confidence interval.
     pub(super) fn geo(&self, site: Option<usize>, label: &str) -> Option<Figure> {
         self.summary(site, label).map(|summary| summary.geo)
     }
 
-    /// The geometric mean over the jobs of so many tasks.
+    /// The geometric mean over the jobs of `tasks` tasks.
     pub(super) fn geo_of_tasks(&self, site: usize, label: &str, tasks: u32) -> Option<f64> {
         let cells = self.cells(Some(site), label);
         geometric_mean(
@@ -84,20 +84,19 @@ impl Table {
         )
     }
 
-    /// By how much `label` is faster than `than` for jobs of so many tasks, as a part of the
-    /// latter's time.
+    /// The gain of `label` over `than` for jobs of `tasks` tasks, as a part of the latter's time.
     pub(super) fn gain(&self, site: usize, label: &str, than: &str, tasks: u32) -> Option<f64> {
         Some(1.0 - self.geo_of_tasks(site, label, tasks)? / self.geo_of_tasks(site, than, tasks)?)
     }
 
-    /// The job of this size.
+    /// The place of the job of this size.
     pub(super) fn job(&self, tasks: u32, minutes: f64) -> Option<usize> {
         self.jobs
             .iter()
             .position(|job| (job.tasks, job.work_s) == (tasks, minutes * 60.0))
     }
 
-    /// A cell's ratio.
+    /// The ratio of a cell.
     pub(super) fn ratio(
         &self,
         platform: &str,
@@ -111,7 +110,7 @@ impl Table {
     }
 }
 
-/// What people call a job: tasks x minutes.
+/// The label of a job's size: tasks x minutes.
 pub(super) fn size(job: Job) -> String {
     format!("{} x {:.0}", job.tasks, job.work_s / 60.0)
 }

@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
-//! it is computed. What is not here: measuring.
+//! The text of the report, as Markdown: method, readings of the paper, and results. Every number in
+//! it is computed.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use crate::experiment::{Figure as Number, Reading, Row};
 use crate::report::figure::Figure;
 use crate::report::markdown::{heading, line, pictures, row, words};
 
-/// How far a faithful row may be from the reference.
+/// The largest distance from the reference that a faithful row may have.
 const NEAR: f64 = 0.1;
 
-/// The whole report.
+/// Writes the whole report.
 pub(super) fn report(found: &Findings, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, found);
@@ -252,7 +252,7 @@ fn readings(out: &mut String) {
     line(out, "");
 }
 
-/// The cells of one platform: ratios, then copies and waste.
+/// Appends the cells of one platform: ratios, then copies and waste.
 fn cells(out: &mut String, main: &Table, platform: &str) {
     let Some(site) = main.site(platform) else {
         return;
@@ -326,9 +326,8 @@ fn predictor(out: &mut String, main: &Table) {
     line(out, "");
 }
 
-/// What the paper says of makespans of EXCL-PRED-TO with 400 tasks, in minutes: mean, and the ends
-/// of 95 % of the runs (section 6; its sizes are given as 5, 15 and 60 minutes, which can only mean
-/// 35).
+/// The makespans of EXCL-PRED-TO with 400 tasks in the paper, in minutes: mean, and the ends of 95
+/// % of the runs (section 6; its sizes are given as 5, 15 and 60 minutes, which can only mean 35).
 const SPREADS: [(f64, [f64; 3]); 3] = [
     (5.0, [30.0, 24.0, 36.0]),
     (15.0, [81.0, 70.0, 92.0]),

@@ -1,9 +1,9 @@
-//! The paper's statements about results, one by one, each with what we find and whether the one
-//! bears out the other: computed from the results, not typed. What is not here: explanations.
+//! The paper's statements about results, each with the measured result and a verdict on whether it
+//! confirms the statement. Verdicts are computed from the results, not typed.
 
 use super::points::{Axis, Contender, Factors, Measured, Results, Slice};
 
-/// A statement of the paper, or of what was found before.
+/// A statement of the paper, or of an earlier result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Claim {
     pub(super) place: &'static str,
@@ -12,13 +12,14 @@ pub(super) struct Claim {
     pub(super) holds: bool,
 }
 
-/// Means may differ by so much: with other users the paper's third digit changes.
+/// The largest difference between means that counts as none: with other users the paper's third
+/// digit changes.
 pub(super) const TOLERANCE: f64 = 0.15;
-/// Bars that differ by less than this factor are the same.
+/// The factor below which two bars count as equal.
 const SAME: f64 = 1.08;
 
-/// Mean factors: what, the paper's, what an independent simulation of the same points gave, and
-/// ours.
+/// A mean factor: its name, the paper's value, that of an independent simulation of the same
+/// points, and ours.
 pub(super) struct MeanFactor {
     pub(super) what: &'static str,
     pub(super) paper: f64,
@@ -79,7 +80,7 @@ pub(super) fn means(results: &Results) -> [MeanFactor; 4] {
     ]
 }
 
-/// Every statement.
+/// Computes every statement.
 pub(super) fn claims(results: &Results) -> Vec<Claim> {
     let mut all = shares(results);
     all.extend(users(results));
@@ -158,7 +159,7 @@ fn shares(results: &Results) -> Vec<Claim> {
     ]
 }
 
-/// One bar.
+/// The mean of one bar.
 fn bar(slice: &Slice, x: f64, contender: Contender, of: impl Fn(&Measured) -> f64) -> f64 {
     slice.mean(slice.at(x), contender, of)
 }

@@ -1,5 +1,5 @@
-//! The paper's Figures 4 to 13 with our numbers, and two of our own. What is not here: how they are
-//! drawn.
+//! The paper's Figures 4 to 13 with our numbers, and two of our own. They are drawn in
+//! `report::svg`.
 
 use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN, Slice};
 use crate::report::figure::{Bar, Body, Figure};
@@ -71,7 +71,7 @@ pub(super) fn figures(results: &Results) -> Vec<Figure> {
     all
 }
 
-/// Figures 4 to 6, and the same of ours.
+/// Figures 4 to 6, and the same for our policies.
 fn factors(results: &Results) -> Vec<Figure> {
     use Contender::{
         BatchFcfs, BatchSrpt, FcfsFcfs, FcfsNeed, InteractiveFcfs, InteractiveSrpt, SrptFcfs,
@@ -131,7 +131,7 @@ fn factors(results: &Results) -> Vec<Figure> {
     ]
 }
 
-/// The part of the points at which the factor is at least so great.
+/// A figure of the part of the points at which the factor is at least a given value.
 fn cumulative(number: u32, title: &str, lines: &[(&str, Factors)]) -> Figure {
     let line = |(name, factors): &(&str, Factors)| {
         let points = (0..=60)

@@ -1,5 +1,5 @@
-//! The points at which schedulers are compared, what is measured at each, and how results are
-//! summed up. What is not here: what they say about the paper.
+//! The points at which schedulers are compared, the measurements at each ([`Measured`]), and
+//! summaries of results.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use scheduler::billing::Account;
 use crate::report::figure::number;
 use crate::users::{Audience, Fate, Parameters, Which};
 
-/// The first two days do not count (section 4.3).
+/// The time at which measuring begins: the first two days do not count (section 4.3).
 const START: Time = Time(2 * 86_400 * 1_000_000);
 
 /// A scheduler with its way of billing.
@@ -25,7 +25,7 @@ pub(super) enum Contender {
     FcfsNeed,
 }
 
-/// All of them, in the order of their places in a point's results.
+/// All contenders, in the order of their places in a point's results.
 pub(super) const CONTENDERS: [Contender; 8] = [
     Contender::InteractiveSrpt,
     Contender::BatchSrpt,
@@ -37,7 +37,7 @@ pub(super) const CONTENDERS: [Contender; 8] = [
     Contender::FcfsNeed,
 ];
 
-/// The bars of Figures 7 to 13, and ours.
+/// The contenders in the bars of Figures 7 to 13, and ours.
 pub(super) const SHOWN: [Contender; 4] = [
     Contender::BatchSrpt,
     Contender::InteractiveSrpt,
@@ -46,7 +46,7 @@ pub(super) const SHOWN: [Contender; 4] = [
 ];
 
 impl Contender {
-    /// Its row of the catalogue.
+    /// The policy's name in the scheduler's catalogue.
     pub(super) fn policy(self) -> &'static str {
         match self {
             Contender::InteractiveSrpt => "INTERACTIVE-SRPT",
@@ -60,7 +60,7 @@ impl Contender {
         }
     }
 
-    /// What the figures call it.
+    /// The name in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Contender::InteractiveSrpt | Contender::InteractiveFcfs => "interactive",
@@ -71,13 +71,14 @@ impl Contender {
     }
 }
 
-/// What is measured of a run, once its first two days are over.
+/// The measurements of a run after its first two days.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
     servers: f64,
     days_s: f64,
     busy_s: f64,
-    /// Waits of results that users got, and what was spent on sets with which users were through.
+    /// The waits for results that users got, and the time spent on sets that their users have
+    /// finished.
     account: Account,
 }
 
@@ -90,32 +91,33 @@ impl Measured {
         }
     }
 
-    /// Results that users got.
+    /// The number of results that users got.
     pub fn finished(&self) -> u64 {
         self.account.finished
     }
 
-    /// Mean visible response time, in seconds.
+    /// The mean visible response time, in seconds.
     pub fn vresp_s(&self) -> f64 {
         self.account.response.mean().unwrap_or(f64::NAN)
     }
 
-    /// Mean visible slowdown.
+    /// The mean visible slowdown.
     pub fn vslow(&self) -> f64 {
         self.account.slowdown.mean().unwrap_or(f64::NAN)
     }
 
-    /// The part of the time that a server was busy.
+    /// The share of the time in which a server was busy.
     pub fn load(&self) -> f64 {
         self.busy_s / (self.servers * self.days_s)
     }
 
-    /// What a batch scheduler bills, for what was requested: the paper's words (section 3.1).
+    /// The factor by which a batch scheduler bills more than what was requested, in the paper's
+    /// words (section 3.1).
     pub fn scaled_billed(&self) -> f64 {
         self.account.scaled_if_all_billed().unwrap_or(f64::NAN)
     }
 
-    /// The same, for what was not yet executed when it was requested.
+    /// Like `scaled_billed`, for what was not yet executed when it was requested.
     pub fn scaled_billed_waited(&self) -> f64 {
         self.account.scaled_by_waited_for().unwrap_or(f64::NAN)
     }
@@ -141,7 +143,7 @@ impl Audience for Measured {
     }
 }
 
-/// The 3,168 points within Table 2.
+/// The 3,168 points within the ranges of Table 2.
 pub fn grid() -> Vec<Parameters> {
     let mut points = Vec::new();
     for users in [4, 8, 12, 16] {
@@ -167,7 +169,7 @@ pub fn grid() -> Vec<Parameters> {
     points
 }
 
-/// Table 3.
+/// The parameters of Table 3.
 pub(super) const TABLE_3: Parameters = Parameters {
     users: 8,
     change_max: 0.2,
@@ -176,8 +178,8 @@ pub(super) const TABLE_3: Parameters = Parameters {
     think_s: 6_000.0,
 };
 
-/// 432 points around Table 3, where there is something to be gained between idle and always busy
-/// servers: for ours.
+/// The 432 points around Table 3 at which our policies are measured: servers there are neither idle
+/// nor always busy, so that a policy can gain something.
 pub(super) fn around() -> Vec<Parameters> {
     let mut points = Vec::new();
     for users in [4, 8, 12, 16] {
@@ -201,7 +203,7 @@ pub(super) fn around() -> Vec<Parameters> {
     points
 }
 
-/// The contenders at those points.
+/// The contenders at the points around Table 3.
 pub(super) const PAIRS: [Contender; 4] = [
     Contender::SrptFcfs,
     Contender::SrptNeed,
@@ -209,28 +211,28 @@ pub(super) const PAIRS: [Contender; 4] = [
     Contender::FcfsNeed,
 ];
 
-/// The paper's schedulers, each with ours beside it.
+/// Pairs of a scheduler of the paper and ours.
 pub(super) const WITH_OURS: [(Contender, Contender); 2] = [
     (Contender::SrptFcfs, Contender::SrptNeed),
     (Contender::FcfsFcfs, Contender::FcfsNeed),
 ];
 
-/// At how many points of the grid ours is looked at again.
+/// The number of the grid's points at which our policies are measured again.
 const WORST: usize = 20;
 
-/// Where a bar stands on its axis, its parameters, and how many servers.
+/// The values on an axis: the position, the parameters, and the number of servers.
 type Values = Vec<(f64, Parameters, usize)>;
 
-/// What is varied while everything else is as in Table 3.
+/// A slice: one parameter varies, everything else is as in Table 3.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Slice {
     pub(super) axis: Axis,
     pub(super) values: Values,
-    /// Of each value, of each bar, its runs.
+    /// The runs of each value and each bar.
     pub(super) runs: Vec<[Vec<Measured>; SHOWN.len()]>,
 }
 
-/// What a slice varies.
+/// The parameter that a slice varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Axis {
     Users,
@@ -321,7 +323,7 @@ impl Slice {
         self.runs[value][place].push(measured);
     }
 
-    /// The mean over the runs of a bar.
+    /// The mean of `of` over the runs of a bar.
     pub(super) fn mean(
         &self,
         value: usize,
@@ -336,7 +338,7 @@ impl Slice {
         runs.iter().map(of).sum::<f64>() / runs.len() as f64
     }
 
-    /// The place of the value nearest to this one.
+    /// The index of the value nearest to `x`.
     pub(super) fn at(&self, x: f64) -> usize {
         let far = |place: &usize| (self.values[*place].0 - x).abs();
         (0..self.values.len())
@@ -345,19 +347,20 @@ impl Slice {
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 pub(super) struct Results {
-    /// Each point of the grid with its contenders.
+    /// The points of the grid, each with its contenders.
     pub(super) points: Vec<(Parameters, Vec<Measured>)>,
     pub(super) slices: Vec<Slice>,
-    /// Each point around Table 3 with the contenders of [`PAIRS`].
+    /// The points around Table 3, each with the contenders of [`PAIRS`].
     pub(super) around: Vec<Vec<Measured>>,
-    /// Of each of [`WITH_OURS`], the points of the grid at which ours did worst, with other users.
+    /// For each pair of [`WITH_OURS`], the factors with other users at the points of the grid where
+    /// ours did worst.
     pub(super) again: Vec<Factors>,
 }
 
 impl Results {
-    /// By what factor ours is better around Table 3: under SRPT, and under FCFS.
+    /// The factors by which ours is better around Table 3: under SRPT, and under FCFS.
     pub(super) fn gains(&self) -> [Factors; 2] {
         [0, 2].map(|paper: usize| {
             Factors::of(
@@ -377,8 +380,7 @@ impl Results {
         &self.slices[at]
     }
 
-    /// By what factor one contender is better than another at each point: of means, the smaller is
-    /// the better one.
+    /// The factors by which `better` has a smaller mean than `worse`, by point.
     pub(super) fn factors(&self, worse: Contender, better: Contender) -> Factors {
         Factors::of(
             self.points
@@ -387,7 +389,7 @@ impl Results {
         )
     }
 
-    /// The points of the grid at which this factor is the least.
+    /// The points of the grid at which this factor is smallest.
     pub(super) fn worst(&self, worse: Contender, better: Contender) -> Vec<Parameters> {
         let factors = self
             .points
@@ -403,8 +405,8 @@ impl Results {
             .collect()
     }
 
-    /// By what factor a batch scheduler bills more than the batchactive one, which bills only what
-    /// was requested.
+    /// The factors by which a batch scheduler bills more than the batchactive one, which bills only
+    /// what was requested.
     pub(super) fn billed(&self, of: impl Fn(&Measured) -> f64) -> Factors {
         Factors::of(
             self.points
@@ -413,7 +415,7 @@ impl Results {
         )
     }
 
-    /// Every run of the grid on a line.
+    /// The CSV of all runs of the grid, one on a line.
     pub(super) fn csv(&self) -> String {
         let mut out = String::from(
             "users,change_max,tasks_max,service_s,think_s,policy,finished,vresp_s,vslow,load,scaled_billed,\
@@ -465,7 +467,8 @@ fn factor(runs: &[Measured], worse: Contender, better: Contender) -> f64 {
 pub(super) struct Factors(Vec<f64>);
 
 impl Factors {
-    /// What could not be measured is left out: both took no time at all.
+    /// Sorts the factors, without those that could not be measured because both took no time at
+    /// all.
     pub(super) fn of(factors: impl Iterator<Item = f64>) -> Self {
         let mut factors: Vec<f64> = factors.filter(|factor| factor.is_finite()).collect();
         factors.sort_by(f64::total_cmp);
@@ -480,7 +483,7 @@ impl Factors {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
 
-    /// The part of the points at which it is at least this.
+    /// The part of the points at which the factor is at least `factor`.
     pub(super) fn at_least(&self, factor: f64) -> f64 {
         self.0.iter().filter(|found| **found >= factor).count() as f64 / self.0.len() as f64
     }

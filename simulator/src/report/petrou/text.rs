@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
-//! it is computed. What is not here: measuring.
+//! The text of the report, as Markdown: method, readings of the paper, and results. Every number in
+//! it is computed.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN, WITH_OUR
 use crate::report::figure::Figure;
 use crate::report::markdown::{again, heading, line, pictures, row, words};
 
-/// The whole report.
+/// Writes the whole report.
 pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, results);
@@ -30,7 +30,8 @@ pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> St
     out
 }
 
-/// Ours over the paper's: what is aimed at for the mean and for the worst point.
+/// The aims for the factor of ours over the paper's: for the mean (`AIM_MEAN`), and for the worst
+/// point.
 const AIM_MEAN: f64 = 1.35;
 const AIM_WORST: f64 = 0.90;
 

@@ -1,13 +1,12 @@
-//! The sentences of the paper's section 5 that say something of results, one by one, each with what
-//! we find and whether the one bears out the other: computed from the results, not typed. What is
-//! not here: explanations.
+//! The sentences of the paper's section 5 that state results, each with the measured result and a
+//! verdict on whether it confirms the sentence. Verdicts are computed from the results, not typed.
 
 use super::devices::Device;
 use super::table::{Cell, Group, Table};
 use super::trial::{Counts, Pressure, Trial, Users};
 use super::{GRACES, HARD, MIDDLE, NONE, PROBABILISTIC, grace};
 
-/// Whether a sentence holds here.
+/// The verdict on a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,
@@ -42,19 +41,19 @@ impl Verdict {
     }
 }
 
-/// Differences below this are none.
+/// The largest difference that counts as none.
 const EVEN: f64 = 0.04;
 
-/// The results as sentences ask for them.
+/// The results in the form that the sentences need.
 struct Results<'a> {
     table: &'a Table,
-    /// Perfect, bad and very bad estimates.
+    /// The qualities of perfect (`exact`), bad and very bad estimates.
     exact: f64,
     bad: f64,
     very: f64,
 }
 
-/// What a sentence compares.
+/// The ratios that a sentence compares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ratios {
     accepted: f64,
@@ -90,7 +89,8 @@ impl<'a> Results<'a> {
         )
     }
 
-    /// Qualities at which hardly anything is wrong with the comparison: something is accepted.
+    /// The qualities above 0 at which the acceptance ratio is at least `least`, so that a
+    /// comparison makes sense.
     fn qoes(&self, device: Device, policy: &str, least: f64) -> Vec<f64> {
         let some =
             |qoe: &f64| *qoe > 0.0 && self.of(device, MIDDLE, *qoe, policy).accepted >= least;
@@ -98,12 +98,12 @@ impl<'a> Results<'a> {
     }
 }
 
-/// A part of what a cell counts.
+/// The quotient of two counts of a cell.
 fn part(cell: Option<&Cell>, of: impl Fn(&Counts) -> usize, all: impl Fn(&Counts) -> usize) -> f64 {
     cell.map_or(f64::NAN, |cell| cell.part(of, all))
 }
 
-/// Every sentence, in the paper's order.
+/// Computes every sentence, in the paper's order.
 pub(super) fn claims(table: &Table) -> Vec<Claim> {
     let results = Results {
         table,
@@ -322,7 +322,7 @@ fn hard(results: &Results<'_>) -> Vec<Claim> {
     ]
 }
 
-/// Who was killed, and what that brought.
+/// The sentences about killed tasks and the effect of killing them.
 fn killed(results: &Results<'_>) -> Vec<Claim> {
     let cell = results.cell(Device::Poly, MIDDLE, results.bad, HARD);
     let close = part(cell, |c| c.close, |c| c.killed);
@@ -351,7 +351,7 @@ fn killed(results: &Results<'_>) -> Vec<Claim> {
     ]
 }
 
-/// The other device.
+/// The sentences that compare with the other device.
 fn similar(results: &Results<'_>) -> Vec<Claim> {
     let Results { bad, .. } = *results;
     let ns = results.of(Device::Ns, MIDDLE, bad, NONE);
@@ -581,8 +581,8 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
     ]
 }
 
-/// What ours reaches where the paper's calendar was measured under tight deadlines, with what it
-/// had to reach.
+/// The results of ours next to their targets, under the tight deadlines with which the paper's
+/// calendar was measured.
 pub(super) fn targets(table: &Table) -> Vec<(String, f64, f64)> {
     let bad = table.near(0.5);
     let of = |device, policy: &str| {

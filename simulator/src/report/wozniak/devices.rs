@@ -1,45 +1,45 @@
-//! Computation time devices (Wozniak et al., Table 1): what a task of each kind takes. The paper
-//! tells four figures of each and publishes no data; these are invented within those figures. What
-//! is not here: what is done with them.
+//! Computation time devices (Wozniak et al., Table 1): the run times of each kind of task
+//! ([`Device`]). The paper states four figures of each and publishes no data; the run times here
+//! are invented to match those figures.
 //!
-//! `SumDevice` is the sum of five inputs between 0 and 9, which is what fits. For `PolyDevice` no
+//! `SumDevice` is the sum of five inputs between 0 and 9, which matches. For `PolyDevice` no
 //! polynomial with whole coefficients and uniform inputs was found that has all four figures; it is
-//! a sum of two powers of one input. The other two are tables of 201 run times, any of them as
-//! likely as any other, exact in all four figures.
+//! a sum of two powers of one input. The other two are tables of 201 equally likely run times,
+//! exact in all four figures.
 
 use crate::availability::stream::Stream;
 
 /// A device of the paper's Table 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
-    /// `SumDevice`.
+    /// The device `SumDevice`.
     Sum,
-    /// `PolyDevice`.
+    /// The device `PolyDevice`.
     Poly,
-    /// `SS-Device`: a processor's simulation.
+    /// `SS-Device`: the simulation of a processor.
     Ss,
-    /// `NS-Device`: a network's simulation.
+    /// `NS-Device`: the simulation of a network.
     Ns,
 }
 
 /// The four figures of a device in Table 1, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
-    /// Half of the tasks take no longer.
+    /// The median.
     pub median_s: f64,
-    /// On average.
+    /// The mean.
     pub mean_s: f64,
-    /// At least.
+    /// The minimum.
     pub min_s: f64,
-    /// At most.
+    /// The maximum.
     pub max_s: f64,
 }
 
 impl Device {
-    /// All of them, in the order of Table 1.
+    /// All devices, in the order of Table 1.
     pub const ALL: [Device; 4] = [Device::Sum, Device::Poly, Device::Ss, Device::Ns];
 
-    /// The paper's name.
+    /// The paper's name of it.
     pub fn name(self) -> &'static str {
         match self {
             Device::Sum => "SumDevice",
@@ -49,7 +49,7 @@ impl Device {
         }
     }
 
-    /// What Table 1 tells.
+    /// The figures in Table 1.
     pub fn table_1(self) -> Figures {
         let [median_s, mean_s, min_s, max_s] = match self {
             Device::Sum => [22.0, 22.0, 0.0, 45.0],
@@ -65,7 +65,7 @@ impl Device {
         }
     }
 
-    /// What a task takes, in seconds.
+    /// Draws the run time of a task, in seconds.
     pub(crate) fn draw(self, stream: &mut Stream) -> f64 {
         let entry =
             |table: &[u16; 201], unit: f64| f64::from(table[((unit * 201.0) as usize).min(200)]);
@@ -80,18 +80,18 @@ impl Device {
     }
 }
 
-/// `PolyDevice` of an input between 0 and 1.
+/// The run time of `PolyDevice` for an input between 0 and 1.
 fn poly(input: f64) -> f64 {
     804.0 * (0.2801 * input + 0.7199 * input.powf(5.75))
 }
 
-/// The interval of estimates that satisfy the paper's equation 1 for a task that takes `takes_s`:
-/// |est - c| / est <= Q. Of the third, group B's estimates are at most.
+/// The interval of estimates that satisfy the paper's equation 1, |est - c| / est <= Q, for a task
+/// that takes `takes_s`. The third number is the largest estimate of group B.
 pub fn estimate_interval(takes_s: f64, qoe: f64) -> (f64, f64, f64) {
     (takes_s / (1.0 + qoe), takes_s / (1.0 - qoe), takes_s)
 }
 
-/// `NS-Device`, in seconds.
+/// The run times of `NS-Device`, in seconds.
 pub const NS: [u16; 201] = [
     87, 87, 96, 102, 108, 113, 117, 121, 124, 128, 131, 134, 137, 140, 142, 145, 147, 150, 152,
     154, 156, 159, 161, 163, 165, 167, 169, 171, 173, 175, 177, 179, 180, 182, 184, 186, 188, 190,
@@ -106,7 +106,7 @@ pub const NS: [u16; 201] = [
     1042, 1080, 1123, 1171, 1226, 1291, 1369, 1465, 1591, 1768, 2058, 3442,
 ];
 
-/// `SS-Device`, in seconds.
+/// The run times of `SS-Device`, in seconds.
 pub const SS: [u16; 201] = [
     137, 137, 141, 143, 145, 147, 149, 150, 152, 153, 154, 156, 157, 158, 159, 160, 161, 162, 163,
     164, 164, 165, 166, 167, 168, 169, 169, 170, 171, 172, 172, 173, 174, 174, 175, 176, 177, 177,

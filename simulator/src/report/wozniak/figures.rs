@@ -1,5 +1,5 @@
-//! The paper's Figures 2 to 9 with our numbers, and some of our own. What is not here: how they are
-//! drawn.
+//! The paper's Figures 2 to 9 with our numbers, and some of our own. They are drawn in
+//! `report::svg`.
 
 use super::devices::Device;
 use super::table::{Cell, Group, Mean, Table};
@@ -20,7 +20,7 @@ fn lines(number: u32, title: &str, lines: Vec<(String, Points)>) -> Figure {
     }
 }
 
-/// A figure over Q of the cells that `find` names.
+/// The points of `of` over Q, for the cells that `find` returns.
 fn over<'a>(
     table: &'a Table,
     find: impl Fn(f64) -> Option<&'a Cell>,
@@ -33,7 +33,7 @@ fn over<'a>(
     table.qoes.iter().filter_map(point).collect()
 }
 
-/// Acceptance and guarantee of one series.
+/// The acceptance and guarantee ratios of one series.
 fn pair<'a>(
     table: &'a Table,
     name: &str,
@@ -52,7 +52,7 @@ fn pair<'a>(
     ]
 }
 
-/// Every number of hosts under one policy.
+/// A figure of all numbers of hosts under one policy.
 fn by_hosts(table: &Table, number: u32, title: &str, device: Device, policy: &str) -> Figure {
     let of = |hosts: &usize| {
         pair(table, &format!("N = {hosts}"), Group::A, |qoe| {
@@ -147,7 +147,7 @@ fn groups(table: &Table, number: u32, title: &str, policy: &str, pressure: Press
     )
 }
 
-/// Figure 9: the ways of enforcement at Q = 50 %.
+/// Figure 9, the ways of enforcement at Q = 50 %.
 fn bars(table: &Table) -> Figure {
     let ways = [
         ("none", NONE),

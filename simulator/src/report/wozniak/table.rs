@@ -1,4 +1,4 @@
-//! The results of all trials, found by what was tried. What is not here: what they mean.
+//! The results of all trials, looked up by trial ([`Table`]).
 
 use std::fmt::Write;
 
@@ -6,22 +6,22 @@ use super::devices::Device;
 use super::trial::{Counts, Pressure, Trial, Users};
 use crate::report::figure::{field, number};
 
-/// A trial with what came of each test.
+/// A trial with the counts of each test.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     pub(super) trial: Trial,
-    /// Of each test, groups A and B.
+    /// The counts of groups A and B, by test.
     pub(super) runs: Vec<[Counts; 2]>,
 }
 
-/// A mean over tests, with the standard deviation.
+/// A mean over tests, with its standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mean {
     pub(super) mean: f64,
     pub(super) sd: f64,
 }
 
-/// Every trial.
+/// The cells of all trials.
 pub(super) struct Table {
     pub(super) cells: Vec<Cell>,
     pub(super) qoes: Vec<f64>,
@@ -42,7 +42,7 @@ impl Cell {
         }
     }
 
-    /// A figure of one group, over the tests.
+    /// The mean of `of` for one group, over the tests.
     pub(super) fn mean(&self, group: Group, of: impl Fn(&Counts) -> f64) -> Mean {
         mean(
             &self
@@ -66,7 +66,7 @@ impl Cell {
         self.runs.iter().flatten().map(of).sum()
     }
 
-    /// One count by another, over all tests and groups; 0 by 0 is 0.
+    /// The quotient of two counts, over all tests and groups; 0 / 0 is 0.
     pub(super) fn part(
         &self,
         of: impl Fn(&Counts) -> usize,
@@ -77,7 +77,7 @@ impl Cell {
         if all > 0.0 { of / all } else { 0.0 }
     }
 
-    /// The same of one group.
+    /// The quotient of two counts of one group; 0 / 0 is 0.
     pub(super) fn part_of(
         &self,
         group: Group,
@@ -108,12 +108,12 @@ fn mean(values: &[f64]) -> Mean {
 }
 
 impl Table {
-    /// The cell of this trial.
+    /// Looks up the cell of this trial.
     pub(super) fn cell(&self, trial: &Trial) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.trial == *trial)
     }
 
-    /// A trial of group A alone under the usual pressure.
+    /// Looks up the trial of group A alone under the usual pressure.
     pub(super) fn usual(
         &self,
         device: Device,
@@ -124,7 +124,7 @@ impl Table {
         self.cell(&Trial::usual(device, hosts, qoe, policy))
     }
 
-    /// Both groups with `NS-Device`.
+    /// Looks up the trial of both groups with `NS-Device`.
     pub(super) fn groups(
         &self,
         hosts: usize,
@@ -139,7 +139,7 @@ impl Table {
         })
     }
 
-    /// The quality among those tried that is nearest to this.
+    /// The tried quality nearest to `qoe`.
     pub(super) fn near(&self, qoe: f64) -> f64 {
         let off = |other: &f64| (other - qoe).abs();
         self.qoes
@@ -149,7 +149,7 @@ impl Table {
             .unwrap_or(qoe)
     }
 
-    /// Every mean, one setting and group on a line.
+    /// The CSV of all means, one setting and group on a line.
     pub(super) fn csv(&self) -> String {
         let mut out = String::from(
             "device,hosts,qoe,policy,pressure,group,tests,acceptance,acceptance_sd,guarantee,guarantee_sd,tasks,killed,\

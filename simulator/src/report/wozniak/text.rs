@@ -1,5 +1,5 @@
-//! The report, as Markdown: what was done, how the paper was read, what came out. Every number in
-//! it is computed. What is not here: measuring.
+//! The text of the report, as Markdown: method, readings of the paper, and results. Every number in
+//! it is computed.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::report::figure::Figure;
 use crate::report::markdown::{again, heading, images, line, row, words};
 
-/// The whole report.
+/// Writes the whole report.
 pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String {
     let mut out = String::new();
     head(&mut out, table);
@@ -37,7 +37,7 @@ pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String
     out
 }
 
-/// Accepted and kept.
+/// The acceptance and guarantee ratios of a cell, as text.
 fn both(cell: Option<&Cell>, group: Group) -> String {
     cell.map_or_else(String::new, |cell| {
         format!(
@@ -185,7 +185,7 @@ fn sentences(out: &mut String, table: &Table) {
     );
 }
 
-/// A table over Q: what each row finds, as accepted / kept.
+/// Appends a table over Q: for each row the cells that `find` returns, as accepted / kept.
 fn over<'a>(
     out: &mut String,
     table: &'a Table,

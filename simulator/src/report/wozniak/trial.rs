@@ -1,5 +1,5 @@
-//! One trial: two hundred bags of one device, whose users estimate well or badly, and what becomes
-//! of them. What is not here: which trials a report needs.
+//! One trial ([`Trial`]): two hundred bags of one device, whose users estimate well or badly, and
+//! the counts of their fates.
 
 use common::{Span, Speed, Time};
 use scheduler::estimates::Estimator;
@@ -8,50 +8,50 @@ use super::devices::{Device, Figures, estimate_interval};
 use crate::availability::stream::Stream;
 use crate::bags::{Asked, Fate, Task, Wanted, run};
 
-/// The part of the hosts' time that is asked for.
+/// The requested share of the hosts' time.
 pub(super) const LOAD: f64 = 0.95;
-/// A killed task this near its end was close to completion, as a part of its run time; and one that
-/// had exceeded its estimate by no more than this was near its estimate.
+/// The limit of closeness: a killed task whose rest was at most this part of its run time was close
+/// to completion; one that had exceeded its estimate by at most this part was near its estimate.
 pub(super) const CLOSE: f64 = 0.25;
 
-/// What is tried.
+/// The setting of a trial, which [`Trial::run`] runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// The device.
+    /// The device that gives the run times.
     pub device: Device,
-    /// How many hosts; a bag has twice as many tasks.
+    /// The number of hosts; a bag has twice as many tasks.
     pub hosts: usize,
     /// The quality of the estimates, Q.
     pub qoe: f64,
     /// A policy of the catalogue, with parameters.
     pub policy: String,
-    /// Who brings bags.
+    /// The groups of users who submit bags.
     pub users: Users,
-    /// How much is asked for, and by when.
+    /// The load and the deadlines.
     pub pressure: Pressure,
 }
 
-/// Whose bags there are.
+/// The groups of users in a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Users {
     /// Group A only: estimates anywhere in the interval.
     Fair,
-    /// As many of group A as of group B, who always estimate too low.
+    /// Equal numbers of group A and of group B; the latter always estimate too low.
     Both,
 }
 
-/// How much is asked for.
+/// The load and the tightness of deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
-    /// As in the other trials of the report: load 0.95, deadlines 1.5 times the longest task and 2
-    /// mean ones.
+    /// The pressure of the report's other trials: load 0.95, deadlines 1.5 times the longest task
+    /// and 2 mean ones.
     Usual,
-    /// Load 1, deadlines 1.1 times the longest task and 2 mean ones.
+    /// Load 1, and deadlines 1.1 times the longest task and 2 mean ones.
     Tight,
 }
 
 impl Pressure {
-    /// The load, and the factor of the longest task.
+    /// The load, and the factor of the longest task in deadlines.
     pub(super) fn figures(self) -> (f64, f64) {
         match self {
             Pressure::Usual => (LOAD, 1.5),
@@ -60,45 +60,46 @@ impl Pressure {
     }
 }
 
-/// What became of one group's bags in one trial.
+/// The counts of one group's bags in one trial.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counts {
-    /// Bags that were brought, accepted, and done by their deadlines.
+    /// The number of submitted bags.
     pub bags: usize,
-    /// Of them.
+    /// The number of accepted bags.
     pub accepted: usize,
-    /// Of those.
+    /// The number of accepted bags that were done by their deadlines.
     pub kept: usize,
-    /// Tasks of accepted bags.
+    /// The number of tasks of accepted bags.
     pub tasks: usize,
-    /// Killed ones.
+    /// The number of killed tasks.
     pub killed: usize,
-    /// Killed ones that were close to completion.
+    /// The number of killed tasks that were close to completion (see `CLOSE`).
     pub close: usize,
-    /// Killed ones that had just exceeded their estimate.
+    /// The number of killed tasks that had just exceeded their estimate (see `CLOSE`).
     pub just: usize,
-    /// What killed tasks still had to do, and what all accepted tasks take, in seconds.
+    /// The remaining run time of killed tasks, in seconds.
     pub freed_s: f64,
-    /// See [`Self::freed_s`].
+    /// The run time of all tasks of accepted bags, in seconds; see [`Self::freed_s`].
     pub asked_s: f64,
-    /// Refused bags, and those of them that a single task's overestimate kept out.
+    /// The number of refused bags.
     pub refused: usize,
-    /// See [`Self::refused`].
+    /// The number of refused bags that were refused because of a single task's overestimate; see
+    /// [`Self::refused`].
     pub single: usize,
-    /// Bags with a task whose estimate alone is beyond the deadline.
+    /// The number of bags with a task whose estimate alone exceeds the deadline.
     pub hopeless: usize,
-    /// Sum over accepted bags of the probability that was promised.
+    /// The sum of the promised probabilities over accepted bags.
     pub promised: f64,
 }
 
 impl Counts {
-    /// Accepted bags by those brought.
+    /// The acceptance ratio: accepted bags divided by submitted ones.
     pub fn acceptance(&self) -> f64 {
         part(self.accepted, self.bags)
     }
 
-    /// Accepted bags that were done in time by all accepted ones; 0 where none was accepted, as in
-    /// the paper.
+    /// The guarantee ratio: accepted bags that were done in time divided by all accepted ones; 0 if
+    /// none was accepted, as in the paper.
     pub fn guarantee(&self) -> f64 {
         part(self.kept, self.accepted)
     }
@@ -144,7 +145,7 @@ pub(super) fn part(of: usize, all: usize) -> f64 {
 }
 
 impl Trial {
-    /// A trial of the paper's: one group of users, the usual pressure.
+    /// A trial as in the paper: one group of users under the usual pressure.
     pub fn usual(device: Device, hosts: usize, qoe: f64, policy: &str) -> Self {
         let policy = policy.to_owned();
         let users = Users::Fair;
@@ -159,8 +160,8 @@ impl Trial {
         }
     }
 
-    /// Tries it once; groups A and B. What arrives when and takes how long depends on the seed, the
-    /// device and the number of hosts alone.
+    /// Runs it once and returns the counts of groups A and B. Arrivals and run times depend on the
+    /// seed, the device and the number of hosts alone.
     pub fn run(&self, seed: u64, repetition: u32, bags: usize) -> [Counts; 2] {
         let asked = self.bags(seed, repetition, bags);
         let wanted = Wanted {
@@ -225,5 +226,5 @@ impl Trial {
     }
 }
 
-/// The two groups of users.
+/// The names of the two groups of users.
 const GROUPS: [&str; 2] = ["A", "B"];

@@ -152,8 +152,8 @@ fn each(
     Ok(())
 }
 
-/// The fields of a line. Some tables pad with tabulators; the empty fields at a line's end are
-/// dropped.
+/// The fields of a line. Some tables pad with tabulators: if a line has too many fields, but
+/// `expected` non-empty ones, the empty fields are dropped.
 fn fields(line: &str, expected: usize) -> Vec<&str> {
     let fields: Vec<&str> = line.split('\t').map(str::trim).collect();
     if fields.len() <= expected {
