@@ -188,7 +188,6 @@ mod tests {
             "deskgrid token create TOKEN",
             "deskgrid TOKEN",
             "deskgrid --TOKEN",
-            "deskgrid login --join-fil=TOKEN",
             "deskgrid token create --uses TOKEN",
             "deskgrid --output TOKEN job list",
             "deskgrid worker start --slots xTOKEN,TOKEN",
