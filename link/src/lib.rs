@@ -1,5 +1,5 @@
-//! How two ends of deskgrid talk: QUIC endpoints with mutual TLS, identities and enrolment, framed
-//! streams, content transfer, and a client's session.
+//! The communication between two ends of deskgrid: QUIC endpoints with mutual TLS, identities and
+//! enrolment, framed streams, content transfer, and a client's session.
 //!
 //! What is not here: who may do what (the master decides), scheduling, and running tasks.
 

@@ -106,7 +106,7 @@ const STACK: usize = 64 * 1024;
 const NICE: libc::c_int = 19;
 /// The number of the first descriptor that is passed on beside the standard ones.
 const PASSED: libc::c_int = 3;
-/// From here on descriptors are out of the way of those that are passed on.
+/// The lowest descriptor number that is out of the way of `passed`.
 const ABOVE: libc::c_int = 10;
 /// The empty view that covers what bars the way.
 const EMPTY: &CStr = c"mode=755,size=64k";

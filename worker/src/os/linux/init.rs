@@ -294,7 +294,7 @@ impl Tree<'_> {
 impl Status {
     /// Translates a shell's exit code for a program ended by a signal into that signal.
     fn unwrapped(self) -> Self {
-        /// What is added to the number of the signal, and the largest number of one.
+        /// The number that is added to that of the signal, and the largest number of a signal.
         const BASE: i32 = 128;
         const MOST: i32 = 64;
         match self {

@@ -1,5 +1,5 @@
-//! Mains and batteries, as the system lists them below `class/power_supply`. What is not here:
-//! batteries of mice and headsets, which do not feed the host.
+//! Mains and batteries, as the system lists them below `class/power_supply`. Batteries of mice and
+//! headsets do not feed the host and are ignored.
 
 use std::fs;
 use std::path::{Path, PathBuf};
