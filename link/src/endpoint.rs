@@ -20,8 +20,8 @@ use crate::{tls, tunnel};
 
 /// The longest time that a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time that UDP is tried alone before TCP is tried beside it, and the same where somebody
-/// waits in front of it.
+/// The time that UDP is tried alone before TCP is tried beside it; `CLIENT_HEAD_START` is for
+/// clients, where a person waits.
 const HEAD_START: Duration = Duration::from_secs(3);
 const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
 /// The same where only TCP got through the last time: enough for UDP to win where it does again.

@@ -52,9 +52,9 @@ pub enum LinkError {
     /// Content that arrived does not hash to its name.
     #[error("content {expected} arrived damaged (it hashes to {found}); it was thrown away")]
     Damaged {
-        /// The identity that was expected.
+        /// The hash that names the content.
         expected: String,
-        /// The identity that was found.
+        /// The hash of the bytes that arrived.
         found: String,
     },
     /// A file could not be read or written.

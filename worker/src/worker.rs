@@ -330,9 +330,9 @@ enum Awaited {
 enum Lent {
     /// There is no master, or it does not ask.
     NoMaster,
-    /// Nothing yet.
+    /// Nothing reported yet.
     Untold,
-    /// Until then; or that it has no end.
+    /// The loan ends at this time, or (`None`) has no end.
     Told(Option<Time>),
 }
 

@@ -126,7 +126,7 @@ fn judge(supplies: &[Supply]) -> Option<Sight> {
 mod tests {
     use super::*;
 
-    /// What a host shows that has these supplies, each with its files.
+    /// Returns the sight of a host that has these supplies, each with its files.
     fn host(supplies: &[(&str, &[(&str, &str)])]) -> Sight {
         let sys = tempfile::tempdir().unwrap();
         for (name, files) in supplies {
