@@ -13,7 +13,7 @@ use crate::error::LinkError;
 pub struct Channel {
     /// To the other end.
     pub tx: FrameSender,
-    /// From the other end.
+    /// The receiver of frames from the other end.
     pub rx: FrameReceiver,
 }
 
@@ -67,7 +67,7 @@ impl FrameSender {
         Ok(frame::encode_into(message, &mut self.pending)?)
     }
 
-    /// How many bytes wait for a flush.
+    /// Returns the number of bytes that wait for a flush.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }

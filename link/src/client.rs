@@ -81,7 +81,7 @@ impl Client {
         }
     }
 
-    /// What the master lets this client do.
+    /// Returns the role that the master gives this client.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -91,7 +91,7 @@ impl Client {
         self.version
     }
 
-    /// What the master calls this client.
+    /// Returns the name that the master gives this client.
     pub fn user(&self) -> &str {
         &self.user
     }

@@ -19,7 +19,7 @@ use crate::endpoint::Connection;
 use crate::error::LinkError;
 use crate::files::{free_bytes, sync_dir, sync_file};
 
-/// How much of a file is read at a time.
+/// The bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
 /// A sender that sends nothing for this long is given up: others may wait for the same content.
 const STALL: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub struct BlobStore {
     arriving: Arc<Mutex<BTreeMap<Arrival, Arc<tokio::sync::Mutex<()>>>>>,
 }
 
-/// What comes in, and from whom: each sender has a place of its own for what has come so far, so
+/// An incoming blob and its sender. Each sender has a separate file for what has come so far, so
 /// that nobody waits for another sender, or goes on with what another one sent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
@@ -61,7 +61,7 @@ impl BlobStore {
         })
     }
 
-    /// Where the blob lies, if it is there.
+    /// Returns the path of the blob, whether it is there or not.
     pub fn path_of(&self, hash: &BlobHash) -> PathBuf {
         let name = hash.to_string();
         self.root.join(&name[..2]).join(&name[2..])
@@ -162,14 +162,15 @@ impl BlobStore {
         }
     }
 
-    /// When somebody last brought the blob in, or counted on it; none where it is not there.
+    /// Returns the time at which somebody last brought the blob in, or counted on it; `None` if it
+    /// is not there.
     pub fn modified(&self, hash: &BlobHash) -> Option<SystemTime> {
         fs::metadata(self.path_of(hash))
             .and_then(|meta| meta.modified())
             .ok()
     }
 
-    /// How many bytes can still be written to the store's file system.
+    /// Returns the bytes that can still be written to the store's file system.
     ///
     /// # Errors
     /// If the system does not say.
@@ -265,7 +266,8 @@ impl BlobStore {
             .join(format!("{from}.{hash}.part"))
     }
 
-    /// How many bytes have come of what this sender has not sent whole, beside this blob.
+    /// Returns the bytes of unfinished content that have come from this sender, without the blob
+    /// `beside`.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -296,13 +298,14 @@ impl BlobStore {
     }
 }
 
-/// What of a content store is asked where it matters whether content is there, and nothing is
-/// transferred. A simulated world has its own.
+/// The operations of a content store that transfer nothing, for code that only asks whether content
+/// is there. A simulation has its own store.
 pub trait Contents: std::fmt::Debug + Send + Sync {
     /// Whether the blob is there.
     fn has(&self, blob: &BlobRef) -> bool;
 
-    /// When somebody last brought the blob in, or counted on it; none where it is not there.
+    /// Returns the time at which somebody last brought the blob in, or counted on it; `None` if it
+    /// is not there.
     fn modified(&self, hash: &BlobHash) -> Option<SystemTime>;
 
     /// Removes a blob; fine where it is not there.
@@ -656,7 +659,7 @@ async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<Blo
     }
 }
 
-/// How long a piece may take to be read.
+/// The longest time that the other end may take to read a piece.
 const UNREAD: Duration = Duration::from_secs(60);
 
 /// Answers an [`Open::Get`].
@@ -687,8 +690,8 @@ pub async fn serve_get(
     Ok(())
 }
 
-/// What was sent was not what its name says. Unless it is now, it is put aside, so that it can be
-/// brought in again.
+/// Verifies a stored blob that arrived damaged at the other end. If it is damaged here, it is put
+/// aside, so that it can be brought in again.
 async fn look_again(store: &BlobStore, size: u64, hash: BlobHash) {
     let store = store.clone();
     let aside = run_blocking(move || {
@@ -737,7 +740,7 @@ pub async fn refuse_put(tx: &mut FrameSender, refusal: Refusal) -> Result<(), Li
     Ok(())
 }
 
-/// What to tell the sender of content that did not arrive whole, unless it is the sender who has
+/// Returns the refusal for the sender of content that did not arrive whole, unless the sender has
 /// gone away.
 fn refusal_of(error: &LinkError) -> Option<Refusal> {
     match error {

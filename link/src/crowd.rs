@@ -104,7 +104,7 @@ impl Crowd {
         }
     }
 
-    /// How many places are taken.
+    /// Returns the number of places that are taken.
     pub fn len(&self) -> usize {
         lock(&self.inner).all.len()
     }

@@ -18,15 +18,15 @@ use crate::networks::Network;
 use crate::tunnel::{TunnelDoor, TunnelLimits};
 use crate::{tls, tunnel};
 
-/// How long a connection attempt may take.
+/// The longest time that a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long UDP has the field to itself before TCP is tried beside it; and where somebody waits in
-/// front of it.
+/// The time that UDP is tried alone before TCP is tried beside it; `CLIENT_HEAD_START` is for
+/// clients, where a person waits.
 const HEAD_START: Duration = Duration::from_secs(3);
 const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
 /// The same where only TCP got through the last time: enough for UDP to win where it does again.
 const SHORT_HEAD_START: Duration = Duration::from_millis(100);
-/// How long a word of goodbye may take to leave.
+/// The longest time that a word of goodbye may take to leave.
 const GOODBYE: Duration = Duration::from_millis(5);
 /// Below the shortest common life of a NAT entry.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -44,13 +44,13 @@ const IDLE: VarInt = VarInt::from_u32(45_000);
 const CLIENT_IDLE: VarInt = VarInt::from_u32(15_000);
 const RECEIVE_WINDOW: VarInt = VarInt::from_u32(4 << 20);
 const STREAM_WINDOW: VarInt = VarInt::from_u32(1 << 20);
-/// What waits for a peer that does not read, at most, in bytes.
+/// The most bytes that wait for a peer that does not read.
 const SEND_WINDOW: u64 = 1 << 20;
 /// The shortest time between two words to strangers that their connection is gone.
 const RESET_PAUSE: Duration = Duration::from_micros(500);
 const STREAMS: VarInt = VarInt::from_u32(16);
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A joiner redeems a token.
@@ -165,7 +165,7 @@ fn serving(
     Ok((config, server))
 }
 
-/// What endpoints run on.
+/// Returns the async runtime that endpoints use.
 fn runtime() -> std::io::Result<Arc<dyn quinn::Runtime>> {
     tokio::runtime::Handle::try_current().map_err(std::io::Error::other)?;
     #[cfg(windows)]
@@ -174,7 +174,7 @@ fn runtime() -> std::io::Result<Arc<dyn quinn::Runtime>> {
     Ok(Arc::new(quinn::TokioRuntime))
 }
 
-/// What carries a connection.
+/// The carrier of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// UDP, as QUIC is meant to be.
@@ -242,7 +242,7 @@ pub(crate) struct Caller<'a> {
     /// The name that the master's certificate has to have.
     wanted: String,
     config: quinn::ClientConfig,
-    /// Where it is kept what networks let through, if anywhere.
+    /// The directory that remembers what networks let through, if there is one.
     home: Option<&'a Path>,
 }
 
@@ -401,7 +401,8 @@ async fn race(
     }
 }
 
-/// What is worth knowing of two failures: who answered instead, or that nobody did either way.
+/// Merges two failures into the one that helps most: another master answered, or none did either
+/// way.
 fn neither(udp: LinkError, tcp: LinkError) -> LinkError {
     match (udp, tcp) {
         (LinkError::Unreachable { master, why }, LinkError::Unreachable { why: other, .. }) => {
@@ -451,7 +452,7 @@ impl Connection {
         Ok(Channel::new(tx, rx))
     }
 
-    /// What carries it.
+    /// Returns the carrier of this connection, [`Way`].
     pub fn way(&self) -> Way {
         self.way
     }

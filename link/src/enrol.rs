@@ -14,7 +14,7 @@ use crate::error::LinkError;
 use crate::identity::{Identity, LinkInfo, key_hash};
 use crate::tls;
 
-/// How long to wait before the same is asked again where the connection broke off.
+/// The pause before the same request is repeated after the connection broke off.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Redeems `token` at `master` for whatever it is for, as [`enrol_as`] does.
@@ -108,11 +108,11 @@ async fn redeem(master: &str, token: &JoinToken, request: &Enrol) -> Result<Enro
 /// A master that was asked who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// What it understands, and what it calls itself.
+    /// The versions that the master understands, and its program version.
     pub versions: Versions,
     /// Its clock when it answered.
     pub now: Time,
-    /// How long the question and its answer took.
+    /// The time that the question and its answer took.
     pub took: Duration,
 }
 
@@ -161,7 +161,7 @@ pub async fn probe(identity: &Identity, way: Way) -> Result<Probe, LinkError> {
     Asker::of(identity)?.probe(way).await
 }
 
-/// What is needed to ask a master who it is.
+/// The data needed to ask a master for its identity.
 #[derive(Debug, Clone)]
 pub struct Asker {
     master: String,

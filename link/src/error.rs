@@ -1,4 +1,4 @@
-//! What can go wrong between two ends, in words that say what to do.
+//! The errors between two ends, in words that say what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use common::wire::{Refusal, RefusalCode};
 /// other that of somebody who may try again.
 pub const NOT_LET_IN: quinn::VarInt = quinn::VarInt::from_u32(1);
 
-/// What the master says to somebody whose certificate has expired by its clock, and may be renewed.
+/// The master's answer to a client whose certificate has expired by its clock, and may be renewed.
 pub const ONLY_A_RENEWAL: &str = "its certificate has expired: only a renewal is answered";
 
 /// A connection, a stream or a file did not do what was needed.
@@ -21,7 +21,7 @@ pub enum LinkError {
     Unreachable {
         /// Its address as configured.
         master: String,
-        /// What was tried.
+        /// The attempts that failed.
         why: String,
     },
     /// Something answers there, but it is not the master whose CA we know.
@@ -31,7 +31,7 @@ pub enum LinkError {
     WrongMaster {
         /// Its address as configured.
         master: String,
-        /// What did not fit.
+        /// The mismatch.
         why: String,
     },
     /// The master does not accept our certificate (expired, revoked, of another grid).
@@ -52,17 +52,17 @@ pub enum LinkError {
     /// Content that arrived does not hash to its name.
     #[error("content {expected} arrived damaged (it hashes to {found}); it was thrown away")]
     Damaged {
-        /// What was asked for.
+        /// The hash that names the content.
         expected: String,
-        /// What came.
+        /// The hash of the bytes that arrived.
         found: String,
     },
     /// A file could not be read or written.
     #[error("{what} {path}: {source}", path = path.display())]
     File {
-        /// What was attempted, such as `cannot read`.
+        /// The attempted operation, such as `cannot read`.
         what: &'static str,
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -70,7 +70,7 @@ pub enum LinkError {
     /// No identity where one is needed.
     #[error("there is no identity in {dir}", dir = dir.display())]
     NoIdentity {
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
     },
     /// Whether there is one cannot be seen.

@@ -1,4 +1,5 @@
-//! Who one end is: a certificate of the grid's CA with its key, and where the master is.
+//! The identity of one end: a certificate of the grid's CA with its key, and the address of the
+//! master.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,14 +23,14 @@ pub struct Identity {
     pub key: PrivatePkcs8KeyDer<'static>,
     /// The master's CA.
     pub ca: CertificateDer<'static>,
-    /// Where the master is, and what it calls us.
+    /// The address of the master, and the name that it gives this end.
     pub link: LinkInfo,
     /// The directory that it was read from, if it was: what is learned of networks on the way to
     /// the master is kept there.
     pub home: Option<PathBuf>,
 }
 
-/// What an identity knows beside its keys.
+/// The data of an identity beside its keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkInfo {
@@ -37,7 +38,7 @@ pub struct LinkInfo {
     pub master: String,
     /// Our name.
     pub name: String,
-    /// What we may do: `worker`, `client` or `admin`.
+    /// The role of this end: `worker`, `client` or `admin`.
     #[serde(with = "role_text")]
     pub role: Role,
 }
@@ -137,12 +138,12 @@ impl Identity {
     }
 }
 
-/// What a certificate says about its holder: the URI `deskgrid://GRID/ROLE/UUID`.
+/// The holder as named in a certificate: the URI `deskgrid://GRID/ROLE/UUID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerName {
-    /// Which grid.
+    /// The id of the grid.
     pub grid: Uuid,
-    /// What the holder may be; the master's own table has the last word.
+    /// The role of the holder; the master's own table is decisive.
     pub role: Role,
     /// The holder.
     pub id: Uuid,
@@ -175,7 +176,8 @@ impl FromStr for PeerName {
     }
 }
 
-/// Who a certificate (whose chain TLS has verified) names, and the BLAKE3 of its public key.
+/// Returns the holder named in a certificate (whose chain TLS has verified), and the BLAKE3 hash of
+/// its public key.
 ///
 /// # Errors
 /// If it is no certificate, or names nobody of deskgrid's.
@@ -238,7 +240,7 @@ pub fn common_name(der: &[u8]) -> Result<Option<String>, LinkError> {
     Ok(name.map(str::to_owned))
 }
 
-/// From when until when a certificate holds, in seconds since 1970.
+/// The period for which a certificate is valid, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     /// The first second.
@@ -257,7 +259,7 @@ impl Validity {
         now_s >= self.due_s()
     }
 
-    /// From when on a third of the life, or less, is left.
+    /// Returns the time from which a third of the life, or less, is left.
     pub fn due_s(self) -> i64 {
         let life_s = self
             .until_s

@@ -1,7 +1,7 @@
-//! How two ends of deskgrid talk: QUIC endpoints with mutual TLS, identities and enrolment, framed
-//! streams, content transfer, and a client's session.
+//! The communication between two ends of deskgrid: QUIC endpoints with mutual TLS, identities and
+//! enrolment, framed streams, content transfer, and a client's session.
 //!
-//! What is not here: who may do what (the master decides), scheduling, and running tasks.
+//! The master decides who may do what; scheduling and running tasks are in other crates.
 
 pub mod channel;
 pub mod client;

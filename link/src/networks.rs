@@ -12,7 +12,7 @@ use crate::endpoint::{Way, any_like};
 use crate::files;
 
 const FILE: &str = "networks.toml";
-/// So many are remembered; beyond that all are learned anew.
+/// The most networks that are remembered; beyond that all are learned anew.
 const MOST: usize = 32;
 
 #[derive(Default, Serialize, Deserialize)]

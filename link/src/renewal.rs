@@ -1,5 +1,5 @@
-//! How an identity stays fresh: a new certificate for a new key before the old one expires, kept so
-//! that a crash at any moment leaves one that works.
+//! The renewal of an identity: a new certificate for a new key before the old one expires, stored
+//! so that a crash at any moment leaves an identity that works.
 //!
 //! The master takes the old key until the new one is first used. So whoever crashes before the new
 //! one is saved goes on with the old one, and whoever crashes afterwards goes on with the new one.
@@ -176,25 +176,24 @@ async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
         .map_err(LinkError::file("cannot lock", shown))
 }
 
-/// How long to wait until a certificate is renewed, or until it is looked at again whether it is
-/// time to: the master renews a certificate once a third of its life is left, however short that
-/// is.
+/// Returns the time until a certificate is renewed, or until that is checked again. The master
+/// renews a certificate once a third of its life is left, however short that is.
 pub fn until_due(validity: Validity, now_s: i64) -> std::time::Duration {
     let left_s = validity.due_s().saturating_sub(now_s);
     std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0))
         .clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
-/// How long to wait before a renewal that did not come about is tried again: several times before
-/// the certificate expires.
+/// Returns the pause before a failed renewal is tried again: several tries fit before the
+/// certificate expires.
 pub fn until_retry(validity: Validity, now_s: i64) -> std::time::Duration {
     let left_s = validity.until_s.saturating_sub(now_s) / 8;
     std::time::Duration::from_secs(u64::try_from(left_s).unwrap_or(0))
         .clamp(SHORTEST_LOOK, LONGEST_RETRY)
 }
 
-/// How long a new certificate needs no other, by its own life and not by a clock: one that is far
-/// ahead finds each of them due.
+/// Returns the time for which a new certificate needs no other, by its own life and not by a clock:
+/// a clock that is far ahead finds each of them due.
 pub fn until_next(validity: Validity) -> std::time::Duration {
     let fresh_s = validity
         .due_s()
@@ -209,7 +208,7 @@ const SHORTEST_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 const LONGEST_LOOK: std::time::Duration = std::time::Duration::from_secs(3_600);
 const LONGEST_RETRY: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// Where a new identity lies whole before it takes the place of the old one.
+/// The directory in which a new identity is complete before it replaces the old one.
 const NEXT: &str = "next";
 /// The files of an identity. The last one says that the others are there.
 const FILES: [&str; 4] = ["key.der", "certificate.der", "ca.der", "link.toml"];

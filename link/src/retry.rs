@@ -1,5 +1,5 @@
-//! How long to wait before the next try: full jitter, so that ten thousand workers do not come back
-//! at once.
+//! The pauses before the next try ([`Backoff`]): full jitter, so that ten thousand workers do not
+//! come back at once.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// From `base` up to `cap`.
+    /// Makes pauses with a bound from `base` up to `cap`.
     pub fn new(base: Duration, cap: Duration) -> Self {
         Self {
             base,
@@ -23,7 +23,7 @@ impl Backoff {
         }
     }
 
-    /// How long to wait now.
+    /// Returns the pause before the next try, and doubles the bound.
     pub fn delay(&mut self) -> Duration {
         let delay = self.bound.mul_f64(rand::rng().random_range(0.0..1.0));
         self.bound = (self.bound * 2).min(self.cap);
@@ -37,7 +37,7 @@ impl Backoff {
 }
 
 impl Default for Backoff {
-    /// From a tenth of a second up to half a minute.
+    /// Returns pauses with a bound from a tenth of a second up to half a minute.
     fn default() -> Self {
         Self::new(Duration::from_millis(100), Duration::from_secs(30))
     }

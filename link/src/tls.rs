@@ -23,8 +23,8 @@ use crate::identity::{Identity, Validity, key_hash};
 /// The name in every master's certificate: which master it is follows from its CA, not from DNS.
 pub const MASTER_NAME: &str = "master.deskgrid.internal";
 
-/// What an end that trusts the CA with this key hash asks the master for (as the server name in its
-/// first message): while one CA gives way to another, the master has a certificate of each.
+/// Returns the server name with which an end that trusts the CA with this key hash greets the
+/// master. While one CA replaces another, the master has a certificate of each.
 pub fn wanted_name(ca_key_hash: &[u8; 32]) -> String {
     format!(
         "ca-{}.deskgrid.internal",

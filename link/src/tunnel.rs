@@ -23,21 +23,21 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::crowd::{Crowd, Place};
 
-/// What the side that connects says first: whoever says something else is not one of us.
+/// The first bytes of the side that connects: another greeting is not deskgrid's.
 const GREETING: [u8; 8] = *b"deskgrd1";
-/// How long that may take.
+/// The longest time that the greeting may take.
 const GREETED: Duration = Duration::from_secs(5);
 /// A tunnel in which nothing comes for so long is given up; QUIC gives up before.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long whoever opens a tunnel may take to show who it is, and how long an end may be left
+/// The time that the opener of a tunnel may take to prove its identity, and that an end may be left
 /// without a connection.
 const UNKNOWN: Duration = Duration::from_secs(10);
-/// So many cut tunnels wait to be told of; of more it is not told.
+/// The most cut tunnels that wait to be reported; further ones are not reported.
 const TOLD: usize = 256;
 /// Datagrams that wait for one tunnel, and for the endpoint.
 const OUTWARD: usize = 256;
 const INWARD: usize = 1_024;
-/// How long to wait after a connection could not be accepted, for want of files for instance.
+/// The pause after a connection could not be accepted, because of too many open files for instance.
 const PAUSE: Duration = Duration::from_millis(100);
 
 type Datagram = (SocketAddr, Vec<u8>);
@@ -50,28 +50,28 @@ pub(crate) struct Tunnels {
     inbox: Mutex<Receiver<Datagram>>,
 }
 
-/// How many tunnels a listener has.
+/// The limits on the tunnels of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TunnelLimits {
     /// At all. Each takes one of the process's files.
     pub most: usize,
-    /// So many of those who have not shown who they are.
+    /// The most tunnels whose openers have not proved their identity.
     pub unknown: usize,
-    /// So many of these of one address.
+    /// The most such tunnels of one address.
     pub unknown_of_one: usize,
 }
 
 /// A tunnel that was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Where it came from.
+    /// The address that it came from.
     pub from: IpAddr,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
-/// Where whoever serves says which tunnels are used by somebody known, and hears of those that were
-/// cut.
+/// The shared state in which the server marks the tunnels used by known peers, and reads about
+/// those that were cut.
 #[derive(Debug)]
 pub struct TunnelDoor {
     peers: Arc<Peers>,
@@ -119,7 +119,7 @@ struct Peer {
     known: watch::Sender<usize>,
 }
 
-/// Where each peer is sent datagrams.
+/// The tunnel for each peer's datagrams, by its address.
 #[derive(Debug, Default)]
 struct Peers(Mutex<BTreeMap<SocketAddr, Peer>>);
 

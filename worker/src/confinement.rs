@@ -199,7 +199,8 @@ impl InForce {
         }
     }
 
-    /// What keeps an attempt whose job wishes this. The error says why this host cannot.
+    /// Returns the confinement of an attempt whose job asks for `wished` and `network`. The error
+    /// says why this host cannot provide it.
     pub(crate) fn confines(
         &self,
         wished: Option<Confinement>,

@@ -102,15 +102,15 @@ pub enum Action {
     Stage(AttemptId, Box<Command>),
     /// Start its command.
     Start(AttemptId),
-    /// Stop every process of it.
+    /// Freeze its process tree.
     Freeze(AttemptId),
-    /// Let them go on.
+    /// Thaw its process tree.
     Thaw(AttemptId),
-    /// Ask every process of it to end.
+    /// Ask its process tree to end.
     Terminate(AttemptId),
-    /// End every process of it.
+    /// Kill its process tree.
     Kill(AttemptId),
-    /// End it wherever it is, and throw everything away.
+    /// End it in any phase, and discard everything.
     Drop(AttemptId),
     /// Make the completion durable, then deliver it.
     Spool(Completion),

@@ -15,8 +15,8 @@ const ALIKE: f32 = 0.05;
 /// An interval is given out once it is this many look intervals long, so that a crash costs little
 /// of it.
 const LOOKS: u64 = 30;
-/// A wall clock that was set back by more than this was wrong before. By less than that, nothing is
-/// noted until it is where it had been.
+/// A wall clock that was set back by more than this was wrong before. If it was set back by less,
+/// nothing is recorded until it is where it had been.
 const SET_BACK: Span = Span::from_secs(3_600);
 
 /// The content of a look.

@@ -175,7 +175,7 @@ async fn in_words(identity: &Identity, error: &LinkError) -> String {
     )
 }
 
-/// Now, by the clock that people see and may set.
+/// Returns the present time by the wall clock, which people see and may set.
 fn wall_clock() -> Time {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -498,7 +498,7 @@ impl Uplink {
 enum Put {
     /// The master has it.
     Taken,
-    /// The master will never take this one; why.
+    /// The master will never accept this one; says why.
     Refused(BlobRef, String),
     /// The blob in the spool is damaged, so it cannot be sent any more; says how.
     Damaged(BlobRef, String),

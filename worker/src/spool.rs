@@ -1,10 +1,10 @@
-//! Completions on their way to the master: durable before they are first sent, gone once they are
-//! acknowledged.
+//! The spool: completions on their way to the master, durable before they are first sent, gone once
+//! they are acknowledged.
 //!
-//! An append-only log of records, each with its length and checksum; a torn tail is ignored. What a
-//! record names as blobs was durable before the record ([`blobs`]). Many completions share one
-//! write and one sync ([`writer`]). Acknowledgements are not recorded: a completion that is
-//! delivered twice after a crash is discarded by the master.
+//! It is an append-only log of records, each with its length and checksum; a torn tail is ignored.
+//! The blobs that a record names were durable before the record ([`blobs`]). Many completions share
+//! one write and one sync ([`writer`]). Acknowledgements are not recorded: the master discards a
+//! completion that is delivered twice after a crash.
 
 pub(crate) mod blobs;
 pub(crate) mod medium;
@@ -26,26 +26,26 @@ use uuid::Uuid;
 use blobs::Blobs;
 use medium::{LogFile, Medium};
 
-/// Bytes before each record: its length and its checksum.
+/// The size of a record's head in bytes: its length and its checksum.
 const HEAD: usize = 4 + 8;
-/// A longer record is not one of ours.
+/// The longest record, in bytes; a longer one is not the spool's.
 const MAX_RECORD: usize = common::wire::MAX_FRAME;
 /// An empty log is cut once it is longer than this, in bytes.
 const CUT_ABOVE: u64 = 64 * 1024;
-/// A log is rewritten once it is longer than this, in bytes, and mostly of no use.
+/// A log longer than this, in bytes, is rewritten once it is mostly of no use.
 const COMPACT_ABOVE: u64 = 1024 * 1024;
 
-/// A moment that can be told apart from those of other runs of the host.
+/// A moment that is distinct from those of other runs of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
-    /// Which run of the host, where the system says so.
+    /// The run of the host, if the system reports it.
     pub boot: Option<Uuid>,
-    /// Time since that run began.
+    /// The time since that run began.
     pub at: Time,
 }
 
 impl Moment {
-    /// How long `earlier` lies back; zero where nobody can know.
+    /// Returns the time since `earlier`; zero if that cannot be known.
     fn since(self, earlier: Moment) -> Span {
         if self.boot.is_some() && self.boot == earlier.boot {
             self.at.since(earlier.at)
@@ -68,7 +68,7 @@ struct Entry {
     blobs: Box<[BlobHash]>,
 }
 
-/// The log and what in it still counts.
+/// The log and the index of its live records.
 #[derive(Debug)]
 pub(crate) struct Spool<S = BlobStore> {
     log: Box<dyn Medium>,
@@ -86,7 +86,7 @@ impl Spool {
 }
 
 impl<S: Contents> Spool<S> {
-    /// As [`Spool::open`], wherever the log and the blobs lie.
+    /// As [`Spool::open`], on any medium for the log and any store for the blobs.
     pub(crate) fn on(log: Box<dyn Medium>, blobs: Arc<Blobs<S>>) -> io::Result<Self> {
         let mut spool = Self {
             log,
@@ -101,7 +101,7 @@ impl<S: Contents> Spool<S> {
         Ok(spool)
     }
 
-    /// The completions that wait for their acknowledgement.
+    /// Iterates over the completions that wait for their acknowledgement.
     pub(crate) fn ids(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.live.keys().copied()
     }
@@ -148,7 +148,7 @@ impl<S: Contents> Spool<S> {
         Ok(())
     }
 
-    /// Forgets completions that are durable elsewhere, and their blobs.
+    /// Drops completions that are durable at the master, and their blobs.
     pub(crate) fn forget(&mut self, attempts: &[AttemptId]) -> io::Result<()> {
         for attempt in attempts {
             if let Some(entry) = self.live.remove(attempt) {
@@ -167,7 +167,7 @@ impl<S: Contents> Spool<S> {
         Ok(())
     }
 
-    /// Those of the completions that are here, to be sent now.
+    /// Returns those of the completions that are here, to be sent at `now`.
     pub(crate) fn read(&self, attempts: &[AttemptId], now: Moment) -> io::Result<Vec<Delivery>> {
         let entries = attempts.iter().filter_map(|attempt| self.live.get(attempt));
         entries
@@ -195,13 +195,13 @@ impl<S: Contents> Spool<S> {
         }
     }
 
-    /// Reads what is there, up to the first byte that makes no sense; the rest was never
-    /// acknowledged to anybody.
+    /// Reads the log up to the first invalid byte; nothing behind it was ever acknowledged to
+    /// anybody.
     fn replay(&mut self) -> io::Result<()> {
         let bytes = self.log.read()?;
         while let Some((record, length)) = first_record(&bytes[self.length as usize..]) {
             let blobs: Vec<_> = record.completion.blobs().collect();
-            // A blob goes only after its completion was acknowledged.
+            // A blob is removed only after its completion was acknowledged.
             if blobs.iter().all(|blob| self.blobs.has(blob)) {
                 let blobs: Box<[BlobHash]> = blobs.into_iter().map(|blob| blob.hash).collect();
                 self.blobs.hold(&blobs);
@@ -219,21 +219,20 @@ impl<S: Contents> Spool<S> {
         self.log.cut(self.length)
     }
 
-    /// Makes what was read durable. A run before may have written it and not synced it, or have
-    /// failed to: then it lies in the system's memory, where it can be read, and might never come
-    /// to the disk.
+    /// Makes the log durable. An earlier run may have written it without a sync, or with a failed
+    /// one: then it lies in the system's memory, can be read, and might never reach the disk.
     fn rewrite(&mut self) -> io::Result<()> {
         if self.length == 0 {
             return Ok(());
         }
         match self.compact() {
-            // There is no room for another log. This one is as durable as it can be made.
+            // There is no space for another log. This one is as durable as it can be made.
             Err(error) if link::is_full(&error) => self.log.sync(),
             done => done,
         }
     }
 
-    /// Writes what still counts into a new log, which replaces the old one.
+    /// Writes the live records into a new log, which replaces the old one.
     fn compact(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut offsets = Vec::with_capacity(self.live.len());
@@ -249,7 +248,7 @@ impl<S: Contents> Spool<S> {
         Ok(())
     }
 
-    /// Lets go of what a completion names that never came into the log.
+    /// Releases the blobs of a completion that never came into the log.
     pub(crate) fn discard(&self, completion: &Completion) {
         let hashes: Vec<BlobHash> = completion.blobs().map(|blob| blob.hash).collect();
         self.blobs.release(&hashes);
@@ -285,7 +284,7 @@ fn encode(completion: &Completion, ended: Moment, mut bytes: Vec<u8>) -> io::Res
     Ok(bytes)
 }
 
-/// The record at the beginning of `bytes`, and how many bytes it takes.
+/// Decodes the record at the beginning of `bytes`, and returns it with its length.
 fn first_record(bytes: &[u8]) -> Option<(Record, usize)> {
     let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
     let whole = HEAD + length;
@@ -295,7 +294,7 @@ fn first_record(bytes: &[u8]) -> Option<(Record, usize)> {
     Some((decode(bytes.get(..whole)?)?, whole))
 }
 
-/// The record that is exactly these bytes.
+/// Decodes the record that is exactly these bytes.
 fn decode(bytes: &[u8]) -> Option<Record> {
     let payload = bytes.get(HEAD..)?;
     (bytes.get(4..HEAD)? == checksum(payload)).then(|| postcard::from_bytes(payload).ok())?

@@ -1,8 +1,8 @@
-//! The running worker: one loop that takes what happened, asks the machine, and has done what it
-//! says.
+//! The running worker: one loop that takes inputs, passes them to the `Engine`, and carries out its
+//! outputs.
 //!
-//! Everything slow is elsewhere: attempts are tasks, the spool and the sensors have threads, the
-//! session is a task.
+//! Everything slow is outside the loop: attempts are async tasks, the spool and the sensors have
+//! threads, the session is an async task.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,18 +41,18 @@ use crate::spool::blobs::Blobs;
 use crate::spool::writer::{self, Request, Spooled};
 use crate::spool::{Moment, Spool};
 
-/// Inputs taken before anything is done about them.
+/// The most inputs that are taken before their outputs are carried out.
 const BATCH: usize = 1_024;
-/// How long a worker that leaves waits for the master to take what is finished.
+/// The time that a leaving worker waits for the master to take finished results.
 const LAST_DELIVERY: Duration = Duration::from_secs(2);
-/// How often to look whether the spool has written everything, at the very end.
+/// The interval between checks, at the very end, whether the spool has written everything.
 const SPOOL_PAUSE: Duration = Duration::from_millis(2);
-/// However often the master wants to hear, a host does not report more often than this.
+/// The shortest interval between heartbeats, however often the master wants them.
 const SHORTEST_BEAT: Duration = Duration::from_secs(1);
-/// The number of the sensor that looks at the switch in the worker's own directory.
+/// The number of the sensor of the switch in the worker's own directory.
 const OWN_SWITCH: usize = 0;
 
-/// Everything that reaches the loop.
+/// An input of the loop.
 #[derive(Debug)]
 enum Input {
     Machine(Event),
@@ -101,27 +101,26 @@ impl From<Sighted> for Input {
     }
 }
 
-/// Where attempts have their directories, below the worker's.
+/// The directory of the attempts' directories, below the worker's.
 const ATTEMPTS: &str = "attempts";
 
-/// Gives the worker of this directory back the rights on its own files, which a task of the same
-/// account could take away where no namespace keeps it from them. To be called before its identity
-/// is read.
+/// Restores the worker's rights on the files in its directory, which a task of the same account
+/// could take away where no namespace prevents it. Must be called before its identity is read.
 pub fn repair(dir: &Path) {
-    // Attempts are removed in any case, and what lies there is for nobody to look into.
+    // Attempts are removed in any case, and nobody needs to look into them.
     let repaired = files::repair(dir, &dir.join(ATTEMPTS));
     if repaired > 0 {
         tracing::warn!(files = repaired, dir = %dir.display(), "a task has locked this worker out of its directory: repaired");
     }
 }
 
-/// Works for the identity's master until `shutdown` resolves, with `dir` as its own directory. Then
-/// running tasks are ended and given back, and nothing of them is left.
+/// Runs the worker for the identity's master until `shutdown` resolves, with `dir` as its own
+/// directory. Then running tasks are ended and given back, and none of their processes is left.
 ///
 /// The program must call [`crate::spawner::main_if_asked`] first thing in its `main`.
 ///
 /// # Errors
-/// If the directory is in use or does not do, if the master refuses this worker for good, or if
+/// If the directory is in use or unusable, if the master refuses this worker for good, or if
 /// finished results can no longer be kept.
 pub async fn run(
     dir: PathBuf,
@@ -186,7 +185,7 @@ pub async fn run(
 
     let policy = watch_owner(&config, &dir, &room, &tell)?;
 
-    // A worker that cannot be asked still works, and its switches still hold.
+    // Without the control socket the worker still works, and its switches still hold.
     if let Err(error) = control::serve(dir.clone(), tell.clone()) {
         tracing::warn!(%error, "`deskgrid worker status` will not find this worker");
     }
@@ -236,7 +235,7 @@ pub async fn run(
     result
 }
 
-/// What this host is and has, and what that means for its owner's rules.
+/// Measures this host, and returns its facts and the [`Room`] that the owner's rules count with.
 async fn measure(name: &str, config: &Config) -> (HostFacts, Room) {
     let name = name.to_owned();
     let slots = config.slots_here();
@@ -268,8 +267,8 @@ fn watch_owner(
         .map(|sensor| (sensor.name().to_owned(), sensor.topic()));
     let mut policy = Policy::new(config.owner.clone(), room, named, Time(0));
 
-    // The switch in its own directory answers at once: where nothing else counts, the master hears
-    // no other word before.
+    // The switch in its own directory is read at once: where no other rule counts, this is the
+    // decision that the master hears first.
     policy.saw(Time(0), OWN_SWITCH, eyes[OWN_SWITCH].sense());
     let timeouts = Timeouts {
         pause: config.owner_poll(),
@@ -280,7 +279,7 @@ fn watch_owner(
     Ok(policy)
 }
 
-/// Bounds what each task may take of the disk; says how much the cache may.
+/// Bounds the disk space of each task; returns the bytes that the cache may take.
 fn share_disk(config: &mut Config, dir: &Path, slots: u32) -> u64 {
     let disk = facts::disk_bytes(dir);
     let cache_bytes = config.owner.cache_bytes(config.cache_limit_bytes, disk);
@@ -322,33 +321,33 @@ fn moment() -> Moment {
     }
 }
 
-/// What the master owes an answer to of what was recorded here.
+/// The answer that the master owes for recorded availability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
-    /// There is no master, or one that does not know of records.
+    /// There is no master, or it does not know of records.
     NoMaster,
-    /// Nothing: more may be sent.
+    /// No answer: more may be sent.
     Nothing,
-    /// That it has kept what it was sent.
+    /// The answer `Kept` for the last batch.
     Kept,
 }
 
-/// What the master was told of how long the host is lent.
+/// The end of the host's loan as last reported to the master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lent {
-    /// There is no master, or one that does not ask.
+    /// There is no master, or it does not ask.
     NoMaster,
-    /// Nothing yet.
+    /// Nothing reported yet.
     Untold,
-    /// Until then; or that it has no end.
+    /// The loan ends at this time, or (`None`) has no end.
     Told(Option<Time>),
 }
 
-/// Clocks are set by a little all the time: ends that are no farther apart are the same.
+/// Clocks are adjusted a little all the time: ends no farther apart than this are the same.
 const SAME_END: Span = Span::from_secs(30);
 
 impl Lent {
-    /// Whether the master is to hear of this end.
+    /// Whether the master must be told of this end.
     fn is_news(self, until: Option<Time>) -> bool {
         match (self, until) {
             (Lent::NoMaster, _) => false,
@@ -361,7 +360,7 @@ impl Lent {
     }
 }
 
-/// An attempt that is being made.
+/// A running attempt.
 struct Handle {
     orders: UnboundedSender<Order>,
     dir: PathBuf,
@@ -371,9 +370,9 @@ struct Shell {
     engine: Engine,
     policy: Policy,
     link: LinkInfo,
-    /// When the connection was made, or lost, last.
+    /// The time at which the connection was last made or lost.
     turned: Time,
-    /// Why there is none, where that is known.
+    /// The reason why there is no connection, if known.
     out: Option<String>,
     facts: HostFacts,
     shop: Arc<Workshop>,
@@ -385,19 +384,18 @@ struct Shell {
     gauge: Gauge,
     accounts: Arc<Mutex<Accounts>>,
     up: UpTime,
-    /// How often to look at what the processors do, which is also the time over which that is
-    /// averaged.
+    /// The interval between looks at the load of the processors, over which it is averaged.
     look_every: Duration,
-    /// When to look again.
+    /// The time of the next look.
     look_at: Instant,
-    /// How the host was available.
+    /// The recorded availability of the host.
     book: Book,
-    /// Whether the master can be told of that.
+    /// Whether the master can be sent records.
     awaited: Awaited,
-    /// What the master was told of how long the host is lent.
+    /// The end of the loan that the master was told.
     lent: Lent,
     origin: Instant,
-    /// Since when nothing runs any more.
+    /// The time since which nothing runs any more.
     left: Option<Instant>,
 }
 
@@ -459,7 +457,7 @@ impl Shell {
             .min()
     }
 
-    /// Whether nothing runs any more, and what is finished is delivered, or cannot be for now.
+    /// Whether nothing runs any more, and finished results are delivered, or cannot be for now.
     fn may_end(&self) -> bool {
         let patient = |left: Instant| left.elapsed() < LAST_DELIVERY;
         self.left.is_some_and(|left| {
@@ -481,7 +479,7 @@ impl Shell {
         )
         .await;
 
-        // What ended at the very last must be durable, too, unless the disk is full.
+        // Results that ended at the very last must be durable, too, unless the disk is full.
         drop(self.spool);
         let patience = Instant::now() + LAST_DELIVERY;
         while !self.spooling.is_finished() && Instant::now() < patience {
@@ -498,8 +496,8 @@ impl Shell {
             Input::Spool(spooled) => self.tell(Told::Spooled(spooled), outputs),
             Input::Sighted(Sighted { sensor, sight }) => {
                 self.policy.saw(self.now(), sensor, sight);
-                // What comes behind it must find the new decision: a task is not started between
-                // two key presses.
+                // Later inputs must find the new decision: a task is not started between two key
+                // presses.
                 self.decide(outputs);
             }
             Input::Asked(Question { switch, answer }) => {
@@ -507,7 +505,7 @@ impl Shell {
                     self.policy.saw(self.now(), OWN_SWITCH, sight);
                     self.decide(outputs);
                 }
-                // Who asked may have gone.
+                // The asker may have gone.
                 let _ = answer.send(self.report());
             }
             Input::Load(load) => {
@@ -546,11 +544,11 @@ impl Shell {
         self.engine.step(self.now(), told, outputs);
     }
 
-    /// Has tasks do what the owner's policy lets them.
+    /// Applies the owner's policy to the tasks.
     fn decide(&mut self, outputs: &mut Vec<Output>) {
         let now = self.now();
         let decision = self.policy.decide(now, hour::now());
-        // What may start here is to be known before that anything may.
+        // The master must know of the loan before anything may start here.
         self.lend(now);
         if decision != self.engine.machine().decision() {
             tracing::info!(
@@ -561,7 +559,7 @@ impl Shell {
         }
     }
 
-    /// Says for how long the host is lent, where that is not what was said before.
+    /// Reports the host's loan to the master if it has changed.
     fn lend(&mut self, now: Time) {
         let loan = self.policy.loan();
         let until = loan.map(|loan| now + loan.left);
@@ -571,7 +569,7 @@ impl Shell {
         }
     }
 
-    /// How the worker is, for its owner.
+    /// Returns the state of the worker, for its owner.
     fn report(&self) -> control::Report {
         let Self {
             facts,
@@ -605,7 +603,7 @@ impl Shell {
                 let _ = answer.send(self.engine.hello(self.now(), self.facts.clone(), status));
             }
             Session::Up(uplink, heartbeat) => {
-                // What there is to do comes before it in time: it is not for this connection.
+                // Earlier outputs are not for this connection.
                 self.carry_out(outputs);
                 let usual = Duration::from(heartbeat).max(Duration::from_millis(10));
                 self.turned = self.now();
@@ -675,7 +673,7 @@ impl Shell {
                     }
                 }
                 Output::Forget(attempts) => {
-                    // What is to be forgotten may be among what has just finished.
+                    // These completions may be among those that have just finished.
                     self.keep(&mut finished);
                     self.ask_spool(Request::Forget(attempts));
                 }
@@ -686,7 +684,7 @@ impl Shell {
         self.keep(&mut finished);
     }
 
-    /// Has completions made durable.
+    /// Requests that completions are made durable.
     fn keep(&self, finished: &mut Vec<Completion>) {
         if !finished.is_empty() {
             let completions = std::mem::take(finished);
@@ -729,7 +727,7 @@ impl Shell {
             Action::Left => {
                 self.left.get_or_insert_with(Instant::now);
             }
-            // The engine makes these what is said and what is kept.
+            // The engine turns these into `Output::Say`, `Output::Keep` and `Output::Forget`.
             Action::Spool(_) | Action::Forget(_) | Action::Saving(..) => {}
             Action::Return(..)
             | Action::Spent(_)
@@ -741,12 +739,12 @@ impl Shell {
 
     fn order(&self, id: AttemptId, order: Order) {
         if let Some(handle) = self.attempts.get(&id) {
-            // An attempt that has just ended takes no orders; its last word is on its way.
+            // An attempt that has just ended takes no orders; its last event is on its way.
             let _ = handle.orders.send(order);
         }
     }
 
-    /// Reads how far the running programs say that they are, then sends a heartbeat.
+    /// Reads the progress of the running programs, then sends a heartbeat.
     fn gather_progress(&mut self) {
         let dirs: Vec<(AttemptId, PathBuf)> = self
             .engine
@@ -773,7 +771,7 @@ impl Shell {
         self.say(self.engine.heartbeat(self.now(), status));
     }
 
-    /// How the host can be used now.
+    /// Returns the present status of the host.
     fn status(&mut self) -> Status {
         let up_for = self.up.look(os::since_boot(), os::awake());
         let machine = self.engine.machine();
@@ -787,7 +785,7 @@ impl Shell {
         }
     }
 
-    /// Reports as often as what is held here wants to be heard of.
+    /// Adapts the interval of heartbeats to the held attempts.
     fn keep_time(&mut self) {
         let wanted = self
             .engine
@@ -799,7 +797,7 @@ impl Shell {
         }
     }
 
-    /// Looks at the processors beside the loop.
+    /// Reads the load of the processors on another thread.
     fn look_at_load(&mut self) {
         self.look_at = Instant::now() + self.look_every;
         let tell = self.tell.clone();
@@ -814,7 +812,7 @@ impl Shell {
     }
 }
 
-/// Now, by the clock that people see and may set.
+/// Returns the present time by the wall clock, which people see and may set.
 fn wall_clock() -> Time {
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -839,7 +837,7 @@ async fn next_beat(uplink: &mut Option<(Uplink, Beats)>) {
     }
 }
 
-/// When to report.
+/// The interval of heartbeats and the time of the next one.
 struct Beats {
     usual: Duration,
     every: Duration,
@@ -847,7 +845,7 @@ struct Beats {
 }
 
 impl Beats {
-    /// From now on as often as wanted, and not less often than usual.
+    /// Sets the interval: as often as `wanted`, and never less often than usual.
     fn keep(&mut self, wanted: Option<Duration>, now: Instant) {
         let every = wanted.map_or(self.usual, |wanted| wanted.min(self.usual));
         if every != self.every {

@@ -42,7 +42,7 @@ pub fn is_private(path: &Path) -> io::Result<bool> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o077 == 0)
 }
 
-/// How many bytes we can still write to the file system of this directory.
+/// Returns the bytes that this process can still write to the file system of `dir`.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stats = rustix::fs::statvfs(dir)?;
     Ok(stats.f_bavail.saturating_mul(stats.f_frsize))

@@ -56,7 +56,7 @@ pub fn is_private(path: &Path) -> io::Result<bool> {
     fs::metadata(path).map(|_| true)
 }
 
-/// How many bytes we can still write to the file system of this directory.
+/// Returns the bytes that this process can still write to the file system of `dir`.
 pub fn free_bytes(dir: &Path) -> io::Result<u64> {
     let name: Vec<u16> = dir.as_os_str().encode_wide().chain([0]).collect();
     let mut free = 0;

@@ -237,7 +237,7 @@ mod tests {
         (read, tokio::fs::File::from_std(write.into()))
     }
 
-    /// What is kept of `written` with this limit.
+    /// Captures `written` with this limit, and returns what is kept.
     async fn capture(written: Vec<u8>, limit: u64) -> (Vec<u8>, bool, u64) {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());

@@ -1,6 +1,6 @@
-//! What this host can do for its owner's safety: in which ways it can freeze, how well it can
-//! confine, and why not better. Found by trying, with a command that does nothing. What is not
-//! here: which of it is used.
+//! The abilities of this host that protect its owner: freezers and levels of confinement, and the
+//! reasons for missing ones. They are found by trials with a command that does nothing.
+//! `confinement` chooses among them.
 
 use std::fs;
 use std::io;
@@ -15,62 +15,63 @@ use super::{
     is_root,
 };
 
-/// How long a command that does nothing may take. Long, because it gets no processor that others
-/// want.
+/// The longest time that a command that does nothing may take. It is long, because the command gets
+/// no processor that others want.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much is read of what it says.
+/// The bytes that are read of its output.
 const WORDS: u64 = 1_000;
-/// From which version on Landlock keeps tasks from TCP ports, and from other processes' signals.
+/// The first versions of Landlock that keep tasks from TCP ports, and from signals to other
+/// processes.
 const RULES_TCP: u32 = 4;
 const RULES_SIGNALS: u32 = 6;
 
-/// One thing that a host may be able to do.
+/// An ability that a host may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ability<T> {
-    /// What.
+    /// The ability.
     pub what: T,
-    /// Why not; nothing where it can.
+    /// The reason why it is missing; `None` if the host has it.
     pub missing: Option<String>,
-    /// What it does not hold here though it is there, and why.
+    /// A gap in its protection on this host, and the reason.
     pub gap: Option<String>,
 }
 
-/// What a host can do.
+/// The abilities of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abilities {
-    /// Ways to freeze, the best first.
+    /// The freezers, the best first.
     pub freezers: Vec<Ability<Freezer>>,
-    /// Levels of confinement, the weakest first.
+    /// The levels of confinement, the weakest first.
     pub levels: Vec<Ability<Confinement>>,
-    /// Why the memory of an attempt cannot be limited as a whole; nothing where it can.
+    /// The reason why the memory of an attempt cannot be limited as a whole; `None` if it can.
     pub no_memory_limit: Option<String>,
-    /// Why the processes of an attempt cannot be counted; nothing where they can.
+    /// The reason why the processes of an attempt cannot be counted; `None` if they can.
     pub no_process_limit: Option<String>,
-    /// Why tasks cannot be given just the processor time that nobody else wants; nothing where they
-    /// can.
+    /// The reason why tasks cannot be given just the processor time that nobody else wants; `None`
+    /// if they can.
     pub no_processor_group: Option<String>,
 }
 
-/// What confinement is tried with.
+/// The settings of confinement.
 #[derive(Debug, Clone, Default)]
 pub struct Means {
-    /// The account that tasks have, by name or number; empty: none at the highest level, and at the
-    /// others that of nobody where the worker runs as root.
+    /// The account of tasks, by name or number. Empty: none at the highest level, and at the others
+    /// that of nobody if the worker runs as root.
     pub account: String,
-    /// What tasks may read and execute beside the system.
+    /// The files and directories that tasks may read and execute beside the system's.
     pub readable: Vec<String>,
-    /// Whether tasks have the worker's own account at the first level even if that is root's: its
-    /// owner says so.
+    /// Whether tasks at the first level run under the worker's own account even if that is root,
+    /// because the owner says so.
     pub root_at_process: bool,
 }
 
 impl Abilities {
-    /// Whether and why not this way to freeze is there.
+    /// Returns the ability for this freezer.
     pub fn freezer(&self, freezer: Freezer) -> Option<&Ability<Freezer>> {
         self.freezers.iter().find(|ability| ability.what == freezer)
     }
 
-    /// Whether and why not this level is there.
+    /// Returns the ability for this level.
     pub fn level(&self, level: Confinement) -> Option<&Ability<Confinement>> {
         self.levels.iter().find(|ability| ability.what == level)
     }
@@ -111,7 +112,8 @@ impl Abilities {
 }
 
 impl Means {
-    /// What keeps an attempt at this level. The error says why the account cannot be had.
+    /// Returns the confinement of an attempt at this level. The error says why the account is not
+    /// available.
     pub(crate) fn confines(&self, level: Confinement) -> Result<Confines, String> {
         let account = match level {
             Confinement::Account => Some(self.ids()?),
@@ -130,7 +132,7 @@ impl Means {
         })
     }
 
-    /// Which account tasks have at this level, in words.
+    /// Returns the account of tasks at this level, in words.
     pub(crate) fn tasks_as(&self, level: Confinement) -> String {
         match self
             .confines(level)
@@ -156,7 +158,7 @@ impl Means {
     }
 }
 
-/// What a level does not hold on an old kernel.
+/// Returns the gap that a level has on an old kernel.
 fn gap(level: Confinement) -> Option<String> {
     let version = super::landlock_version();
     let open = match version {
@@ -172,7 +174,7 @@ fn gap(level: Confinement) -> Option<String> {
     ))
 }
 
-/// Runs a command that does nothing.
+/// Runs a command that does nothing at this confinement.
 async fn try_level(launcher: &Launcher, dir: &Path, confines: Confines) -> Result<(), String> {
     let dir = dir.join("probe");
     let failed = |error: io::Error| format!("it cannot be tried: {error}");
@@ -224,8 +226,8 @@ async fn run_true(launcher: &Launcher, dir: &Path, confines: Confines) -> Result
     }
 }
 
-/// What this host can do, tried with directories below `dir`, apart from any worker that runs here.
-/// `program` must call [`crate::spawner::main_if_asked`] first thing in its `main`.
+/// Finds the abilities of this host with directories below `dir`, independently of any worker that
+/// runs here. `program` must call [`crate::spawner::main_if_asked`] first thing in its `main`.
 ///
 /// # Errors
 /// If nothing can be tried at all.

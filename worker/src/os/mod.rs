@@ -1,7 +1,7 @@
-//! The one door to what differs between operating systems: starting a command in a process tree of
-//! its own, and freezing, thawing and ending that tree as a whole.
+//! Everything that differs between operating systems: starting a command in a process tree of its
+//! own, and freezing, thawing and ending that tree as a whole.
 //!
-//! What is behind it is Linux and Windows; a third system has to offer the same names.
+//! There are Linux and Windows; a third system must offer the same names.
 
 mod abilities;
 
@@ -26,12 +26,12 @@ pub(crate) use windows::{
 #[cfg(windows)]
 pub use windows::{Grounds, Launcher, Output, Process, Survey};
 
-/// What the tasks' `PATH` is where the owner does not say.
+/// The tasks' `PATH` unless the owner sets another.
 #[cfg(not(windows))]
 pub(crate) const TASK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The name of a file below a directory, with slashes between its parts; nothing where it is not
-/// UTF-8.
+/// Returns the path of a file below a directory, with slashes between its parts; `None` if it is
+/// not UTF-8.
 pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
     let parts = relative.components().map(|part| part.as_os_str().to_str());
     parts
@@ -39,7 +39,7 @@ pub(crate) fn slashed(relative: &std::path::Path) -> Option<String> {
         .map(|parts| parts.join("/"))
 }
 
-/// Removes a directory with all that is in it, also where its rights were taken away.
+/// Removes a directory and its content, also where access rights were taken away.
 pub(crate) fn remove_tree(dir: &std::path::Path) -> std::io::Result<()> {
     use std::io::ErrorKind::{NotFound, PermissionDenied};
     match std::fs::remove_dir_all(dir) {
@@ -52,14 +52,14 @@ pub(crate) fn remove_tree(dir: &std::path::Path) -> std::io::Result<()> {
     }
 }
 
-/// A command that does nothing, for trying things, and where it is found.
+/// A command that does nothing, for probes, and the `PATH` where it is found.
 pub(crate) const NOTHING: (&[&str], &str) = if cfg!(windows) {
     (&["cmd", "/d", "/c", "exit 0"], r"C:\Windows\System32")
 } else {
     (&["true"], "/usr/bin:/bin:/run/current-system/sw/bin")
 };
 
-/// The whole path of a directory.
+/// Returns the canonical path of a directory.
 #[cfg(not(windows))]
 pub(crate) fn whole_path(dir: &std::path::Path) -> std::io::Result<std::path::PathBuf> {
     dir.canonicalize()
@@ -71,7 +71,8 @@ use common::Span;
 use common::host::Confinement;
 use serde::{Deserialize, Serialize};
 
-/// What to run and how. Crosses from the worker to the process that watches over the attempt.
+/// A command and the way to run it. It is sent from the worker to the process that watches over the
+/// attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
     /// Program and arguments.
@@ -80,31 +81,31 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
     /// The attempt's directory, where the command runs.
     pub dir: OsString,
-    /// Standard input, below the directory; nothing where there is none.
+    /// The file that becomes standard input, below the directory; `None`: empty input.
     pub stdin: Option<String>,
-    /// What it may use.
+    /// The limits of its resources.
     pub limits: Limits,
-    /// What it is kept away from.
+    /// Its confinement.
     pub confines: Confines,
 }
 
-/// What an attempt is kept away from.
+/// The confinement of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confines {
-    /// How well.
+    /// The level of confinement.
     pub level: Confinement,
     /// Whether it may use the network. No level below [`Confinement::Landlock`] keeps it from that.
     pub network: bool,
     /// Files and directories that it may read and execute beside those of the system.
     pub readable: Vec<String>,
-    /// User and group id of the account that tasks have, where there is one.
+    /// User and group id of the account that runs the task, if it has its own.
     pub account: Option<(u32, u32)>,
     /// The most that its own `/tmp` and `/dev/shm` may hold, each, in bytes; both are memory.
     pub memory: Option<u64>,
 }
 
 impl Default for Confines {
-    /// The first level.
+    /// Returns the first level, `Confinement::Process`.
     fn default() -> Self {
         Self {
             level: Confinement::Process,
@@ -116,7 +117,7 @@ impl Default for Confines {
     }
 }
 
-/// What an attempt may use; nothing means no limit of ours.
+/// The resource limits of an attempt; `None` means no limit beyond the system's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Memory of all its processes together, in bytes; where the host cannot limit that, the
@@ -130,7 +131,7 @@ pub struct Limits {
     pub open_files: Option<u64>,
 }
 
-/// In which way a tree is frozen; the first one that the host offers is the one to take.
+/// The mechanism that freezes a process tree; the first one that the host offers is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Freezer {
@@ -143,7 +144,7 @@ pub enum Freezer {
 }
 
 impl Freezer {
-    /// All of them, the best first.
+    /// Every mechanism, the best first.
     pub const ALL: [Freezer; 3] = [Freezer::Cgroup2, Freezer::Cgroup1, Freezer::Signals];
 }
 
@@ -169,38 +170,38 @@ impl std::fmt::Display for Freezer {
     }
 }
 
-/// What the worker may ask of a running tree.
+/// An order of the worker to a running process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Ask every process to end.
     Terminate,
-    /// End every process.
+    /// Kill every process.
     Kill,
-    /// Stop every process until it is thawed.
+    /// Freeze every process until it is thawed.
     Freeze,
-    /// Let them all go on.
+    /// Thaw every process.
     Thaw,
 }
 
-/// What the watching process says.
+/// A report of the process that watches over an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Report {
-    /// It could not be started, and nothing runs; says why.
+    /// The command could not be started, and nothing runs; says why.
     NotStarted(String),
-    /// Every process of the tree is stopped.
+    /// Every process of the tree is frozen.
     Frozen,
     /// The command ended, and no process of its tree is left.
     Ended {
-        /// How the command itself ended.
+        /// The way in which the command itself ended.
         status: Status,
         /// Processor time of the whole tree.
         cpu: Span,
-        /// Which limit of this host's ended it, where that is known.
+        /// The limit of this host that ended it, if known.
         over: Option<String>,
     },
 }
 
-/// How a process ended.
+/// The way in which a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// By itself, with this code.

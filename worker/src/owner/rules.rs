@@ -81,7 +81,7 @@ pub struct LoadRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whole {
-    /// One logical processor: 1.5 is one and a half.
+    /// One logical processor: 1.5 is one and a half of them.
     Processor,
     /// All logical processors together: 1 is all of them.
     Host,

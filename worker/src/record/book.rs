@@ -1,5 +1,5 @@
-//! Recorder and file together, behind a lock that only threads take which may wait for a disk:
-//! never the worker's loop.
+//! The [`Recorder`] and its file together, behind a lock that only threads take which may wait for
+//! a disk, never the worker's loop.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +12,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::kept::Kept;
 use super::{Look, Recorder};
 
-/// In a worker's directory.
+/// The file in the worker's directory.
 const FILE: &str = "availability";
 
-/// What is to be sent to the master next, with the number of the last of it; nothing where it has
-/// everything.
+/// The next intervals for the master, with the number of the last one; `None` if it has them all.
 #[derive(Debug)]
 pub(crate) struct Due(pub(crate) Option<(u64, Vec<Stretch>)>);
 
-/// Records how the host is available.
+/// The record of the host's availability.
 #[derive(Debug, Clone)]
 pub(crate) struct Book(Option<Arc<Mutex<Pages>>>);
 
@@ -31,8 +30,8 @@ struct Pages {
 }
 
 impl Book {
-    /// Of looks that come so often, in a worker's directory. Where nothing is to be recorded, or
-    /// nothing can be, what was is removed.
+    /// Opens the record in a worker's directory, for looks every `every`. If `limit` is 0, the
+    /// existing record is removed.
     pub(crate) fn open(dir: &Path, every: Span, limit: u32) -> Self {
         let path: PathBuf = dir.join(FILE);
         if limit == 0 {
@@ -52,7 +51,7 @@ impl Book {
         }
     }
 
-    /// Notes a look, and tells what is due then.
+    /// Records a look, and then reports what is due.
     pub(crate) fn look<T: From<Due> + Send + 'static>(
         &self,
         look: Look,
@@ -61,7 +60,7 @@ impl Book {
         self.then_tell(tell, move |pages| pages.look(look));
     }
 
-    /// The master has everything up to this number; tells what is due then.
+    /// Drops everything up to this number, which the master has; then reports what is due.
     pub(crate) fn acknowledged<T: From<Due> + Send + 'static>(
         &self,
         last: u64,
@@ -70,7 +69,7 @@ impl Book {
         self.then_tell(tell, move |pages| pages.kept.acknowledge(last));
     }
 
-    /// Tells what is due.
+    /// Reports what is due.
     pub(crate) fn ask<T: From<Due> + Send + 'static>(&self, tell: &UnboundedSender<T>) {
         self.then_tell(tell, |_| Ok(()));
     }
@@ -91,12 +90,12 @@ impl Book {
         });
     }
 
-    /// Keeps what is not over yet. May wait for a disk.
+    /// Keeps the interval that is not complete yet. May wait for a disk.
     pub(crate) fn close(&self) {
         let Some(pages) = &self.0 else { return };
         let mut pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(run) = pages.recorder.end() {
-            // The worker ends: there is nobody left to tell.
+            // The worker ends: there is nobody left to be told.
             let _ = pages.kept.add(run);
         }
     }

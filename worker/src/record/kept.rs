@@ -1,5 +1,6 @@
-//! Stretches on their way to the master, in a file, until the master has them. Bounded: the oldest
-//! go first. Not synced: they say how a PC was used, and are not worth waking its disk for.
+//! Availability intervals on their way to the master, in a file, until the master has them.
+//! Bounded: the oldest are dropped first. Not synced: they are not worth waking the disk of a PC
+//! for.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -17,15 +18,15 @@ const REWRITE_ABOVE: u64 = 64 * 1024;
 /// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 enum Entry {
-    /// The next number, and up to where the time has been spoken for.
+    /// The next number, and the end of the recorded time.
     Base { next: u64, until: Time },
-    /// A stretch with its number.
+    /// An interval with its number.
     Stretch(u64, Stretch),
-    /// What lies behind this time was recorded by a clock that was wrong.
+    /// Records after this time are void: the clock was wrong.
     ForgetAfter(Time),
 }
 
-/// What the master does not have yet.
+/// The intervals that the master does not have yet.
 #[derive(Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
@@ -38,7 +39,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Opens the file, or makes it. What is damaged in it is left out.
+    /// Opens or creates the file. Damaged entries, and everything after them, are left out.
     pub(crate) fn open(path: &Path, limit: usize) -> io::Result<Self> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -95,17 +96,17 @@ impl Kept {
         }
     }
 
-    /// Up to where the time has been spoken for.
+    /// Returns the end of the recorded time.
     pub(crate) fn until(&self) -> Time {
         self.until
     }
 
-    /// Keeps a stretch that is over.
+    /// Keeps a complete interval.
     pub(crate) fn add(&mut self, stretch: Stretch) -> io::Result<()> {
         self.write(Entry::Stretch(self.next, stretch))
     }
 
-    /// Drops what a clock recorded that was wrong.
+    /// Drops the intervals that a wrong clock recorded.
     pub(crate) fn forget_after(&mut self, time: Time) -> io::Result<()> {
         self.write(Entry::ForgetAfter(time))
     }
@@ -115,7 +116,7 @@ impl Kept {
         journal::append(&entry, &mut bytes).map_err(io::Error::other)?;
         self.take(entry);
         self.bytes += bytes.len() as u64;
-        // Half an entry, where the disk is full, ends what can be read: it is written anew at the
+        // Half an entry, from a full disk, ends the readable part: the file is rewritten at the
         // next chance.
         self.file
             .write_all(&bytes)
@@ -123,7 +124,7 @@ impl Kept {
         self.rewrite_if_due()
     }
 
-    /// The oldest so many that the master does not have, with the number of the last of them.
+    /// Returns the oldest intervals, at most `most`, with the number of the last of them.
     pub(crate) fn batch(&self, most: usize) -> Option<(u64, Vec<Stretch>)> {
         let batch = self.pending.iter().take(most);
         let last = self
@@ -134,7 +135,7 @@ impl Kept {
         Some((last, batch.map(|(_, stretch)| stretch.clone()).collect()))
     }
 
-    /// The master has everything up to this number.
+    /// Drops the intervals up to this number, which the master has.
     pub(crate) fn acknowledge(&mut self, last: u64) -> io::Result<()> {
         while self
             .pending
@@ -151,7 +152,7 @@ impl Kept {
     }
 
     fn rewrite_if_due(&mut self) -> io::Result<()> {
-        // Less than this an entry seldom takes.
+        // An entry seldom takes less than this.
         let useful = self.pending.len() as u64 * 24;
         if self.bytes > REWRITE_ABOVE && self.bytes / 4 > useful {
             self.rewrite()
@@ -160,7 +161,7 @@ impl Kept {
         }
     }
 
-    /// Writes what is pending, and nothing else, into a new file.
+    /// Writes the pending intervals, and nothing else, into a new file.
     fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         let append = |entry: &Entry, bytes: &mut Vec<u8>| {
@@ -193,7 +194,7 @@ impl Kept {
         let new = self.path.with_extension("new");
         fs::write(&new, &bytes)?;
 
-        // The old one is closed first: not every system replaces a file that is open.
+        // The old file is closed first: not every system replaces an open file.
         self.file = OpenOptions::new().append(true).open(&new)?;
         if let Err(error) = fs::rename(&new, &self.path) {
             self.file = OpenOptions::new().append(true).open(&self.path)?;

@@ -1,6 +1,6 @@
-//! The blobs of spooled completions, counted by who needs them.
+//! The blobs of spooled completions, with a count of holders for each.
 //!
-//! Two attempts may leave the same content: it goes only when both are acknowledged.
+//! Two attempts may leave the same content: it is removed only when both are acknowledged.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use common::BlobRef;
 use common::content::BlobHash;
 use link::{BlobStore, Contents, LinkError};
 
-/// A content store in which each blob counts its holders.
+/// A content store that counts the holders of each blob.
 #[derive(Debug)]
 pub(crate) struct Blobs<S = BlobStore> {
     store: S,
@@ -20,7 +20,7 @@ pub(crate) struct Blobs<S = BlobStore> {
 }
 
 impl Blobs {
-    /// Opens the store in `dir`, or begins one. Copies that a crash broke off go.
+    /// Opens the store in `dir`, or begins one. Removes unfinished copies of a crash.
     pub(crate) fn open(dir: &Path) -> Result<Self, LinkError> {
         let store = BlobStore::open(dir)?;
         let incoming = dir.join("incoming");
@@ -31,7 +31,7 @@ impl Blobs {
         Ok(Self::over(store))
     }
 
-    /// Copies a file in, durably, and holds it.
+    /// Copies a file into the store, durably, and holds it.
     pub(crate) fn add(&self, file: &mut File) -> io::Result<BlobRef> {
         self.add_and_hold(|store| {
             file.rewind()?;
@@ -46,7 +46,7 @@ impl Blobs {
         loop {
             let blob = add(&self.store)?;
             self.hold(&[blob.hash]);
-            // Its last other holder may have let go of it just before.
+            // Its last other holder may have released it just before.
             if self.store.has(&blob) {
                 return Ok(blob);
             }
@@ -54,14 +54,14 @@ impl Blobs {
         }
     }
 
-    /// Where the blob lies.
+    /// Returns the path of the blob.
     pub(crate) fn path_of(&self, blob: &BlobRef) -> PathBuf {
         self.store.path_of(&blob.hash)
     }
 }
 
 impl<S: Contents> Blobs<S> {
-    /// Nothing is held yet.
+    /// Makes the counts for `store`; nothing is held yet.
     pub(crate) fn over(store: S) -> Self {
         Self {
             store,
@@ -69,12 +69,12 @@ impl<S: Contents> Blobs<S> {
         }
     }
 
-    /// Whether the blob is there.
+    /// Whether the store has the blob.
     pub(crate) fn has(&self, blob: &BlobRef) -> bool {
         self.store.has(blob)
     }
 
-    /// Whether somebody counts on the blob, be it there or not.
+    /// Whether some holder needs the blob, be it in the store or not.
     pub(crate) fn holds(&self, hash: &BlobHash) -> bool {
         self.holders
             .lock()
@@ -82,7 +82,7 @@ impl<S: Contents> Blobs<S> {
             .contains_key(hash)
     }
 
-    /// One more holder for each.
+    /// Adds one holder to each blob.
     pub(crate) fn hold(&self, hashes: &[BlobHash]) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         for hash in hashes {
@@ -90,7 +90,7 @@ impl<S: Contents> Blobs<S> {
         }
     }
 
-    /// One holder less for each; what nobody holds goes.
+    /// Removes one holder from each blob; a blob without holders is removed from the store.
     pub(crate) fn release(&self, hashes: &[BlobHash]) {
         let mut holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         for hash in hashes {
@@ -107,8 +107,8 @@ impl<S: Contents> Blobs<S> {
         }
     }
 
-    /// Removes what nobody holds: left by a crash between a blob and its record. For the start
-    /// only.
+    /// Removes blobs without holders: a crash between a blob and its record left them. Only for the
+    /// start.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         let holders = self.holders.lock().unwrap_or_else(PoisonError::into_inner);
         for (blob, _) in self.store.list()? {
@@ -120,7 +120,7 @@ impl<S: Contents> Blobs<S> {
     }
 }
 
-/// Copies that need not survive a crash, and stay as long as this.
+/// Copies that need not survive a crash, and stay as long as this value.
 #[derive(Debug)]
 pub(crate) struct Hold {
     blobs: Arc<Blobs>,
@@ -128,7 +128,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Holds nothing yet.
+    /// Makes an empty hold.
     pub(crate) fn new(blobs: &Arc<Blobs>) -> Self {
         Self {
             blobs: Arc::clone(blobs),
@@ -136,7 +136,7 @@ impl Hold {
         }
     }
 
-    /// Copies a file in.
+    /// Copies a file into the store.
     pub(crate) fn add(&mut self, file: &mut File) -> io::Result<BlobRef> {
         let blob = self.blobs.add_and_hold(|store| {
             file.rewind()?;
@@ -146,7 +146,7 @@ impl Hold {
         Ok(blob)
     }
 
-    /// Copies bytes in.
+    /// Copies bytes into the store.
     pub(crate) fn add_bytes(&mut self, bytes: &[u8]) -> io::Result<BlobRef> {
         let blob = self.blobs.add_and_hold(|store| store.add_passing(bytes))?;
         self.hashes.push(blob.hash);

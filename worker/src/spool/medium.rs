@@ -1,5 +1,5 @@
-//! What the spool's log lies on: a file, or what a simulated world has instead. What is not here:
-//! what the bytes mean.
+//! The medium of the spool's log ([`Medium`]): a file, or its substitute in a simulation. The
+//! format of the bytes is defined in `spool`.
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
@@ -12,13 +12,13 @@ use crate::os::files;
 
 /// Bytes that can be made durable.
 pub trait Medium: Debug + Send {
-    /// All that is there.
+    /// Returns all bytes.
     ///
     /// # Errors
     /// If it cannot be read.
     fn read(&self) -> io::Result<Vec<u8>>;
 
-    /// Exactly so many bytes from this offset on.
+    /// Reads exactly `bytes.len()` bytes from this offset on.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -30,27 +30,25 @@ pub trait Medium: Debug + Send {
     /// If they cannot be written; some of them may have been.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Makes it as long as this.
+    /// Sets the length to `length`.
     ///
     /// # Errors
     /// If that cannot be done.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 
-    /// Makes durable what was written.
+    /// Makes all written bytes durable.
     ///
     /// # Errors
-    /// If that is not so.
+    /// If that fails.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Puts these bytes in the place of all others, durably: after a crash there are the old ones
-    /// or the new.
+    /// Replaces all bytes by these, durably: after a crash the old or the new ones are there.
     ///
-    /// # Errors
-    /// If the old ones are still there.
+    /// If the old bytes are still there.
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// A file.
+/// A log in a file.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
@@ -58,7 +56,7 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the file, or begins it, in a directory that is made where it is missing.
+    /// Opens or creates the file `log` in `dir`, and creates `dir` if it is missing.
     pub(crate) fn open(dir: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(dir)?;
         let path = dir.join("log");
@@ -105,7 +103,7 @@ impl Medium for LogFile {
         files::write_at(&file, bytes, 0)?;
         file.sync_all()?;
 
-        // The old one is closed first: not every system replaces a file that is open.
+        // The old file is closed first: not every system replaces an open file.
         self.file = file;
         if let Err(error) = std::fs::rename(&new, &self.path) {
             self.file = OpenOptions::new().read(true).write(true).open(&self.path)?;

@@ -1,5 +1,5 @@
-//! The spool as a whole, wherever its log and its blobs lie: for a driver that decides itself when
-//! the disk does what. What is not here: the thread that the running worker has for it.
+//! The spool as a whole on any medium ([`Shelf`]), for a simulation that orders disk operations
+//! itself. The running worker uses the thread in `writer`.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::medium::Medium;
 use super::writer::{Desk, Request, Spooled};
 use super::{Moment, Spool};
 
-/// A spool with what is asked of it.
+/// A spool with its pending requests.
 #[derive(Debug)]
 pub struct Shelf<S> {
     desk: Desk<S>,
@@ -21,10 +21,10 @@ pub struct Shelf<S> {
 }
 
 impl<S: Contents> Shelf<S> {
-    /// Reads what a run before has left.
+    /// Reads what an earlier run has left.
     ///
     /// # Errors
-    /// If the log cannot be read or made whole.
+    /// If the log cannot be read or repaired.
     pub fn open(log: Box<dyn Medium>, blobs: S) -> io::Result<Self> {
         let blobs = Arc::new(Blobs::over(blobs));
         let spool = Spool::on(log, Arc::clone(&blobs))?;
@@ -36,23 +36,23 @@ impl<S: Contents> Shelf<S> {
         })
     }
 
-    /// The completions that were there at the beginning.
+    /// Returns the completions that were there at the beginning.
     pub fn ids(&self) -> &[AttemptId] {
         &self.ids
     }
 
-    /// One more holder for content that a completion is going to name.
+    /// Adds a holder to content that a completion is going to name.
     pub fn hold(&self, blob: &BlobRef) {
         self.blobs.hold(&[blob.hash]);
     }
 
-    /// One holder less for each.
+    /// Removes one holder from each blob.
     pub fn release(&self, blobs: impl Iterator<Item = BlobRef>) {
         let hashes: Vec<_> = blobs.map(|blob| blob.hash).collect();
         self.blobs.release(&hashes);
     }
 
-    /// Whether content is there.
+    /// Whether the store has the content.
     pub fn has(&self, blob: &BlobRef) -> bool {
         self.blobs.has(blob)
     }
@@ -62,15 +62,15 @@ impl<S: Contents> Shelf<S> {
         self.desk.take(request);
     }
 
-    /// Does what was asked, so far as the disk has room.
+    /// Carries out the requests, as far as the disk has space.
     ///
     /// # Errors
-    /// If the disk fails otherwise: the worker ends then.
+    /// If the disk fails for another reason: the worker ends then.
     pub fn work(&mut self, now: Moment, say: &mut dyn FnMut(Spooled)) -> io::Result<()> {
         self.desk.work(now, say)
     }
 
-    /// Whether completions wait for room on the disk.
+    /// Whether completions wait for space on the disk.
     pub fn waiting(&self) -> bool {
         self.desk.waiting()
     }

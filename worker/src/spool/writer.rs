@@ -1,4 +1,4 @@
-//! The one thread that writes the spool: whatever has come in while it synced shares the next sync.
+//! The one thread that writes the spool: requests that arrive during a sync share the next sync.
 
 use std::sync::mpsc;
 use std::thread;
@@ -11,45 +11,47 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{Moment, Spool};
 
-/// The least time between two syncs while completions come in crowds, or more work is queued, so
+/// The shortest time between two syncs while completions come in crowds, or more work is queued, so
 /// that more of them share one.
 const GAP: Duration = Duration::from_millis(4);
-/// So many completions in one sync are a crowd. Fewer, and none of them waits for others.
+/// The number of completions in one sync that is a crowd. With fewer, none of them waits for
+/// others.
 const CROWD: usize = 8;
-/// How long to wait for room on a disk that takes no more.
+/// The pause before a full disk is tried again.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the thread is asked to do.
+/// A request to the thread.
 #[derive(Debug)]
 pub enum Request {
-    /// Make these durable; answered by [`Spooled::Durable`]. They may wait a little for others
-    /// where more work is queued here: then nobody waits for these alone.
+    /// Make these durable; answered by [`Spooled::Durable`]. They may wait a little for others if
+    /// more work is queued here: then nobody waits for these alone.
     Append {
-        /// Which.
+        /// The completions.
         completions: Vec<Completion>,
         /// Whether more work is queued.
         more: bool,
     },
-    /// These are durable elsewhere.
+    /// Drop these: they are durable elsewhere.
     Forget(Vec<AttemptId>),
-    /// Read those that are there; answered by [`Spooled::Read`].
+    /// Read those that are here; answered by [`Spooled::Read`].
     Read(Vec<AttemptId>),
 }
 
-/// What the thread answers.
+/// An answer of the thread.
 #[derive(Debug)]
 pub enum Spooled {
     /// These are durable now.
     Durable(Vec<Delivery>),
-    /// The disk has no room for these: they are lost if the worker ends before the master has them.
+    /// The disk has no space for these: they are lost if the worker ends before the master has
+    /// them.
     Unsaved(Vec<Delivery>),
-    /// What was asked for.
+    /// The completions that were to be read.
     Read(Vec<Delivery>),
     /// The spool cannot be used any more.
     Broken(std::io::Error),
 }
 
-/// Starts the thread; it ends when the returned sender is gone and all that was sent is done.
+/// Starts the thread; it ends when the returned sender is dropped and every request is done.
 pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     spool: Spool,
     now: fn() -> Moment,
@@ -63,8 +65,8 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
             let mut desk = Desk::new(spool);
             let mut crowd: Option<Instant> = None;
 
-            // What waits for room on the disk is tried again even if nothing more comes, also when
-            // nothing more can.
+            // Completions that wait for disk space are tried again even if no more requests come,
+            // or can come.
             while let Some(first) = next(&inbox, desk.waiting()) {
                 if let Some(early) = crowd.and_then(|at| GAP.checked_sub(at.elapsed())) {
                     thread::sleep(early);
@@ -95,8 +97,8 @@ pub(crate) fn start<T: From<Spooled> + Send + 'static>(
     Ok((requests, thread))
 }
 
-/// The next request, or none of them after a while where something waits; the end where nothing
-/// more can come and nothing waits.
+/// Returns the next request, or `Some(None)` after a while if completions wait for disk space.
+/// Returns `None` if no more requests can come and nothing waits.
 fn next(inbox: &mpsc::Receiver<Request>, waiting: bool) -> Option<Option<Request>> {
     if !waiting {
         return inbox.recv().ok().map(Some);
@@ -111,12 +113,12 @@ fn next(inbox: &mpsc::Receiver<Request>, waiting: bool) -> Option<Option<Request
     }
 }
 
-/// What is asked of the spool, and in which order it is done: new completions first, in one sync.
+/// The pending requests of the spool, in the order of work: new completions first, in one sync.
 #[derive(Debug)]
 pub(crate) struct Desk<S = BlobStore> {
     spool: Spool<S>,
     new: Vec<Completion>,
-    /// Completions for which the disk had no room, and when they came.
+    /// Completions for which the disk had no space, and when they came.
     unsaved: Vec<(Completion, Moment)>,
     gone: Vec<AttemptId>,
     wanted: Vec<Vec<AttemptId>>,
@@ -124,7 +126,7 @@ pub(crate) struct Desk<S = BlobStore> {
 }
 
 impl<S: Contents> Desk<S> {
-    /// Nothing is asked yet.
+    /// Makes a desk without requests.
     pub(crate) fn new(spool: Spool<S>) -> Self {
         Self {
             spool,
@@ -151,18 +153,18 @@ impl<S: Contents> Desk<S> {
         }
     }
 
-    /// Whether completions wait for room on the disk.
+    /// Whether completions wait for space on the disk.
     pub(crate) fn waiting(&self) -> bool {
         !self.unsaved.is_empty()
     }
 
-    /// Whether more completions are to be expected soon, if there are any.
+    /// Whether more completions are expected soon; `None` if there is none now.
     fn crowded(&self) -> Option<bool> {
         (!self.new.is_empty()).then_some(self.more || self.new.len() >= CROWD)
     }
 
-    /// Does what was asked. Completions for which the disk has no room are kept here, can be
-    /// delivered, and are written as soon as there is room, unless they are forgotten before.
+    /// Carries out the requests. Completions for which the disk has no space are kept here, can be
+    /// delivered, and are written as soon as there is space, unless they are forgotten before.
     pub(crate) fn work(
         &mut self,
         now: Moment,
@@ -198,7 +200,7 @@ impl<S: Contents> Desk<S> {
         Ok(())
     }
 
-    /// Tries again to write what found no room before.
+    /// Tries again to write the completions that had no space before.
     fn save(&mut self, now: Moment) -> std::io::Result<()> {
         if self.unsaved.is_empty() {
             return Ok(());
@@ -258,7 +260,7 @@ impl<S: Contents> Desk<S> {
     }
 }
 
-/// A completion on its way to the master.
+/// Makes the delivery of a completion that ended at `ended`.
 fn delivery(completion: Completion, ended: Moment, now: Moment) -> Delivery {
     Delivery {
         ago: now.since(ended),

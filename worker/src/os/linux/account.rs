@@ -1,15 +1,15 @@
-//! Accounts of this system: which user and group ids a name stands for. Only those in
-//! `/etc/passwd`: a name that only a server on the network knows can be given as a number.
+//! The accounts of this system: the user and group ids of a name. Only those in `/etc/passwd`: a
+//! name that only a directory server knows can be given as a number.
 
 use std::fs;
 
-/// Whose account tasks get where a worker of root's is told of none: that which owns nothing, by
+/// The account of tasks if a worker of root's has none configured: the one that owns nothing, by
 /// its name and by its number.
 const NOBODY: &str = "nobody";
 const NOBODY_IDS: (u32, u32) = (65_534, 65_534);
 
-/// User and group id of nobody. Nothing where this system has no such id: root is then root of a
-/// container that knows no other account, and has no rights outside it.
+/// Returns user and group id of nobody. `None` if this system has no such id: root is then the root
+/// of a container that knows no other account, and has no rights outside it.
 pub(crate) fn of_nobody() -> Option<(u32, u32)> {
     let (user, group) = find(NOBODY).unwrap_or(NOBODY_IDS);
     let maps = [("/proc/self/uid_map", user), ("/proc/self/gid_map", group)];
@@ -29,7 +29,7 @@ fn maps_id(map: &str, id: u32) -> bool {
     })
 }
 
-/// What people call the account of this id, with the id.
+/// Returns the name of the account with this id, with the id.
 pub(crate) fn name_of(user: u32) -> String {
     let known = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = known.lines().find_map(|line| {
@@ -40,12 +40,12 @@ pub(crate) fn name_of(user: u32) -> String {
     name.map_or_else(|| user.to_string(), |name| format!("{name} ({user})"))
 }
 
-/// What people call the account of this process.
+/// Returns the name of the account of this process.
 pub(crate) fn own() -> String {
     name_of(rustix::process::geteuid().as_raw())
 }
 
-/// User and group id of an account, by its name or by its number. The error is for people.
+/// Returns user and group id of an account, by its name or by its number. The error is for people.
 pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
     let known = fs::read_to_string("/etc/passwd")
         .map_err(|error| format!("/etc/passwd cannot be read: {error}"))?;
@@ -78,7 +78,7 @@ fn search(known: &str, name: &str) -> Option<(u32, u32)> {
         .into_iter()
         .find(|(known, (user, _))| *known == name || Some(*user) == number);
 
-    // A number stands for itself, whether or not it has a name.
+    // A number is valid whether or not it has a name.
     found.map(|(_, ids)| ids).or(number.map(|id| (id, id)))
 }
 

@@ -1,6 +1,6 @@
-//! How a command is born: a new process that enters its control groups, takes its standard streams,
-//! gives up what it is not to have, and becomes the program. Costs the same however big the caller
-//! is. What it is to give up is decided in [`super::confine`].
+//! The start of a command: a new process enters its control groups, takes its standard streams,
+//! gives up its privileges, and becomes the program. The cost does not depend on the size of the
+//! caller. [`super::confine`] decides what it gives up.
 #![allow(unsafe_code)] // Between birth and program only system calls are allowed; every block says why it is sound.
 
 use std::ffi::{CStr, CString};
@@ -23,41 +23,42 @@ pub(super) struct Stdio<'a> {
     pub stderr: BorrowedFd<'a>,
 }
 
-/// What a new process gives up before it becomes its program, for good and for all its descendants.
+/// The privileges that a new process gives up before it becomes its program, for good and for all
+/// its descendants.
 #[derive(Debug, Default)]
 pub(super) struct Cage {
-    /// As which user and group it goes on, without any other group.
+    /// The user and group that it runs under from then on, without any other group.
     pub account: Option<(u32, u32)>,
-    /// What that account does not see, so that it can reach its directory.
+    /// The view that hides what bars that account's way to its directory.
     pub mask: Option<Mask>,
-    /// Its capabilities; for good only together with what comes next.
+    /// Whether it gives up its capabilities; for good only together with `no_new_privileges`.
     pub no_capabilities: bool,
-    /// What a program with a set-user-id bit would give it.
+    /// Whether programs with a set-user-id bit give it nothing.
     pub no_new_privileges: bool,
-    /// What this Landlock ruleset does not allow.
+    /// The Landlock ruleset that restricts it.
     pub rules: Option<OwnedFd>,
-    /// What this filter of system calls does not allow.
+    /// The filter that restricts its system calls.
     pub filter: Vec<sock_filter>,
-    /// Nothing: the program finds these descriptors as number 3 and the next ones.
+    /// The descriptors that the program finds as number 3 and the next ones.
     pub passed: Vec<OwnedFd>,
 }
 
-/// A program and all that its process needs before.
+/// A program and everything that its process needs before it.
 pub(super) struct Birth<'a> {
     pub program: &'a CStr,
     pub argv: &'a [CString],
     pub env: &'a [CString],
     pub dir: &'a CStr,
     pub stdio: Stdio<'a>,
-    /// The control groups that it enters, by writing to these.
+    /// The files of the control groups that it enters by writing to them.
     pub doors: &'a [File],
     pub cage: &'a Cage,
 }
 
-/// Why a program was not reached.
+/// The reason why a program was not reached.
 #[derive(Debug)]
 pub(super) enum NotBorn {
-    /// No process.
+    /// No process could be made.
     Process(io::Error),
     /// It could not enter its control groups.
     Groups(io::Error),
@@ -67,7 +68,7 @@ pub(super) enum NotBorn {
     Program(io::Error),
 }
 
-/// How far the new process is; says where an error belongs.
+/// The stage of the new process, which tells where an error belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 enum Stage {
@@ -76,7 +77,7 @@ enum Stage {
     Program,
 }
 
-/// What the new process needs between its birth and its program, prepared before: it may not
+/// The data that the new process needs before its program, prepared in advance: it may not
 /// allocate.
 struct Plan<'a> {
     program: *const libc::c_char,
@@ -94,7 +95,7 @@ struct Plan<'a> {
     filter: libc::sock_fprog,
     passed: &'a [OwnedFd],
     stage: Stage,
-    /// Why the program was not reached.
+    /// The error number that kept the program from being reached; 0 if none.
     error: libc::c_int,
 }
 
@@ -105,7 +106,7 @@ const STACK: usize = 64 * 1024;
 const NICE: libc::c_int = 19;
 /// The number of the first descriptor that is passed on beside the standard ones.
 const PASSED: libc::c_int = 3;
-/// From here on descriptors are out of the way of those that are passed on.
+/// The lowest descriptor number that is out of the way of `passed`.
 const ABOVE: libc::c_int = 10;
 /// The empty view that covers what bars the way.
 const EMPTY: &CStr = c"mode=755,size=64k";

@@ -1,5 +1,5 @@
-//! Control groups: where the worker may make some, and what an attempt's own one is good for:
-//! freezing and ending everything in it at once, and limits that hold for all its processes
+//! Control groups: the places where the worker may make some, and their use for an attempt:
+//! freezing and killing everything in a group at once, and limits that hold for all its processes
 //! together.
 //!
 //! Version 2 where the worker may make groups there, version 1 for what version 2 does not offer.

@@ -1,6 +1,6 @@
-//! What an attempt gives up at each level of confinement, decided and prepared by its init before
-//! the command is born. What is not here: which level an attempt gets, and the system calls by
-//! which the command's process gives things up ([`super::birth`]).
+//! The confinement of an attempt at each level, decided and prepared by its init before the command
+//! is started. [`super::birth`] makes the system calls by which the command's process gives things
+//! up.
 
 mod bubblewrap;
 mod filter;
@@ -22,7 +22,7 @@ use crate::os::Confines;
 pub(super) use filter::Filters;
 pub(super) use mask::{MOST, Mask, Place};
 
-/// Directories of the system that a task may read and execute from, as far as they are there.
+/// Directories of the system that a task may read and execute from, if they exist.
 const SYSTEM: [&str; 9] = [
     "/usr",
     "/bin",
@@ -34,16 +34,16 @@ const SYSTEM: [&str; 9] = [
     "/nix/store",
     "/gnu/store",
 ];
-/// Where a task may only read.
+/// Directories that a task may only read.
 const TO_READ: [&str; 3] = ["/etc", "/proc", "/sys"];
 
-/// What a command is born into, and what its process becomes.
+/// The confinement of a command, and the program that its process becomes.
 pub(super) struct Wrapped {
     pub cage: Cage,
-    /// Which program is executed, with which arguments.
+    /// The program that is executed, and (`argv`) its arguments.
     pub program: CString,
     pub argv: Vec<CString>,
-    /// What a wrapper says of the command, where there is one.
+    /// The wrapper's status messages, if there is a wrapper.
     pub word: Option<Word>,
 }
 
@@ -100,7 +100,7 @@ fn in_namespaces(
     let zero = |_| "a path has a zero byte".to_owned();
     let argv = bubblewrap::argv(confines, dir, program, argv).map_err(zero)?;
 
-    // bubblewrap itself gives up its capabilities, after it has used them.
+    // bubblewrap gives up its capabilities itself, after it has used them.
     let cage = Cage {
         passed: vec![filter, said],
         no_capabilities: false,
@@ -116,7 +116,7 @@ fn in_namespaces(
     })
 }
 
-/// With the account that tasks have here, if they have one.
+/// Adds the account that tasks have on this host, if they have one.
 fn as_account(confines: &Confines, dir: &Path, cage: Cage) -> Result<Cage, String> {
     let Some(account) = confines.account else {
         return Ok(cage);
@@ -132,13 +132,13 @@ fn as_account(confines: &Confines, dir: &Path, cage: Cage) -> Result<Cage, Strin
     })
 }
 
-/// What a wrapper says of the command, from which alone an exit code of the wrapper's own can be
-/// told from the command's.
+/// The status messages of a wrapper. They alone tell an exit code of the wrapper's own from the
+/// command's.
 #[derive(Debug)]
 pub(super) struct Word(OwnedFd);
 
 impl Word {
-    /// Whether the command was started, as said by a wrapper that has ended by itself.
+    /// Whether the command was started, according to a wrapper that has ended by itself.
     pub(super) fn started(self) -> bool {
         let mut said = Vec::new();
         // Where nothing more comes, what has come is all.
@@ -147,8 +147,8 @@ impl Word {
     }
 }
 
-/// Whether tasks that are confined so see this file, and may execute it as far as that is ours to
-/// say.
+/// Whether tasks with this confinement can see this file, and may execute it as far as the
+/// confinement decides.
 pub(super) fn shows(confines: &Confines, dir: &Path, file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else {
         return false;
@@ -163,7 +163,7 @@ pub(super) fn shows(confines: &Confines, dir: &Path, file: &Path) -> bool {
     confines.level == Confinement::Process || seen.any(|path| file.starts_with(path))
 }
 
-/// What every level but the first gives up.
+/// Returns the cage that every level but the first has.
 fn strict() -> Cage {
     let root = rustix::process::geteuid().is_root();
     Cage {

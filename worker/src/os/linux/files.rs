@@ -1,5 +1,5 @@
-//! What the worker asks of files beyond what every system has alike: rights, identity, kinds, and
-//! opening without being led elsewhere.
+//! File operations of the worker that differ between systems: rights, identity, kinds, and opening
+//! files without following links.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -16,24 +16,24 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-/// What the system counts disk in, whatever the file system does.
+/// The unit of `st_blocks`, in bytes, on every file system.
 const BLOCK: u64 = 512;
 
-/// Which file it is, whatever it is called.
+/// The identity of a file, whatever its name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(u64, u64);
 
-/// Which file this is.
+/// Returns the identity of this file.
 pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.dev(), meta.ino())
 }
 
-/// How many names the file has.
+/// Returns the number of names (hard links) of the file.
 pub(crate) fn names_of(meta: &Metadata) -> u64 {
     meta.nlink()
 }
 
-/// How much disk it takes, in bytes.
+/// Returns the disk space that it takes, in bytes.
 pub(crate) fn disk_of(meta: &Metadata) -> u64 {
     meta.blocks() * BLOCK
 }
@@ -43,7 +43,7 @@ pub(crate) fn is_executable(meta: &Metadata) -> bool {
     meta.permissions().mode() & 0o100 != 0
 }
 
-/// What it is, where it is neither a regular file nor a directory.
+/// Describes a file that is neither a regular file nor a directory.
 pub(crate) fn kind_of(meta: &Metadata) -> &'static str {
     let kind = meta.file_type();
     match () {
@@ -54,7 +54,7 @@ pub(crate) fn kind_of(meta: &Metadata) -> &'static str {
     }
 }
 
-/// Reads exactly these bytes from this offset on.
+/// Reads exactly `bytes.len()` bytes from this offset on.
 pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     file.read_exact_at(bytes, offset)
 }
@@ -64,18 +64,18 @@ pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()>
     file.write_all_at(bytes, offset)
 }
 
-/// Makes a directory that only this user may enter, and that was not there before.
+/// Makes a new directory that only this user may enter.
 pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(dir)
 }
 
-/// Lets other accounts pass through a directory, though not look around in it: every file and
-/// directory beside the way is for this user alone.
+/// Lets other accounts pass through a directory without listing it: every other file and directory
+/// in it is for this user alone.
 pub(crate) fn let_through(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, Permissions::from_mode(0o711))
 }
 
-/// Makes a file of this user's that was not there before.
+/// Makes a new file that only this user may access.
 pub(crate) fn create_private(path: &Path, executable: bool) -> io::Result<File> {
     let mode = if executable { 0o700 } else { 0o600 };
     OpenOptions::new()
@@ -86,7 +86,7 @@ pub(crate) fn create_private(path: &Path, executable: bool) -> io::Result<File> 
 }
 
 /// Opens a file for reading without following a symbolic link anywhere below `dir`, and without
-/// waiting for whoever should write to a named pipe put there meanwhile.
+/// blocking on a named pipe that was put there meanwhile.
 pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
     let (no_link, none) = (
         OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW,
@@ -106,8 +106,8 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
     )?))
 }
 
-/// Looks at everything below a directory without following links, whatever rights its owner took
-/// away, however long the names are together; stops where `each` says so.
+/// Visits everything below a directory without following links, whatever rights its owner took
+/// away, and however long the paths are; stops when `each` breaks.
 pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> ControlFlow<()>) {
     let Ok(root) = openat(CWD, dir, DIRECTORY, Mode::empty()) else {
         return;
@@ -115,16 +115,16 @@ pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> ControlFlow<(
     let _ = below(&root, 0, each);
 }
 
-/// What [`look_below`] sees.
+/// An entry that [`look_below`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// A file or directory that takes so much disk, in bytes.
+    /// A file or directory that takes this much disk, in bytes.
     Entry(u64),
-    /// A directory in more of them than are looked into.
+    /// A directory nested too deeply to be visited.
     TooDeep,
 }
 
-/// How many directories are open at a time at most.
+/// The most directories that are open at a time.
 const DEPTH: u32 = 200;
 const DIRECTORY: OFlags = OFlags::DIRECTORY
     .union(OFlags::NOFOLLOW)
@@ -144,7 +144,7 @@ fn below(
             continue;
         }
 
-        // What comes and goes while this looks does not count.
+        // Files that come and go meanwhile do not count.
         let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
@@ -165,13 +165,13 @@ fn below(
     ControlFlow::Continue(())
 }
 
-/// A directory that is looked into.
+/// A directory opened for visiting.
 struct Opened {
     dir: OwnedFd,
     _unlocked: Option<Unlocked>,
 }
 
-/// A directory whose mode forbade that to its owner. The mode comes back in the end.
+/// A directory whose mode forbade its owner to open it. The mode is restored when this is dropped.
 struct Unlocked(OwnedFd, Mode);
 
 impl Drop for Unlocked {
@@ -180,12 +180,12 @@ impl Drop for Unlocked {
     }
 }
 
-/// A name for what was opened, and not for what its own name may stand for by now.
+/// Returns a name for the opened file itself, whatever its own name stands for by now.
 fn itself(fd: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// Opens a directory, also where its mode forbids that to its owner.
+/// Opens a directory, also if its mode forbids that to its owner.
 fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
     let may = rustix::fs::accessat(
         dir,
@@ -217,8 +217,8 @@ fn enter(dir: &OwnedFd, name: &CStr) -> io::Result<Opened> {
     })
 }
 
-/// How much disk is taken by files that lay below a directory, are removed, and yet are held open
-/// or in memory by processes of the account that the directory belongs to.
+/// Returns the disk space of files that were below a directory and are removed, but still open or
+/// mapped by processes of the account that the directory belongs to.
 pub(crate) fn removed_below(dir: &Path) -> u64 {
     let Ok(meta) = fs::metadata(dir) else {
         return 0;
@@ -239,7 +239,7 @@ pub(crate) fn removed_below(dir: &Path) -> u64 {
     found.values().sum()
 }
 
-/// What the system adds to the name of a file that has none any more.
+/// The suffix that the kernel adds to the name of a removed file.
 const REMOVED: &[u8] = b" (deleted)";
 
 fn lay_below(name: &[u8], dir: &Path) -> bool {
@@ -248,7 +248,7 @@ fn lay_below(name: &[u8], dir: &Path) -> bool {
         .is_some_and(|rest| rest.starts_with(b"/") && rest.ends_with(REMOVED))
 }
 
-/// By their open descriptors.
+/// Adds removed files that `process` holds as open descriptors.
 fn held_open(process: &Path, dir: &Path, device: u64, found: &mut BTreeMap<u64, u64>) {
     for fd in fs::read_dir(process.join("fd"))
         .into_iter()
@@ -265,8 +265,8 @@ fn held_open(process: &Path, dir: &Path, device: u64, found: &mut BTreeMap<u64, 
     }
 }
 
-/// By what is mapped: so much of a file, as its last mapped byte says. Who holds it open too says
-/// it better.
+/// Adds removed files that `process` has mapped, each up to its last mapped byte. An open
+/// descriptor gives a better number.
 fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
     let Ok(maps) = fs::read(process.join("maps")) else {
         return;
@@ -299,8 +299,8 @@ fn held_in_memory(process: &Path, dir: &Path, found: &mut BTreeMap<u64, u64>) {
     }
 }
 
-/// Gives this user back the rights on his own directories and files in a tree, where somebody took
-/// them away; says on how many. What lies at `spared` stays as it is.
+/// Gives this user back the rights on their own directories and files in a tree; returns the number
+/// of repaired ones. Everything at `spared` stays as it is.
 pub(crate) fn repair(root: &Path, spared: &Path) -> u64 {
     let mut rest = vec![root.to_owned()];
     let mut repaired = 0;

@@ -22,18 +22,18 @@ use super::sys::{self, Reap};
 use super::{THAW, order_of, program, start, tree};
 use crate::os::{Launch, Order, Report, Status};
 
-/// How long killed processes may take to end before they are looked for again.
+/// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(20);
-/// How often a group is looked at that comes to rest: at first, and at most.
+/// The first and the longest pause between looks at a control group that is being frozen.
 const SETTLE: Duration = Duration::from_micros(200);
 const SETTLE_MOST: Duration = Duration::from_millis(10);
-/// How a wrapper ends that has not come to start the command.
+/// The status of a wrapper that could not start the command.
 const WRAPPER_FAILED: Status = Status::Exited(1);
 /// The longest launch message, in bytes: what the wire allows for a command, and room for the
 /// environment.
 const MAX_LAUNCH: usize = 2 * frame::MAX_FRAME;
 
-/// The init's whole life. `room` are the attempt's control groups, where it has some.
+/// Runs the init. `room` are the attempt's control groups, if it has some.
 pub(super) fn run(wires: Wires, room: Option<Room>, filters: &Filters, null: &File) -> ! {
     let code = if watch_over(wires, room.unwrap_or_default(), filters, null).is_ok() {
         0
@@ -43,7 +43,7 @@ pub(super) fn run(wires: Wires, room: Option<Room>, filters: &Filters, null: &Fi
     std::process::exit(code)
 }
 
-/// There is no init: tells the worker so in its place.
+/// Tells the worker, in place of an init, that there is none.
 pub(super) fn refuse(wires: Wires, error: &io::Error) {
     let why = format!("this host has no room for another process: {error}");
     // Where the worker does not hear it, it sees the socket close.
@@ -135,7 +135,7 @@ struct Tree<'a> {
     rest: Rest,
 }
 
-/// How far a tree is on its way to stand still.
+/// The freezing state of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rest {
     Awake,
@@ -145,7 +145,8 @@ enum Rest {
 }
 
 impl Tree<'_> {
-    /// Until nothing of the tree is left; how its main process ended, unless the worker is gone.
+    /// Attends the tree until nothing of it is left. Returns how its main process ended, or `None`
+    /// if the worker is gone.
     fn attend(mut self, control: &mut UnixStream) -> io::Result<Option<Status>> {
         loop {
             let mut ended = None;
@@ -181,7 +182,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Carries out the orders that have come; false if the worker is gone.
+    /// Carries out the orders that have come; returns false if the worker is gone.
     fn obey(&mut self, control: &mut UnixStream) -> bool {
         let mut orders = [0; 64];
         let count = match control.read(&mut orders) {
@@ -209,8 +210,8 @@ impl Tree<'_> {
             })
     }
 
-    /// Asks every process to end. One that only passes on how the command ends will do so when that
-    /// has ended.
+    /// Asks every process to end. A wrapper is spared: it ends by itself when the command has
+    /// ended.
     fn terminate(&self) {
         let spared = self.wrapped.then_some(self.main);
         if self.room.freezes() {
@@ -228,7 +229,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Begins to stop every process; false if the worker is gone.
+    /// Starts to freeze every process; returns false if the worker is gone.
     fn freeze(&mut self, control: &mut UnixStream) -> bool {
         if !self.room.freezes() {
             self.rest = Rest::Frozen;
@@ -239,7 +240,7 @@ impl Tree<'_> {
         self.settle(control)
     }
 
-    /// Says so once a tree that was told to stop stands still; false if the worker is gone.
+    /// Reports a tree that has just come to rest; returns false if the worker is gone.
     fn settle(&mut self, control: &mut UnixStream) -> bool {
         let Rest::Settling(pause) = self.rest else {
             return true;
@@ -275,7 +276,7 @@ impl Tree<'_> {
                 Reap::Alive => {
                     self.kill();
                     if everywhere {
-                        // Whoever may write to control groups may have left his own.
+                        // A process that may write to control groups may have left its own.
                         tree::kill(&|_| false);
                     }
                     everywhere = !everywhere || !self.room.freezes();
@@ -291,9 +292,9 @@ impl Tree<'_> {
 }
 
 impl Status {
-    /// What a shell's way of saying that a signal ended a program stands for.
+    /// Translates a shell's exit code for a program ended by a signal into that signal.
     fn unwrapped(self) -> Self {
-        /// What is added to the number of the signal, and the largest number of one.
+        /// The number that is added to that of the signal, and the largest number of a signal.
         const BASE: i32 = 128;
         const MOST: i32 = 64;
         match self {
@@ -305,5 +306,5 @@ impl Status {
     }
 }
 
-/// What a status is called here when the command's init itself was killed.
+/// The status that is reported when the command's init itself was killed.
 pub(super) const LOST: Status = Status::Signalled(libc::SIGKILL);

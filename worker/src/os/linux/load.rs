@@ -1,5 +1,4 @@
-//! How much processor time has passed, was used, and was used by this worker with all that is below
-//! it.
+//! The processor time that has passed, was used, and was used by this worker and its descendants.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,8 +8,8 @@ use crate::share::Load;
 /// Every so many looks every process is looked at, also those that were not ours.
 const AGAIN: u32 = 12;
 
-/// Who used the processors, looked at again and again. Remembers which processes are not ours,
-/// since reading them all each time would cost more than a worker may.
+/// The use of the processors, read again and again. It remembers which processes are not the
+/// worker's, since reading all of them each time would cost too much.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     foreign: BTreeSet<u32>,

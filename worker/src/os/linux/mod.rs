@@ -59,10 +59,10 @@ fn order_of(byte: u8) -> Option<Order> {
         .find(|order| byte_of(*order) == byte)
 }
 
-/// What a command writes to one of its standard streams.
+/// The worker's end of one of a command's standard streams.
 pub type Output = pipe::Receiver;
 
-/// Starts commands. Holds the spawner, and starts another if it is gone.
+/// The starter of commands. It holds the spawner, and starts another one if that is gone.
 pub struct Launcher {
     program: PathBuf,
     grounds: Grounds,
@@ -78,9 +78,9 @@ struct Spawner {
 pub struct Process {
     control: UnixStream,
     inbox: Vec<u8>,
-    /// What it writes to its standard output, if that is kept.
+    /// The standard output, if it is kept.
     pub stdout: Option<Output>,
-    /// What it writes to its standard error, if that is kept.
+    /// The standard error, if it is kept.
     pub stderr: Option<Output>,
 }
 
@@ -99,8 +99,7 @@ impl Launcher {
         })
     }
 
-    /// Has a command started. Where its standard output or error is not kept, the command writes to
-    /// nowhere.
+    /// Starts a command. A standard output or error that is not kept goes to `/dev/null`.
     ///
     /// # Errors
     /// If no spawner can be had, or no more descriptors. That the command itself does not start is
@@ -140,7 +139,7 @@ impl Launcher {
     }
 }
 
-/// The worker's and the command's end of a standard output.
+/// Returns the worker's and the command's end of an output stream.
 fn output(keep: bool) -> io::Result<(Option<Output>, OwnedFd)> {
     if !keep {
         let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
@@ -202,7 +201,7 @@ impl Process {
         tokio::io::AsyncWriteExt::write_all(&mut self.control, &bytes).await
     }
 
-    /// Passes an order on. Orders after the end are of no effect.
+    /// Passes an order on. An order after the end has no effect.
     pub fn order(&self, order: Order) {
         // Past tokio, whose view of the socket may be older than its state: a byte always fits
         // while the reader lives, and if it is dead there is nothing to order.
@@ -213,8 +212,8 @@ impl Process {
         );
     }
 
-    /// The next report. After [`Report::Ended`] or [`Report::NotStarted`] there is none. Safe to
-    /// cancel.
+    /// Returns the next report; there is none after [`Report::Ended`] or [`Report::NotStarted`].
+    /// Safe to cancel.
     pub async fn report(&mut self) -> Report {
         loop {
             if let Some(report) = self.buffered() {
@@ -244,24 +243,24 @@ impl Process {
     }
 }
 
-/// The program that this is, also if its file was replaced meanwhile.
+/// Returns the path of this program, valid also if its file was replaced meanwhile.
 pub(crate) fn this_program() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-/// Time since the host was started, suspensions of the host included.
+/// Returns the time since the host was started, with suspensions of the host.
 pub(crate) fn since_boot() -> common::Time {
     let now = clock_gettime(ClockId::Boottime);
     common::Time(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
 }
 
-/// Time since the host was started, suspensions of the host not included.
+/// Returns the time since the host was started, without suspensions of the host.
 pub(crate) fn awake() -> common::Span {
     let now = clock_gettime(ClockId::Monotonic);
     common::Span(u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0))
 }
 
-/// Processor time that this thread has used.
+/// Returns the processor time that this thread has used.
 pub(crate) fn thread_cpu() -> std::time::Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     std::time::Duration::new(
@@ -270,7 +269,7 @@ pub(crate) fn thread_cpu() -> std::time::Duration {
     )
 }
 
-/// Which version of Landlock the kernel has; 0 if none.
+/// Returns the version of Landlock in the kernel; 0 if none.
 pub(crate) fn landlock_version() -> u32 {
     sys::landlock_version()
 }
@@ -280,7 +279,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// What tells this run of the host from every other.
+/// Returns the identity of this run of the host (`boot_id`).
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .ok()?

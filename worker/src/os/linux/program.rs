@@ -1,5 +1,5 @@
-//! Which program a command is, and why it cannot be executed, in words for its user. A wrapper says
-//! that of itself alone, so it can also be found out beforehand.
+//! The program of a command: finding it, and explaining to its user why it cannot be executed. A
+//! wrapper does not explain that, so it is also checked beforehand.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use super::confine;
 use crate::os::{Confines, Launch};
 
-/// How much of a program the kernel looks at to see what it is.
+/// The bytes of a program that the kernel looks at to see its format.
 const HEAD: usize = 256;
 const ELF: &[u8] = b"\x7fELF";
-/// Where an administrator makes other files executable.
+/// The directory where an administrator registers other executable formats.
 const OTHER_FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 
-/// Where the program is: as given if it has a slash, else in the command's own `PATH`.
+/// Returns the path of the program: as given if it has a slash, else found in the command's own
+/// `PATH`.
 pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
     let name = launch
         .argv
@@ -50,7 +51,7 @@ pub(super) fn find(launch: &Launch, dir: &Path) -> Result<PathBuf, String> {
         })
 }
 
-/// Says why a program would not be executed, as far as that can be seen beforehand.
+/// Checks whether a program can be executed, as far as that can be seen beforehand.
 pub(super) fn check(program: &Path, dir: &Path, confines: &Confines) -> io::Result<()> {
     let there = dir.join(program);
     let meta = fs::metadata(&there)?;
@@ -94,7 +95,7 @@ fn has_other_formats() -> bool {
         .is_ok_and(|names| names.flatten().any(|entry| !known(&entry.file_name())))
 }
 
-/// Says what it means that a program could not be executed.
+/// Explains the error of a program that could not be executed.
 pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::Error) -> String {
     let name = &launch.argv[0];
     let there = dir.join(program);
@@ -122,7 +123,7 @@ pub(super) fn why_not(launch: &Launch, dir: &Path, program: &Path, error: &io::E
     }
 }
 
-/// Says what it means that a wrapper could not execute a program of which nothing bad was seen.
+/// Explains that a wrapper could not execute a program that looks fine.
 pub(super) fn out_of_sight(launch: &Launch) -> String {
     let name = &launch.argv[0];
     let level = launch.confines.level;

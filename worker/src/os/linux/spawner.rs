@@ -30,7 +30,7 @@ pub(super) struct Wires {
     pub stderr: OwnedFd,
 }
 
-/// How long killed orphans may take to end before they are looked for again.
+/// The time that killed orphans may take to end before they are looked for again.
 const ORPHANS: Duration = Duration::from_millis(20);
 
 /// The spawner's whole life; its standard input is the socket to the worker. Returns its exit code.

@@ -1,6 +1,6 @@
-//! The start of an attempt's command: what it may use, and, where it does not start, why. What is
-//! not here: which program it is ([`super::program`]), its confinement ([`super::confine`]) and its
-//! birth ([`super::birth`]).
+//! The start of an attempt's command: its limits, and the reason if it does not start.
+//! [`super::program`] finds the program, [`super::confine`] prepares its confinement, and
+//! [`super::birth`] makes the process.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::os::{Launch, Limits};
 /// A command that was started.
 pub(super) struct Started {
     pub main: Pid,
-    /// Where the main process only passes on how the command ends: what it says of that.
+    /// The status messages of the wrapper, if the main process is one.
     pub word: Option<Word>,
 }
 

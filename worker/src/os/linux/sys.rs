@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 use crate::os::Status;
 
-/// Which side of a fork this is.
+/// The side of a fork.
 pub(super) enum Fork {
     Parent(Pid),
     Child,
@@ -134,7 +134,7 @@ pub(super) struct Reaped {
     pub status: Status,
 }
 
-/// What [`reap`] found.
+/// The result of [`reap`].
 pub(super) enum Reap {
     Child(Reaped),
     /// There are children, none of which has ended.
@@ -177,7 +177,7 @@ pub(super) fn children_cpu() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// Which version of Landlock the kernel has; 0 if it has none, or has it switched off.
+/// Returns the version of Landlock in the kernel; 0 if it has none, or has it switched off.
 pub(super) fn landlock_version() -> u32 {
     const VERSION: libc::c_uint = 1;
     let none = ptr::null::<libc::c_void>();

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
-/// How long to try to bring a tree to rest: enough for a fork bomb, short against an owner's
-/// patience.
+/// The longest time to freeze a tree: enough for a fork bomb, short against an owner's patience.
 const FREEZE_PATIENCE: Duration = Duration::from_secs(2);
-/// How often to look at `/proc` for one view of it in which every parent is there.
+/// The number of passes over `/proc` to get one view of it in which every parent is there.
 const PASSES: usize = 3;
-/// How long a process that was told to stop may take before it is looked at again.
+/// The time that a process that was told to stop may take before it is looked at again.
 const SETTLE: Duration = Duration::from_micros(300);
 
 /// A process as one look at `/proc` shows it.

@@ -12,12 +12,12 @@ pub(crate) fn of_nobody() -> Option<(u32, u32)> {
     None
 }
 
-/// What people call the account of this id.
+/// Returns the name of the account with this id.
 pub(crate) fn name_of(user: u32) -> String {
     user.to_string()
 }
 
-/// What people call the account of this process.
+/// Returns the name of the account of this process.
 pub(crate) fn own() -> String {
     std::env::var("USERNAME").unwrap_or_else(|_| "the worker's account".to_owned())
 }

@@ -1,5 +1,5 @@
-//! What a launch means on Windows: which program file, with which arguments and environment; and
-//! why it failed, for people.
+//! Builds a launch on Windows: the program file, its arguments and environment; and explains a
+//! failure, for people.
 
 use std::fs::File;
 use std::io;
@@ -10,9 +10,9 @@ use windows_sys::Win32::Foundation::ERROR_BAD_EXE_FORMAT;
 
 use crate::os::Launch;
 
-/// What a program's name may leave out.
+/// The endings that a program's name may leave out.
 const ENDINGS: [&str; 4] = ["exe", "com", "bat", "cmd"];
-/// What the system's own libraries look for in any environment.
+/// The variables that the system's own libraries look for in any environment.
 const SYSTEM: [&str; 8] = [
     "SystemRoot",
     "SystemDrive",
@@ -23,8 +23,7 @@ const SYSTEM: [&str; 8] = [
     "PROCESSOR_ARCHITECTURE",
     "OS",
 ];
-/// What programs here call a directory of their own, for what is asked of them as `TMPDIR` and
-/// `HOME`.
+/// The Windows names of the variables that programs expect for `TMPDIR` and `HOME`.
 const ALIASES: [(&str, &str); 3] = [
     ("TEMP", "TMPDIR"),
     ("TMP", "TMPDIR"),
@@ -78,8 +77,8 @@ fn value<'a>(launch: &'a Launch, key: &str) -> Option<&'a str> {
         .map(|(_, value)| &**value)
 }
 
-/// Where the program is: below the attempt's directory (or where it says) if it has a slash of
-/// either kind, else in the command's own `PATH`.
+/// Returns the path of the program: below the attempt's directory (or as given) if it has a slash
+/// of either kind, else found in the command's own `PATH`.
 fn find_program(name: &str, dir: &Path, path: &str) -> Result<PathBuf, String> {
     let here = dir.join(name.replace('/', r"\"));
     if name.contains(['/', '\\']) {
@@ -116,7 +115,7 @@ fn complete(file: &Path) -> Option<PathBuf> {
     others.chain(whole).find(|file| file.is_file())
 }
 
-/// Why a command that was built did not start.
+/// Explains why a command that was built did not start.
 pub(super) fn why_not(launch: &Launch, program: &Path, error: &io::Error) -> String {
     let name = &launch.argv[0];
     let dir = Path::new(&launch.dir);

@@ -1,4 +1,4 @@
-//! What the worker asks of files beyond what every system has alike. Rights are inherited from the
+//! File operations of the worker that differ between systems. Rights are inherited from the
 //! worker's directory: see `link::files`.
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,23 +10,23 @@ use windows_sys::Win32::Storage::FileSystem::{
     FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_OPEN_REPARSE_POINT,
 };
 
-/// Which file it is: when it was made and last written to, in the system's ticks. Two files with
-/// the same times are taken for one.
+/// The identity of a file: its times of creation and of the last write, in the system's ticks. Two
+/// files with the same times are taken for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileId(u64, u64);
 
-/// Which file this is.
+/// Returns the identity of this file.
 pub(crate) fn id_of(meta: &Metadata) -> FileId {
     FileId(meta.creation_time(), meta.last_write_time())
 }
 
-/// How many names the file has: one, as far as can be seen without opening it. A task can read
-/// whatever it could make a second name of.
+/// Returns the number of names of the file: always one, because the true number cannot be read
+/// without opening it. A task can read any file that it could give a second name.
 pub(crate) fn names_of(_meta: &Metadata) -> u64 {
     1
 }
 
-/// How much disk it takes, in bytes: its length. A hole in it counts, too.
+/// Returns the disk space that it takes, in bytes: its length, holes included.
 pub(crate) fn disk_of(meta: &Metadata) -> u64 {
     meta.len()
 }
@@ -37,7 +37,7 @@ pub(crate) fn is_executable(_meta: &Metadata) -> bool {
     false
 }
 
-/// What it is, where it is neither a regular file nor a directory.
+/// Describes a file that is neither a regular file nor a directory.
 pub(crate) fn kind_of(meta: &Metadata) -> &'static str {
     if meta.file_type().is_symlink() {
         "a symbolic link"
@@ -196,7 +196,7 @@ pub(crate) fn look_below(dir: &Path, each: &mut dyn FnMut(Seen) -> std::ops::Con
     }
 }
 
-/// What [`look_below`] sees.
+/// An entry that [`look_below`] visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// A file or directory that takes so much disk, in bytes.
@@ -206,8 +206,8 @@ pub(crate) enum Seen {
     TooDeep,
 }
 
-/// How much disk is taken by removed files that are held open: a file that is open keeps its name
-/// here.
+/// Returns the disk space of removed files that are held open: none, because an open file keeps its
+/// name here.
 pub(crate) fn removed_below(_dir: &Path) -> u64 {
     0
 }

@@ -28,7 +28,7 @@ use super::load;
 use super::sys::{ProcessHandle, ticks_of};
 use crate::os::Limits;
 
-/// How many processes a look expects; more only cost a second look.
+/// The number of processes that a look expects; more only cost a second look.
 const EXPECTED: usize = 64;
 
 /// The job of one attempt. When the last handle is closed, however this process ends, everything in
@@ -39,10 +39,10 @@ pub(super) struct Job {
     number: u64,
 }
 
-/// What the processes of a job have used.
+/// The usage by the processes of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Used {
-    /// How many are alive.
+    /// The number of live processes.
     pub processes: u32,
     /// Processor time of all that were ever in it.
     pub cpu: Duration,
@@ -166,7 +166,7 @@ impl Job {
         }
     }
 
-    /// What its processes have used, and how many are left.
+    /// Returns the usage by its processes, and the number of live ones.
     pub(super) fn used(&self) -> Used {
         used(&self.handle)
     }
@@ -178,7 +178,7 @@ impl Drop for Job {
     }
 }
 
-/// What the processes of a job have used; nothing where the system does not say.
+/// Returns the usage by the processes of a job; zero if the system does not report it.
 pub(super) fn used(job: &OwnedHandle) -> Used {
     let mut info = MaybeUninit::<JOBOBJECT_BASIC_ACCOUNTING_INFORMATION>::zeroed();
     let class = JobObjectBasicAccountingInformation;

@@ -1,4 +1,4 @@
-//! How much processor time has passed, was used, and was used by this worker and its attempts.
+//! The processor time that has passed, was used, and was used by this worker and its attempts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +40,7 @@ pub(super) fn leave(number: u64, used: Duration) {
     jobs.gone += used;
 }
 
-/// Who used the processors, looked at again and again.
+/// The use of the processors, read again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts;
 

@@ -38,14 +38,14 @@ pub(crate) use sys::{awake, clock_and_memory, since_boot};
 use tree::Stilled;
 pub(crate) use watch::DirWatch;
 
-/// What the tasks' `PATH` is where the owner does not say.
+/// The tasks' `PATH` unless the owner sets another.
 pub(crate) const TASK_PATH: &str = r"C:\Windows\System32;C:\Windows";
 
 /// Exit codes of processes that we ended; in a range that Windows leaves to programs, and ours
 /// alone.
 const KILLED: u32 = 0xE0DE_0009;
 const TERMINATED: u32 = 0xE0DE_000F;
-/// How long killed processes may take to end before they are looked for again.
+/// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(2);
 
 /// Starts commands.
@@ -54,9 +54,9 @@ pub struct Launcher(());
 /// A command that was started, or could not be.
 pub struct Process {
     state: State,
-    /// What it writes to its standard output, if that is kept.
+    /// The standard output, if it is kept.
     pub stdout: Option<Output>,
-    /// What it writes to its standard error, if that is kept.
+    /// The standard error, if it is kept.
     pub stderr: Option<Output>,
 }
 
@@ -204,7 +204,8 @@ impl Running {
     }
 }
 
-/// How a command ended, told from its exit code: ours say that we ended it.
+/// Translates the exit code of a command: two codes of deskgrid's own mean that it was killed or
+/// terminated.
 fn told(status: std::process::ExitStatus) -> Status {
     match status.code() {
         Some(code) if code as u32 == KILLED => Status::Signalled(9),
@@ -254,8 +255,8 @@ pub(crate) fn landlock_version() -> u32 {
     0
 }
 
-/// What tells this run of the host from every other: Windows has no such word that every version
-/// tells.
+/// Returns the identity of this run of the host: `None`, because no version-independent source
+/// exists on Windows.
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
     None
 }

@@ -15,7 +15,7 @@ use tokio::net::windows::named_pipe::{NamedPipeServer, PipeMode, ServerOptions};
 /// Bytes that a command may write before it is read.
 const ROOM: u32 = 64 * 1024;
 
-/// What a command writes to one of its standard streams.
+/// The worker's end of one of a command's standard streams.
 #[derive(Debug)]
 pub struct Output(NamedPipeServer);
 

@@ -1,11 +1,10 @@
-//! What Windows says of the owner's use of the host, as plain values. What follows from them is not
-//! known here.
+//! The owner's use of the host as Windows reports it, in plain values.
 
 use std::time::Duration;
 
 use super::sys;
 
-/// What the host runs on.
+/// The power supply of the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Power {
     /// Mains, or there is no battery.
@@ -21,7 +20,7 @@ pub enum Power {
 pub struct Memory {
     /// All of it.
     pub total: u64,
-    /// What programs could still have.
+    /// The memory that is available to programs.
     pub available: u64,
 }
 
@@ -34,9 +33,9 @@ pub struct Processors {
     pub busy: u64,
 }
 
-/// For how long nobody has touched keyboard or mouse, in the session that this process is part of.
-/// Nothing where that session has no desktop of a user's: a service can see nobody's input, and
-/// that is not the same as nobody's presence.
+/// Returns the time without keyboard or mouse input in the session of this process. `None` if that
+/// session has no desktop of a user's: a service cannot see anybody's input, which does not mean
+/// that nobody is there.
 pub fn idle() -> Option<Duration> {
     if sys::session() == Some(0) {
         return None;
@@ -45,9 +44,9 @@ pub fn idle() -> Option<Duration> {
     Some(between(last, now))
 }
 
-/// From one reading of the system's 32-bit count of milliseconds to another. The count begins anew
-/// every 49.7 days, and the time of the last input may even lie a little ahead of now: what looks
-/// like more than half of a round is such.
+/// Returns the time between two readings of the system's 32-bit count of milliseconds. The count
+/// begins anew every 49.7 days. The time of the last input may lie a little ahead of now: a
+/// difference of more than half a round is taken for that.
 fn between(last: u32, now: u32) -> Duration {
     match now.wrapping_sub(last) {
         passed if passed > 1 << 31 => Duration::ZERO,
@@ -55,19 +54,19 @@ fn between(last: u32, now: u32) -> Duration {
     }
 }
 
-/// How busy the processors were; two looks give a share.
+/// Returns the use of the processors; two looks give a share.
 pub fn processors() -> Option<Processors> {
     sys::processors().map(|(total, busy)| Processors { total, busy })
 }
 
-/// What the host runs on.
+/// Returns the power supply of the host.
 pub fn power() -> Power {
     sys::power().map_or(Power::Unknown, |(line, flags, percent)| {
         told(line, flags, percent)
     })
 }
 
-/// What the system's three bytes mean.
+/// Interprets the three bytes of the system's power status.
 fn told(line: u8, flags: u8, percent: u8) -> Power {
     const NO_BATTERY: u8 = 128;
     const UNKNOWN: u8 = 255;

@@ -1,4 +1,4 @@
-//! What Windows has of what other systems offer to hold tasks with: a Job Object, always, and so
+//! The Windows counterpart of control groups: a Job Object, which is always available, so there is
 //! nothing to look for, to make beforehand, or to remove. There are no levels of confinement above
 //! the first.
 
@@ -9,7 +9,7 @@ use common::host::Confinement;
 
 use crate::os::{Confines, Freezer};
 
-/// Where attempts are held: jobs need no place.
+/// The place of attempts' groups: jobs need none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grounds(());
 
@@ -30,7 +30,7 @@ impl Grounds {
     }
 }
 
-/// What there is to hold attempts with.
+/// The available mechanisms to hold attempts.
 #[derive(Debug)]
 pub struct Survey(());
 
@@ -40,17 +40,18 @@ impl Survey {
         Self(())
     }
 
-    /// Why the memory of an attempt cannot be limited as a whole.
+    /// Returns the reason why the memory of an attempt cannot be limited as a whole: none, it can.
     pub fn why_no_memory(&self) -> Option<String> {
         None
     }
 
-    /// Why tasks do not yield the processor: their priority, which a job insists on, is enough.
+    /// Returns the reason why tasks do not yield the processor: none, their priority, which a job
+    /// enforces, is enough.
     pub fn why_no_processor(&self) -> Option<String> {
         None
     }
 
-    /// Why the processes of an attempt cannot be counted.
+    /// Returns the reason why the processes of an attempt cannot be counted: none, they can.
     pub fn why_no_processes(&self) -> Option<String> {
         None
     }
@@ -63,8 +64,8 @@ impl Survey {
         Err("on Windows the time of all tasks together is not limited".to_owned())
     }
 
-    /// Where attempts are held that are frozen in this way. Suspending every process of a job,
-    /// until a look finds none that is not, stands for what other systems do with signals.
+    /// Returns the grounds for attempts that are frozen in this way. [`Freezer::Signals`] stands
+    /// for suspending every process of a job until a look finds none that is not suspended.
     ///
     /// # Errors
     /// Says why this way is not there.
@@ -90,7 +91,7 @@ impl Survey {
     pub fn remove(&self) {}
 }
 
-/// Why an attempt cannot be kept away from what it is to be kept away from.
+/// Returns the reason why an attempt cannot be confined like this; `None` if it can.
 pub(super) fn cannot(confines: &Confines) -> Option<String> {
     match confines.level {
         Confinement::Process => None,

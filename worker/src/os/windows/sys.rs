@@ -34,8 +34,8 @@ use windows_sys::Win32::System::WindowsProgramming::QueryUnbiasedInterruptTime;
 use windows_sys::Win32::UI::Input::KeyboardAndMouse::{GetLastInputInfo, LASTINPUTINFO};
 use windows_sys::w;
 
-/// How a command is born: not running yet, without a window, at the lowest priority, which its
-/// children inherit.
+/// The flags of a new command's process: suspended, without a window, at the lowest priority, which
+/// its children inherit.
 pub(super) const SUSPENDED_AND_IDLE: u32 =
     CREATE_SUSPENDED | CREATE_NO_WINDOW | IDLE_PRIORITY_CLASS;
 
@@ -237,7 +237,7 @@ pub(super) fn power() -> Option<(u8, u8, u8)> {
     }
 }
 
-/// Which session this process is part of; 0 is that of the services.
+/// Returns the session of this process; 0 is that of the services.
 pub(super) fn session() -> Option<u32> {
     let mut session = 0;
     // SAFETY: a pointer to a local.
@@ -245,8 +245,8 @@ pub(super) fn session() -> Option<u32> {
     (known != 0).then_some(session)
 }
 
-/// When the session last had input, and now, by the system's 32-bit count of milliseconds. Now is
-/// read last.
+/// Returns the time of the session's last input, and the present time, by the system's 32-bit count
+/// of milliseconds. The present time is read last.
 pub(super) fn last_input() -> Option<(u32, u32)> {
     let mut info = LASTINPUTINFO {
         cbSize: size_of::<LASTINPUTINFO>() as u32,
@@ -288,7 +288,7 @@ pub(super) struct Changes(HANDLE);
 unsafe impl Send for Changes {}
 
 impl Changes {
-    /// From now on.
+    /// Watches `dir` from now on.
     pub(super) fn of(dir: &Path) -> io::Result<Self> {
         let name: Vec<u16> = dir.as_os_str().encode_wide().chain([0]).collect();
         let names = FILE_NOTIFY_CHANGE_FILE_NAME | FILE_NOTIFY_CHANGE_DIR_NAME;

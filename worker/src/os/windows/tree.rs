@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 use super::job::Job;
 use super::sys::{self, ProcessHandle};
 
-/// How long to try to bring a tree to rest: enough for one that grows, short against an owner's
-/// patience.
+/// The longest time to freeze a tree: enough for one that grows, short against an owner's patience.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long a process that cannot be stopped, as it ends just now, may take to be gone from the
-/// list.
+/// The time that a process that cannot be suspended, because it is just ending, may take to vanish
+/// from the list.
 const SETTLE: Duration = Duration::from_millis(1);
 
 /// The processes that we stopped. A handle that is held keeps its process's number from being given

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::sys::Changes;
 
-/// How much longer to wait where every change is told: only a file system whose changes others make
-/// (over a network) is looked at for its own sake then.
+/// The factor by which to wait longer where every change is reported: only a file system that
+/// others change (over a network) must be looked at then.
 const PATIENCE: u32 = 10;
 
 /// The names in a directory, not what is below them.

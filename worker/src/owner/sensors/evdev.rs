@@ -31,7 +31,7 @@ use crate::owner::sight::{Reading, Sight, Topic};
 
 /// The first argument with which the program is the watcher. For nobody but the worker itself.
 pub(crate) const ARG: &str = "internal-input-watcher";
-/// How long to wait for a new watcher's first word.
+/// The longest time to wait for a new watcher's first word.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 
 /// The watcher's whole life; its standard input is the socket to the worker, its arguments are the
@@ -70,8 +70,8 @@ struct Watcher {
     socket: UnixStream,
     inbox: Vec<u8>,
     devices: Option<Devices>,
-    /// When somebody touched something last. Before the watcher was there, nobody knows: it is
-    /// taken to be its start.
+    /// The time of the last touch. Before the watcher exists nobody knows it: its start is taken
+    /// instead.
     touched: Time,
 }
 

@@ -22,9 +22,9 @@ use crate::owner::sight::{Reading, Sight, Topic};
 const LOGIND: &str = "org.freedesktop.login1";
 const MANAGER: &str = "/org/freedesktop/login1";
 const BUS: &str = "org.freedesktop.DBus";
-/// What to be told of: people who come and go, and sessions that are locked.
+/// The signals to subscribe to: people who come and go, and sessions that are locked.
 const NEWS: &str = "type='signal',sender='org.freedesktop.login1'";
-/// How long one question to the bus may take.
+/// The longest time that one question to the bus may take.
 const ANSWER: Duration = Duration::from_secs(2);
 /// However much is told, sessions are not looked at more often than this.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ pub(super) struct Logind {
     bus: String,
     every: Duration,
     unseen: Unseen,
-    /// Where this host's own input comes from, for those who look at it.
+    /// The sources of this host's own input, for the sensors that look at it.
     watched: Vec<PathBuf>,
     /// Drives the connection, within this sensor's own thread: made there when it first looks.
     runtime: Option<Runtime>,

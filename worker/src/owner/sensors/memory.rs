@@ -1,5 +1,5 @@
-//! How much memory is left for programs, and how hard they wait for it. Looks now and then; where
-//! the system can tell of a shortage by itself, at once.
+//! The available memory and the time that programs wait for it. Polled; where the system can report
+//! a shortage itself, it is seen at once.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Mains and batteries, as the system lists them below `class/power_supply`. What is not here:
-//! batteries of mice and headsets, which do not feed the host.
+//! Mains and batteries, as the system lists them below `class/power_supply`. Batteries of mice and
+//! headsets do not feed the host and are ignored.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ fn judge(supplies: &[Supply]) -> Option<Sight> {
 mod tests {
     use super::*;
 
-    /// What a host shows that has these supplies, each with its files.
+    /// Returns the sight of a host that has these supplies, each with its files.
     fn host(supplies: &[(&str, &[(&str, &str)])]) -> Sight {
         let sys = tempfile::tempdir().unwrap();
         for (name, files) in supplies {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::{Sensor, SensorsConfig};
 use crate::owner::sight::{Reading, Sight, Topic};
 
-/// So many looks after it was first seen a process is taken to stay what it is.
+/// The number of looks after its first one for which a process may still change its name.
 const YOUNG: u32 = 4;
 /// Every so many looks everything is looked at again.
 const AGAIN: u32 = 20;

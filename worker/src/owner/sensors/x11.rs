@@ -28,7 +28,7 @@ use crate::owner::sight::{Reading, Sight, Topic};
 
 /// A touch after a pause of this length is told by the server, in milliseconds.
 const PAUSE_MS: u32 = 500;
-/// How often a server is asked that cannot tell by itself.
+/// The interval at which a server is asked that cannot report input by itself.
 const ASK: Duration = Duration::from_millis(100);
 /// The counter of the server that says for how long nothing was touched.
 const COUNTER: &[u8] = b"IDLETIME";
@@ -39,7 +39,7 @@ pub(super) struct X11 {
     displays: BTreeMap<u32, Display>,
 }
 
-/// What is known of one display.
+/// The state of one display.
 enum Display {
     /// It answers.
     Open(Box<Opened>),
@@ -52,7 +52,7 @@ enum Display {
 
 struct Opened {
     connection: RustConnection,
-    /// With which the server tells of a touch, if it can.
+    /// The alarm with which the server reports a touch, if it can.
     touched: Option<sync::Alarm>,
     counter: Option<sync::Counter>,
 }

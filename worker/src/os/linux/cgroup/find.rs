@@ -1,4 +1,4 @@
-//! Where this process's own control groups are in the file system. Reads what the kernel says;
+//! Finds this process's own control groups in the file system. Reads what the kernel reports;
 //! changes nothing.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ impl Own {
         Self::parse(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"))
     }
 
-    /// From the texts of `mountinfo` and `cgroup` in `/proc/self`.
+    /// Parses the texts of `mountinfo` and `cgroup` in `/proc/self`.
     fn parse(mounts: &str, groups: &str) -> Self {
         let mut own = Self::default();
         for mount in mounts.lines().filter_map(Mount::parse) {
@@ -52,7 +52,7 @@ impl Own {
 /// A hierarchy as it is mounted.
 struct Mount<'a> {
     version: u8,
-    /// Which group the mount point shows.
+    /// The group that the mount point shows.
     root: PathBuf,
     at: PathBuf,
     options: &'a str,
@@ -85,7 +85,7 @@ impl<'a> Mount<'a> {
             .all(|controller| self.options.split(',').any(|option| option == controller))
     }
 
-    /// Where the group `path` is in the file system.
+    /// Returns the directory of the group `path`, if this mount shows it.
     fn place(&self, path: &str) -> Option<PathBuf> {
         let below = Path::new(path).strip_prefix(&self.root).ok()?;
         // A group outside what is visible here is named with dots.

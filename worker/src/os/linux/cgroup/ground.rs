@@ -1,4 +1,5 @@
-//! Where a worker may make control groups, and the rooms that it makes there.
+//! The grounds, directories in which a worker may make control groups, and the rooms that it makes
+//! there.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,19 +14,19 @@ use super::find::Own;
 use super::room::{Group, Room};
 use crate::os::Freezer;
 
-/// How the worker's grounds are called in every hierarchy.
+/// The prefix of the names of the worker's grounds in every hierarchy.
 const PREFIX: &str = "deskgrid-";
 /// The group into which a worker moves that is alone in its group, so that limits can be handed
 /// down beside it.
 const ASIDE: &str = "deskgrid-worker";
-/// How long the processes that a killed worker left may take to end.
+/// The time that the processes left by a killed worker may take to end.
 const DYING: Duration = Duration::from_secs(2);
 const DYING_PAUSE: Duration = Duration::from_millis(5);
 
 /// Processor time is limited over this time, in microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// What a group of a ground can do, and how it is called on a command line.
+/// The powers of a group of a ground, each with its name on a command line and its version.
 const POWERS: [(&str, u8, Power); 7] = [
     ("freeze2", 2, Power::Freeze),
     ("freeze1", 1, Power::Freeze),
@@ -49,7 +50,7 @@ enum Power {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grounds(Room);
 
-/// What may be had, and why not more.
+/// The control groups that are available, and the reasons for missing ones.
 #[derive(Debug)]
 pub struct Survey {
     /// A group of version 2, which can be frozen.
@@ -111,18 +112,19 @@ impl Survey {
         }
     }
 
-    /// Why memory cannot be limited for all processes of an attempt together; nothing where it can.
+    /// Returns the reason why memory cannot be limited for all processes of an attempt together;
+    /// `None` if it can.
     pub fn why_no_memory(&self) -> Option<String> {
         self.memory.as_ref().err().cloned()
     }
 
-    /// Why processes of an attempt cannot be counted; nothing where they can.
+    /// Returns the reason why processes of an attempt cannot be counted; `None` if they can.
     pub fn why_no_processes(&self) -> Option<String> {
         self.processes.as_ref().err().cloned()
     }
 
-    /// Why tasks cannot be given just the processor time that their neighbours leave; nothing where
-    /// they can.
+    /// Returns the reason why tasks cannot be given just the processor time that their neighbours
+    /// leave; `None` if they can.
     pub fn why_no_processor(&self) -> Option<String> {
         let handed_down = self
             .unified
@@ -428,7 +430,7 @@ impl Grounds {
             .collect()
     }
 
-    /// From such arguments.
+    /// Parses a room from command-line arguments.
     pub(in super::super) fn from_args(args: impl IntoIterator<Item = OsString>) -> Self {
         let mut room = Room::default();
         let mut args = args.into_iter();
@@ -483,8 +485,8 @@ impl Grounds {
 #[derive(Debug)]
 pub(in super::super) struct Pool {
     grounds: Grounds,
-    /// What its rooms' names begin with: a spawner before this one may have left attempts in its
-    /// own rooms.
+    /// The prefix number of its rooms' names: an earlier spawner may have left attempts in rooms of
+    /// its own.
     series: u32,
     free: BTreeSet<u32>,
     made: u32,

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a group may take to come to rest before its processes are killed all the same.
+/// The time that a group may take to freeze before its processes are killed all the same.
 const REST: Duration = Duration::from_millis(100);
-/// How long to wait between two looks at a group that comes to rest.
+/// The pause between two looks at a group that is being frozen.
 const SETTLE: Duration = Duration::from_micros(300);
 
 /// The groups of one attempt. Making one does not make the groups: see [`super::Pool`].
@@ -170,7 +170,7 @@ impl Room {
         self.processes.is_some()
     }
 
-    /// How often somebody was killed for want of memory, ever.
+    /// Returns the number of processes in the group that were ever killed for lack of memory.
     pub(in super::super) fn kills_for_memory(&self) -> u64 {
         let Some(group) = &self.memory else { return 0 };
         let file = if group.version == 2 {

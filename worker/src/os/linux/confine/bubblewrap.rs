@@ -1,5 +1,4 @@
-//! How bubblewrap is called: which view of the system a task gets. What bubblewrap does with it is
-//! its own business.
+//! The command line of bubblewrap, which gives a task its view of the system.
 
 use std::ffi::{CStr, CString, NulError, OsStr, OsString};
 use std::fs;
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::SYSTEM;
 use crate::os::Confines;
 
-/// Where bubblewrap is installed. Nobody's `PATH` decides that.
+/// The paths where bubblewrap is installed; no `PATH` decides that.
 const PLACES: [&str; 5] = [
     "/usr/bin/bwrap",
     "/bin/bwrap",
@@ -17,11 +16,11 @@ const PLACES: [&str; 5] = [
     "/run/wrappers/bin/bwrap",
     "/run/current-system/sw/bin/bwrap",
 ];
-/// How names of hosts are found where the network is allowed, beside what is in `/etc`.
+/// The directory needed to resolve names of hosts where the network is allowed, beside `/etc`.
 const RESOLVER: &str = "/run/systemd/resolve";
-/// What it says, at its descriptor 4, when a command that was started has ended.
+/// The text on its descriptor 4 when a command that was started has ended.
 pub(super) const STARTED: &str = "\"exit-code\"";
-/// What holds for every task; the filter of system calls is its descriptor 3.
+/// The arguments for every task; the filter of system calls is descriptor 3.
 const ALWAYS: [&str; 14] = [
     "bwrap",
     "--unshare-user",
@@ -38,7 +37,7 @@ const ALWAYS: [&str; 14] = [
     "4",
     "--",
 ];
-/// What a task could change of the kernel, if its account may: shown, and no more.
+/// Kernel settings that a task could change if its account may: it sees them read-only.
 const SETTINGS: &str = "/proc/sys";
 
 /// The program, if it is installed.

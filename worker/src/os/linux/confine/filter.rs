@@ -81,8 +81,8 @@ const REFUSED: &[libc::c_long] = &[
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const QUOTACTL_FD: libc::c_long = 443;
 
-/// What is refused besides where the task shares processes and memory with the owner's programs,
-/// whatever the arguments.
+/// System calls refused as well where the task shares processes and memory with the owner's
+/// programs, whatever the arguments.
 const REFUSED_AMONG_OTHERS: &[libc::c_long] = &[
     // Shared memory, queues and semaphores of System V, and queues of POSIX: they are the
     // account's, and outlive it all.
@@ -105,8 +105,8 @@ const REFUSED_AMONG_OTHERS: &[libc::c_long] = &[
     libc::SYS_inotify_init1,
 ];
 
-/// What is refused there for every process but the calling thread: the argument that names the
-/// process, where 0 is the calling one.
+/// System calls refused there for every process but the calling thread, each with the position of
+/// the argument that names the process; 0 is the calling one.
 const ONLY_ONESELF: &[(libc::c_long, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_sched_setaffinity, 0),
@@ -136,10 +136,11 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP;
 /// Requests by which a terminal could be made to believe that its owner typed something.
 const TYPING: [libc::Ioctl; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
-/// What of netlink may be used where the network is allowed: finding routes and addresses.
+/// The netlink protocol that may be used where the network is allowed: it finds routes and
+/// addresses.
 const ROUTES: libc::c_int = libc::NETLINK_ROUTE;
-/// From here on numbers are system calls of the 32-bit pointer flavour of x86_64, which the list
-/// does not know.
+/// The lowest number of the system calls of the 32-bit pointer flavour of x86_64, which the list
+/// does not contain.
 #[cfg(target_arch = "x86_64")]
 const OTHER_FLAVOUR: u32 = 0x4000_0000;
 
@@ -301,8 +302,9 @@ fn rule(
     SeccompRule::new(conditions.into_iter().collect::<Result<Vec<_>, _>>()?)
 }
 
-/// What comes before the list: calls that are said not to exist. What clone3 is asked for lies in
-/// memory, where no filter can look; whoever is told that there is none takes clone.
+/// Returns the instructions before the list, for calls that are reported as missing. The arguments
+/// of clone3 are in memory, where no filter can look; a program that is told that clone3 is missing
+/// takes clone.
 fn prelude() -> Vec<sock_filter> {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;

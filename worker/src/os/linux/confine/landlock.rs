@@ -11,13 +11,13 @@ use landlock::{
 use super::{SYSTEM, TO_READ};
 use crate::os::Confines;
 
-/// Up to which version of Landlock everything that it can restrict is restricted; older kernels
-/// restrict what they can.
+/// The newest version of Landlock whose restrictions are all used; older kernels restrict what they
+/// can.
 const KNOWN: ABI = ABI::V9;
 /// Devices that keep nothing and belong to nobody.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
 const SOURCES: [&str; 2] = ["/dev/random", "/dev/urandom"];
-/// How names of hosts are found where the network is allowed, beside what is in `/etc`.
+/// The directory needed to resolve names of hosts where the network is allowed, beside `/etc`.
 const RESOLVER: &str = "/run/systemd/resolve";
 
 /// The ruleset of an attempt in `dir`. The error is for people.

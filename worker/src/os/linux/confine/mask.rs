@@ -10,21 +10,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Who is neither a file's owner nor in its group may pass.
+/// The mode bit that lets accounts pass that are neither a file's owner nor in its group.
 const OTHERS_PASS: u32 = 0o001;
 
-/// What a new process does to its view of the file system.
+/// The changes that a new process makes to its view of the file system.
 #[derive(Debug)]
 pub(in super::super) struct Mask {
-    /// What is covered.
+    /// The directory that is covered.
     pub over: CString,
-    /// What is shown all the same, each at its own place. At most [`MOST`].
+    /// The paths that stay visible at their own places; at most [`MOST`].
     pub shown: Vec<CString>,
-    /// What is made below the cover for that, in this order.
+    /// The places that are made below the cover for them, in this order.
     pub places: Vec<Place>,
 }
 
-/// How many paths are shown at most.
+/// The most paths in [`Mask::shown`].
 pub(in super::super) const MOST: usize = 64;
 
 /// Something empty at which something can be shown.

@@ -17,8 +17,8 @@ use super::watcher::Places;
 /// The newest rules that are asked for; an older kernel holds those that it knows.
 const RULES: ABI = ABI::V6;
 
-/// What the process does from here on: read devices and directories, wait, tell the time to the
-/// worker, and end. No new process, no program, no socket, no other process's memory.
+/// The system calls that the process needs from here on: read devices and directories, wait, report
+/// to the worker, and end. No new process, no program, no socket, no other process's memory.
 const CALLS: &[libc::c_long] = &[
     libc::SYS_read,
     libc::SYS_write,

@@ -21,7 +21,7 @@ const BUTTONS: std::ops::RangeInclusive<usize> = 0x100..=0x15f;
 /// bits).
 pub(super) const EVENT: usize = 2 * size_of::<usize>() + 8;
 
-/// What a device is for.
+/// The use of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Somebody sits at it: a keyboard, a mouse, a touchpad.
@@ -56,8 +56,8 @@ impl Bits {
     }
 }
 
-/// What the device is for whose description is in `dir` (`/sys/class/input/event3/device`). One
-/// that is not described is taken for one that somebody sits at.
+/// Returns the use of the device whose description is in `dir` (`/sys/class/input/event3/device`).
+/// A device without description counts as one that somebody sits at.
 pub(super) fn kind(dir: &Path) -> Kind {
     let capabilities = dir.join("capabilities");
     let Some(events) = Bits::read(&capabilities.join("ev")) else {
@@ -72,7 +72,7 @@ pub(super) fn kind(dir: &Path) -> Kind {
     if seat { Kind::Seat } else { Kind::Buttons }
 }
 
-/// What some events say together.
+/// The meaning of several events together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Touch {
     /// Nothing of a person.
@@ -108,7 +108,7 @@ fn one(event: &[u8]) -> Touch {
 #[derive(Debug, Default)]
 pub(super) struct Chatter {
     last: Option<Time>,
-    /// Since when it has moved without a pause.
+    /// The time since which it has moved without a pause.
     run: Time,
 }
 

@@ -24,33 +24,33 @@ use crate::os;
 /// While somebody is active, devices are looked at this often and no more: what they have to say
 /// meanwhile waits in the kernel, and costs nothing.
 const REST: Span = Span::from_millis(500);
-/// How often to look for devices where nothing tells of new ones.
+/// The interval between looks for devices where nothing reports new ones.
 const RESCAN: Span = Span::from_secs(60);
 /// Events read at a time, and how often in a row: more than a device's queue holds.
 const EVENTS: usize = 64;
 const READS: usize = 16;
 
-/// What the watcher tells.
+/// A message of the watcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Word {
     /// Somebody touched something, at this time since the host was started.
     Touched(Time),
-    /// Which devices there are.
+    /// The input devices of the host.
     Devices(Devices),
 }
 
-/// Which devices there are.
+/// The input devices of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Devices {
     /// Whether the directory of devices exists, or why it cannot be listed.
     pub listed: Option<Result<(), String>>,
-    /// How many are watched.
+    /// The number of watched devices.
     pub watched: u32,
     /// The first of those that somebody could sit at and that cannot be opened, with why.
     pub refused: Option<(String, String)>,
 }
 
-/// Where to look.
+/// The directories to look in.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     /// For the devices.

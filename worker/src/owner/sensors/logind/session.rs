@@ -1,4 +1,4 @@
-//! What one session of the login manager says of its person. Pure; the bus is elsewhere.
+//! The activity of one session of the login manager. Pure; the bus is in `logind`.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +23,11 @@ pub(super) struct Session {
     pub idle: bool,
     /// Of a terminal: when something was typed last. Of a desktop: when its idle hint changed last.
     pub idle_since: u64,
-    /// When the person logged in.
+    /// The time at which the person logged in.
     pub began: u64,
 }
 
-/// What a session says of its person.
+/// The activity of a session's person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Activity {
     /// Nothing: it is nobody's, or it is left to those who see its input.
@@ -39,7 +39,7 @@ pub(super) enum Activity {
 }
 
 impl Session {
-    /// From the properties that the login manager gives.
+    /// Reads the properties that the login manager gives.
     pub(super) fn of(id: String, properties: &BTreeMap<String, OwnedVariant>) -> Self {
         let text = |name: &str| {
             properties
@@ -77,8 +77,8 @@ impl Session {
         }
     }
 
-    /// What it says. `watched`: whether the input devices of this host, or its displays, are looked
-    /// at by others.
+    /// Returns the activity. `watched`: whether other sensors look at the input devices of this
+    /// host, or at its displays.
     pub(super) fn activity(&self, watched: bool, unseen: Unseen) -> Activity {
         if !self.class.starts_with("user") || self.state == "closing" {
             return Activity::Nothing;

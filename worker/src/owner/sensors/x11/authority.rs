@@ -56,7 +56,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// As far as the system says.
+    /// Reads the server's command line, as far as the system shows it.
     pub(super) fn of(socket: &UnixStream, proc: &Path) -> Self {
         let pid =
             rustix::net::sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_nonzero());
