@@ -1,10 +1,10 @@
-//! Small things about local files.
+//! Helpers for local files.
 
 use std::io;
 use std::path::Path;
 
-/// Gives a file that was private while it was written the permissions that the user's new files
-/// usually have.
+/// Gives a file that was private while it was written the permissions of the user's new files, by
+/// the `umask`.
 #[cfg(unix)]
 pub(crate) fn permit(path: &Path, executable: bool) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ pub(crate) fn permit(path: &Path, executable: bool) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
-/// There is nothing to do where permissions are inherited.
+/// Does nothing: permissions are inherited.
 #[cfg(not(unix))]
 pub(crate) fn permit(_: &Path, _: bool) -> io::Result<()> {
     Ok(())

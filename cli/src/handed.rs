@@ -1,27 +1,29 @@
-//! Join tokens on their way into this process: a token that was given as an argument or in
-//! `DESKGRID_JOIN` is taken out of both before anything else happens, since every account of the
-//! machine, and every task, may read the arguments of a process. What is not here: the other ways
-//! to give a token (`commands::login`).
+//! Takes join tokens out of the arguments and the environment. A token given as an argument or in
+//! `DESKGRID_JOIN` is removed from both before anything else happens, since every account of the
+//! machine, and every task, may read the arguments of a process. The other ways to give a token
+//! live in `commands::login`.
 //!
-//! The arguments of a process can be replaced only by running a program: so this one runs itself
-//! anew, in the same process, with the words `fd:N` where the token was and the token in a pipe.
+//! The arguments of a process can be replaced only by running a program. So this program runs
+//! itself anew in the same process (`exec`), with `fd:N` in place of each token and the token in a
+//! pipe.
 
 use std::ffi::OsString;
 
 use crate::args::value::JoinWord;
 
-/// The variable that may hold a token.
+/// The environment variable that may hold a token.
 const VARIABLE: &str = "DESKGRID_JOIN";
 
-/// The command line as it was meant, and the token that the environment held.
+/// The command line with its tokens restored, and the token that the environment held.
 pub(crate) struct Handed {
-    /// The words.
+    /// The arguments, the program's name first.
     pub words: Vec<OsString>,
-    /// From the environment.
+    /// The token from `DESKGRID_JOIN`.
     pub join: Option<JoinWord>,
 }
 
-/// Where in a command line a value of `--join` stands: in a word of its own, or behind `--join=`.
+/// Finds the values of `--join` in a command line: the index of each word, and the prefix
+/// (`--join=` or empty) before the value.
 fn places(words: &[OsString]) -> Vec<(usize, &'static str)> {
     let ours = words.iter().take_while(|word| *word != "--").count();
     let place = |at: usize| {
@@ -66,13 +68,13 @@ mod unix {
     use super::{Handed, VARIABLE, places};
     use crate::args::value::JoinWord;
 
-    /// What stands for a token that lies in a pipe.
+    /// The prefix of a value that names the pipe of a token.
     const IN_PIPE: &str = "fd:";
-    /// No token is longer, and a pipe holds more.
+    /// The greatest length of a token in bytes; a pipe holds more.
     const LONGEST: usize = 4_096;
 
-    /// Takes tokens out of the arguments and the environment, and gives what they were. Does not
-    /// return where there were any, but in the same process anew.
+    /// Returns the arguments and the token of the environment, once both are hidden. Where there is
+    /// something to hide, runs the program anew in the same process instead of returning.
     pub(crate) fn take() -> Handed {
         let words: Vec<OsString> = std::env::args_os().collect();
         let join = std::env::var(VARIABLE)
@@ -98,7 +100,7 @@ mod unix {
         }
     }
 
-    /// Runs this program anew in this process, where there is something to hide.
+    /// Runs this program anew in this process if there is a token to hide; else returns.
     fn hide(words: &[OsString], join: Option<&str>) -> std::io::Result<()> {
         let secret =
             |value: &str| value != "-" && !value.starts_with(IN_PIPE) && value.len() <= LONGEST;
@@ -126,7 +128,7 @@ mod unix {
         }
 
         for pipe in &pipes {
-            // It must be found there again.
+            // The new program must be able to open the pipe.
             std::fs::metadata(path_of(&pipe.as_raw_fd().to_string()))?;
             fcntl_setfd(pipe.as_fd(), FdFlags::empty())?;
         }
@@ -137,7 +139,7 @@ mod unix {
         Err(command.arg0(first).args(rest).exec())
     }
 
-    /// A pipe that holds the value, and then ends.
+    /// Makes a pipe that holds `value` and then ends.
     fn in_pipe(value: &str) -> std::io::Result<PipeReader> {
         let (reader, mut writer) = std::io::pipe()?;
         writer.write_all(value.as_bytes())?;
@@ -154,8 +156,8 @@ mod unix {
         format!("/dev/fd/{number}")
     }
 
-    /// What a pipe held; none where the value does not name one. Once read it is empty, and stays
-    /// so for whoever inherits it.
+    /// Reads the content of the pipe that `value` names, or `None` if it names none. The pipe is
+    /// empty afterwards, also for processes that inherit it.
     fn told(value: &str) -> Option<String> {
         let number = value
             .strip_prefix(IN_PIPE)
@@ -169,7 +171,7 @@ mod unix {
         (!text.is_empty()).then_some(text)
     }
 
-    /// The words with what pipes hold in place of their names.
+    /// Returns the arguments with each `fd:N` replaced by the content of its pipe.
     fn restored(mut words: Vec<OsString>) -> Vec<OsString> {
         for (at, before) in places(&words) {
             let value = words[at]

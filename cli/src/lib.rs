@@ -1,8 +1,8 @@
-//! The command line of deskgrid: reads what was asked for, composes the other rooms, and prints for
-//! people and for scripts.
+//! The command line of deskgrid: parses the arguments, runs the command with the other crates, and
+//! prints the answer for people or for scripts.
 //!
-//! What is not here: scheduling (`scheduler`), the master's and the worker's work (`master`,
-//! `worker`), and how they talk (`link`).
+//! Scheduling lives in `scheduler`, the master's and the worker's work in `master` and `worker`,
+//! and the protocol between them in `link`.
 
 mod args;
 mod commands;
@@ -27,15 +27,15 @@ use std::process::ExitCode;
 
 pub use failure::Exit;
 
-/// Whether these bytes are a job file, as `submit --job-file` reads them.
+/// Checks whether `bytes` are a job file, as `submit --job-file` reads them.
 ///
 /// # Errors
-/// Says the line, and what in it makes no sense.
+/// Names the line that cannot be read, and the reason.
 pub fn check_job_file(bytes: &[u8]) -> Result<(), String> {
     submit::parse_job_file(bytes).map_err(|error| error.to_string())
 }
 
-/// Runs the command that this process was called with.
+/// Runs the command that this process was started with, and returns its exit code.
 pub fn main() -> ExitCode {
     let handed = handed::take();
     let cli = match usage::parse(&handed.words) {

@@ -1,21 +1,20 @@
-//! Logs, on standard error: for people, or as JSON lines.
+//! Sets up logging to standard error: as text for people, or as JSON lines.
 
 use tracing_subscriber::EnvFilter;
 
 use crate::args::Global;
 
-/// What is logged, unless the user says otherwise.
+/// Returns the filter of log lines; `DESKGRID_LOG` replaces it.
 fn filter(level: &str) -> EnvFilter {
-    // The libraries below speak up only when something is wrong: their every packet would drown a
-    // job's story.
+    // The libraries below log warnings only: a line for every packet would drown a job's story.
     let usual = format!(
         "{level},quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,hyper=warn,hyper_util=warn"
     );
     EnvFilter::try_from_env("DESKGRID_LOG").unwrap_or_else(|_| EnvFilter::new(usual))
 }
 
-/// Starts logging into `worker.log` in this directory, anew with each start: a service has no
-/// standard error.
+/// Starts logging into `worker.log` in `dir`, which each start empties: a service has no standard
+/// error.
 #[cfg(windows)]
 pub(crate) fn of_service(dir: &std::path::Path) {
     if let Ok(file) = std::fs::File::create(dir.join("worker.log")) {
@@ -27,8 +26,8 @@ pub(crate) fn of_service(dir: &std::path::Path) {
     }
 }
 
-/// Starts logging. `serving`: the program serves until it is stopped, and what it does is worth a
-/// line.
+/// Starts logging. With `serving` (the program serves until it is stopped) the usual level is
+/// `info`, else `warn`.
 pub(crate) fn start(global: &Global, serving: bool) {
     let level = match (global.verbose, serving) {
         (0, false) => "warn",
@@ -39,7 +38,7 @@ pub(crate) fn start(global: &Global, serving: bool) {
         .with_env_filter(filter(level))
         .with_writer(std::io::stderr);
 
-    // Fails only if logging was started before, and then it goes on as it was.
+    // Fails only if logging was started before; then that one continues.
     let _ = if global.log_json {
         builder.json().try_init()
     } else {

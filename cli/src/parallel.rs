@@ -1,4 +1,4 @@
-//! Work on many files at a time, but not on all at once.
+//! Runs work on many files concurrently, up to a limit.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::failure::{Exit, Failure};
 
-/// How many are worked on at a time.
+/// The number of items that are worked on at a time.
 const AT_A_TIME: usize = 8;
 
-/// The results for each item, in the order in which they were ready.
+/// Runs `work` on each item and returns the results in the order in which they were ready.
 ///
 /// # Errors
-/// The first that occurs; the rest is given up.
+/// The first error that occurs; the remaining work is given up.
 pub(crate) async fn each<I, T, W>(
     items: impl IntoIterator<Item = I>,
     work: impl Fn(I) -> W,
@@ -42,7 +42,7 @@ where
     Ok(done)
 }
 
-/// Some work did not come to its end.
+/// The failure of work that was cancelled or panicked.
 pub(crate) fn interrupted(error: &JoinError) -> Failure {
     Failure::new(
         Exit::Error,

@@ -1,5 +1,5 @@
-//! Progress of jobs for people: a bar on a terminal, now and then a line elsewhere. Always on
-//! standard error.
+//! Shows the progress of jobs to people: a bar on a terminal, a line now and then elsewhere. Always
+//! on standard error.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::{note, when};
 
-/// How long at least between two lines where there is no terminal.
+/// The least time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
-/// Shows progress as it comes.
+/// Shows progress on standard error.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// On a terminal.
+    /// A bar, on a terminal.
     Bar(ProgressBar),
-    /// Elsewhere.
+    /// Lines, elsewhere.
     Lines {
         /// When the last line was written.
         written: Option<Instant>,
@@ -26,7 +26,7 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
-    /// A bar if standard error is a terminal.
+    /// Makes a bar if standard error is a terminal, else lines.
     pub(crate) fn new() -> Self {
         if std::io::stderr().is_terminal() {
             Progress::Bar(bar())
@@ -35,7 +35,7 @@ impl Progress {
         }
     }
 
-    /// Shows the jobs as they are.
+    /// Shows the present state of the jobs.
     pub(crate) fn show(&mut self, jobs: &[JobView]) {
         let counts = sum(jobs);
         let text = line(
@@ -66,7 +66,7 @@ impl Progress {
         }
     }
 
-    /// What tells people something beside the progress.
+    /// Returns a function that prints a line for people without disturbing the bar.
     pub(crate) fn teller(&self) -> impl FnMut(&str) + use<> {
         let bar = match self {
             Progress::Bar(bar) => Some(bar.clone()),
@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn end(&self) {
         if let Progress::Bar(bar) = self {
             bar.finish_and_clear();
@@ -116,7 +116,7 @@ fn sum(jobs: &[JobView]) -> TaskCounts {
         })
 }
 
-/// What a job's tasks do, and how long it will take.
+/// Describes the states of a job's tasks, and the remaining time.
 fn line(counts: &TaskCounts, finish: Option<Time>, now: Time) -> String {
     let words = [
         (counts.running, "running"),

@@ -1,39 +1,39 @@
-//! The worker as a service of systemd: which files that takes, what they say, and which commands.
-//! Only the plan; carrying it out is the command's.
+//! The plan for the worker as a service of systemd: the files, their content, and the commands.
+//! `commands::service` carries it out.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The service's name.
+/// The name of the service's unit.
 pub(crate) const UNIT: &str = "deskgrid-worker.service";
-/// The slice that the service is in, so that everything of it together has the lowest weight on the
+/// The slice of the service, which gives all of its processes together the lowest weight on the
 /// host.
 const SLICE: &str = "deskgrid.slice";
 /// The account that the system's service runs as.
 const ACCOUNT: &str = "deskgrid";
-/// How the unit names the state directory, for whoever removes the service.
+/// The comment in the unit that names the state directory, which `uninstall` reads.
 const DIR_NOTE: &str = "# state-directory: ";
 
-/// Whose service it is.
+/// The owner of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// The host's: starts with it, as an account of its own.
+    /// The host: the service starts with it, as an account of its own.
     System,
-    /// A person's: as that person, who may have no other rights.
+    /// A person: the service runs as that person, who may have no other rights.
     User {
-        /// Where the person's settings are.
+        /// The directory of the person's settings.
         config: PathBuf,
-        /// Where the person's programs are.
+        /// The directory of the person's programs.
         data: PathBuf,
     },
 }
 
-/// Where everything of the service goes.
+/// The paths of the service's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// Whose it is.
+    /// The owner of the service.
     pub scope: Scope,
     /// The state directory.
     pub dir: PathBuf,
@@ -42,9 +42,9 @@ pub(crate) struct Places {
 /// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// What.
+    /// The content.
     pub text: String,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Written {
 pub(crate) type Words = Vec<String>;
 
 impl Places {
-    /// Where the unit is.
+    /// The path of the unit.
     pub(crate) fn unit(&self) -> PathBuf {
         self.units().join(UNIT)
     }
@@ -68,7 +68,7 @@ impl Places {
         self.units().join(SLICE)
     }
 
-    /// Where a copy of the program goes.
+    /// The path of the program's copy.
     pub(crate) fn program(&self) -> PathBuf {
         match &self.scope {
             Scope::System => "/usr/local/lib/deskgrid/deskgrid".into(),
@@ -76,7 +76,7 @@ impl Places {
         }
     }
 
-    /// Where a copy of the owner's settings goes.
+    /// The path of the copy of the owner's settings.
     pub(crate) fn settings(&self) -> PathBuf {
         match &self.scope {
             Scope::System => "/etc/deskgrid/worker.toml".into(),
@@ -88,10 +88,10 @@ impl Places {
         (self.scope == Scope::System).then(|| "/etc/sysusers.d/deskgrid.conf".into())
     }
 
-    /// The files to write, apart from the copies of program and settings.
+    /// Returns the files to write, apart from the copies of program and settings.
     ///
     /// # Errors
-    /// If a path cannot stand in a unit.
+    /// If a path cannot be written in a unit.
     pub(crate) fn files(
         &self,
         slots: Option<u32>,
@@ -148,7 +148,7 @@ impl Places {
         ))
     }
 
-    /// What to do once the files are there.
+    /// Returns the commands to run once the files are written.
     pub(crate) fn start(&self) -> Vec<Words> {
         let worker = self.dir.join("worker").display().to_string();
         match &self.scope {
@@ -168,8 +168,8 @@ impl Places {
         }
     }
 
-    /// What to do before the files go. Stopped in order, the worker tells its master that it
-    /// leaves.
+    /// Returns the commands to run before the files are removed. A worker that is stopped in order
+    /// tells its master that it leaves.
     pub(crate) fn stop(&self) -> Vec<Words> {
         match &self.scope {
             Scope::System => vec![words(&["systemctl", "disable", "--now", UNIT])],
@@ -177,7 +177,7 @@ impl Places {
         }
     }
 
-    /// What to do once the files are gone.
+    /// Returns the commands to run once the files are removed.
     pub(crate) fn forget(&self) -> Vec<Words> {
         match &self.scope {
             Scope::System => vec![
@@ -188,13 +188,13 @@ impl Places {
         }
     }
 
-    /// Everything that is to be removed: files and directories with all that is in them.
+    /// Returns every path to remove: files, and directories with their content.
     pub(crate) fn all(&self) -> Vec<PathBuf> {
         let copies = [self.program(), self.settings()];
         let mut all = vec![self.unit(), self.slice()];
         all.extend(self.accounts());
         all.extend(copies);
-        // Not the directory itself: a master or a user may have state there, too.
+        // Not the state directory itself: a master or a user may have state there, too.
         all.push(self.dir.join("worker"));
         all
     }
@@ -204,14 +204,14 @@ fn words(words: &[&str]) -> Words {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The state directory of an installed unit.
+/// Returns the state directory that an installed unit names.
 pub(crate) fn dir_of(unit: &str) -> Option<PathBuf> {
     unit.lines()
         .find_map(|line| line.strip_prefix(DIR_NOTE))
         .map(PathBuf::from)
 }
 
-/// A path as one word of a unit.
+/// Writes a path as one word of a unit.
 fn quoted(path: &Path) -> Result<String, Failure> {
     let refused = |why: &str| {
         Failure::usage(
@@ -267,7 +267,7 @@ CPUWeight=1
 IOWeight=1
 ";
 
-/// What any service of ours has: what starts and ends it, and what needs no rights to be held.
+/// The lines of every service: its start and end, and the restrictions that need no rights.
 const SERVICE: &str = "\
 Slice=deskgrid.slice
 Restart=always
@@ -295,7 +295,7 @@ SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap
 SystemCallErrorNumber=EPERM
 ";
 
-/// What the host's service has beside that. Namespaces are not restricted, and nothing is mounted
+/// The further lines of the host's service. Namespaces are not restricted, and nothing is mounted
 /// over /proc: tasks that run in a namespace of their own (bubblewrap) need both.
 const SYSTEM: &str = "\
 User=deskgrid

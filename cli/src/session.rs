@@ -1,5 +1,5 @@
-//! A command's conversation with the master: connects with this machine's identity, asks, and sorts
-//! the answers.
+//! A command's session with the master: connects with this machine's identity, sends requests and
+//! collects the replies.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,14 +18,14 @@ use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
 use crate::state::StateDir;
 
-/// The connections of this process. However a command ends, the master is told that they do: one
-/// that it has to find out by itself counts against the user for some seconds more.
+/// The open connections of this process. The master is told of their end however a command ends: a
+/// connection whose end it has to detect counts against the user for some more seconds.
 static OPEN: Mutex<Vec<Connection>> = Mutex::new(Vec::new());
 
-/// Connects, for as long as this process lasts at most.
+/// Connects to the master; `goodbye` ends the connection at the latest.
 ///
 /// # Errors
-/// As `Client::connect`.
+/// Those of `Client::connect`.
 pub(crate) async fn connect(identity: &Identity) -> Result<Client, LinkError> {
     let client = Client::connect(identity).await?;
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +34,7 @@ pub(crate) async fn connect(identity: &Identity) -> Result<Client, LinkError> {
     Ok(client)
 }
 
-/// Ends every connection that a command has left open.
+/// Closes every connection that a command has left open.
 pub(crate) async fn goodbye() {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
     for connection in open
@@ -45,14 +45,14 @@ pub(crate) async fn goodbye() {
     }
 }
 
-/// A connection as this machine's user.
+/// A connection to the master as this machine's user.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     client: Client,
     master: String,
 }
 
-/// Flattens the replies of one kind.
+/// Collects the replies of one kind into one `Vec`.
 macro_rules! collect {
     ($replies:expr, $kind:path) => {{
         let mut all = Vec::new();
@@ -74,7 +74,7 @@ impl Session {
     pub(crate) async fn open(state: &StateDir) -> Result<Self, Failure> {
         let identity = link::renewal::fresh(&state.client(), Purpose::Client).await?;
         let client = match connect(&identity).await {
-            // By the master's clock, and not by ours.
+            // The certificate has expired by the master's clock, though not by ours.
             Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {
                 connect(&link::renewal::refresh(&state.client(), Purpose::Client).await?).await?
             }
@@ -86,7 +86,7 @@ impl Session {
         })
     }
 
-    /// The same conversation over a new connection.
+    /// Continues the session over a new connection.
     pub(crate) fn over(&self, client: Client) -> Self {
         Self {
             client,
@@ -104,7 +104,7 @@ impl Session {
         &self.master
     }
 
-    /// Sends a request and gives its one reply.
+    /// Sends a request and returns its one reply.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -113,7 +113,7 @@ impl Session {
         reply.ok_or_else(|| unexpected(None).into())
     }
 
-    /// Some jobs, in some states (empty: any).
+    /// Returns the selected jobs that are in one of `states` (empty: any).
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -128,7 +128,7 @@ impl Session {
         ))
     }
 
-    /// Exactly one job.
+    /// Returns exactly one job.
     ///
     /// # Errors
     /// If there is no such job, or the connection is gone.
@@ -152,7 +152,7 @@ impl Session {
             .ok_or_else(unknown)
     }
 
-    /// The number of a job.
+    /// Returns the number of a job; asks the master only for `last`.
     ///
     /// # Errors
     /// If there is no job at all, or the connection is gone.
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// Tasks of a job.
+    /// Returns tasks of a job.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -177,7 +177,7 @@ impl Session {
         Ok(collect!(self.client.ask(&request).await?, Reply::Tasks))
     }
 
-    /// What tasks of a job left.
+    /// Returns the outputs of tasks of a job.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -190,7 +190,7 @@ impl Session {
         Ok(collect!(self.client.ask(&request).await?, Reply::Outputs))
     }
 
-    /// Results of a job that wait for a program of the user's.
+    /// Returns the results of a job that wait for a comparison by a program of the user's.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -205,7 +205,7 @@ impl Session {
         Ok(all)
     }
 
-    /// Hosts, as one of the host requests answers.
+    /// Returns the hosts with which the master answers `request`.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -213,7 +213,7 @@ impl Session {
         Ok(collect!(self.client.ask(request).await?, Reply::Hosts))
     }
 
-    /// What was spent, as the request asks.
+    /// Returns the accounts with which the master answers `request`.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -221,7 +221,7 @@ impl Session {
         Ok(collect!(self.client.ask(request).await?, Reply::Accounts))
     }
 
-    /// How good estimates were, as the request asks.
+    /// Returns the quality of estimates with which the master answers `request`.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -229,7 +229,7 @@ impl Session {
         Ok(collect!(self.client.ask(request).await?, Reply::Estimates))
     }
 
-    /// What a request changed.
+    /// Returns the jobs that `request` changed, each with the number of changed tasks.
     ///
     /// # Errors
     /// If the master refuses or the connection is gone.
@@ -237,7 +237,7 @@ impl Session {
         Ok(collect!(self.client.ask(request).await?, Reply::Changed))
     }
 
-    /// Ends the conversation.
+    /// Closes the connection.
     pub(crate) async fn close(self) {
         self.client.close().await;
     }

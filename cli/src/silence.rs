@@ -1,5 +1,5 @@
-//! What is said to somebody who waits while nothing of a job runs: why, in one line, and again when
-//! the reason changes. What is not here: the waiting itself.
+//! Tells a waiting user why nothing of a job runs: in one line, and again when the reason changes.
+//! The waiting itself lives in `watch`.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,28 +13,28 @@ use tokio::time::Instant;
 
 use crate::output::table::printable;
 
-/// The first look is no earlier: what was submitted just now may be about to begin.
+/// Time before the first look: a job that was submitted just now may be about to start.
 const FIRST: Duration = Duration::from_secs(1);
-/// The time between two looks where something has changed; longer and longer where nothing does.
+/// Time between two looks where something has changed; it doubles while nothing does.
 const EVERY: Duration = Duration::from_secs(5);
 /// The longest time between two looks.
 const EVERY_AT_MOST: Duration = Duration::from_secs(30);
-/// The least time between two lines.
+/// The least time between two printed lines.
 const SAY_EVERY: Duration = Duration::from_secs(30);
-/// So many jobs that have ended are passed over in one look.
+/// The number of settled jobs that one look may skip.
 const PASSED_OVER: usize = 8;
 
-/// Looks now and then whether anything of the awaited jobs runs.
+/// Looks now and then whether anything of the awaited jobs runs, and says why not.
 pub(crate) struct Silence<'a> {
-    /// Those that were not settled when last seen.
+    /// The jobs that were not settled when last seen.
     jobs: IdSet,
-    /// What the job had reached at the last look, if nothing of it ran.
+    /// The progress of the job at the last look, if nothing of it ran.
     before: Option<Mark>,
     said: Option<(Instant, String)>,
     say: Box<dyn FnMut(&str) + 'a>,
 }
 
-/// What moves whenever a job does.
+/// The progress of a job: its values change whenever the job moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     job: JobId,
@@ -43,7 +43,7 @@ struct Mark {
 }
 
 impl Mark {
-    /// None of a job of which something runs.
+    /// Returns the progress, or `None` where something of the job runs.
     fn of(job: &JobView) -> Option<Self> {
         (job.tasks.running == 0).then_some(Self {
             job: job.job,
@@ -54,7 +54,7 @@ impl Mark {
 }
 
 impl<'a> Silence<'a> {
-    /// Of these jobs, which are not settled; `say` tells people.
+    /// Watches `jobs`, which are not settled; `say` prints a line for people.
     pub(crate) fn new(jobs: IdSet, say: impl FnMut(&str) + 'a) -> Self {
         Self {
             jobs,
@@ -64,7 +64,7 @@ impl<'a> Silence<'a> {
         }
     }
 
-    /// What `work` gives, and while it lasts somebody is told why nothing happens.
+    /// Runs `work` and returns its result; meanwhile `silence`, if given, says why nothing runs.
     pub(crate) async fn beside<T>(
         silence: &mut Option<Self>,
         client: &Client,
@@ -79,8 +79,8 @@ impl<'a> Silence<'a> {
         }
     }
 
-    /// Looks and tells for as long as it is let. What goes wrong with the connection is told by
-    /// whoever waits over it.
+    /// Looks and tells until it is dropped. Errors of the connection are left to the caller that
+    /// waits over the same connection.
     async fn watch(&mut self, client: &Client) -> Infallible {
         tokio::time::sleep(FIRST).await;
         let mut pause = EVERY;
@@ -99,7 +99,7 @@ impl<'a> Silence<'a> {
         }
     }
 
-    /// The first job that is not settled, with why it waits.
+    /// Asks the master to explain the first job that is not settled.
     async fn look(&mut self, client: &Client) -> Result<Option<Box<ExplainView>>, LinkError> {
         for _ in 0..PASSED_OVER {
             let Some(job) = self.jobs.first() else {
@@ -117,13 +117,13 @@ impl<'a> Silence<'a> {
         Ok(None)
     }
 
-    /// Nothing ran at two looks, and nothing had changed: that is told, with why.
+    /// Says why nothing runs, if nothing ran and nothing changed between two looks.
     fn saw(&mut self, view: &ExplainView, now: Instant) {
         let mark = Mark::of(&view.job);
         let still = mark.is_some() && mark == self.before;
         self.before = mark;
         if !still {
-            // Should it stand still again for the same reason, that is news.
+            // A later standstill for the same reason is worth a new line.
             if let Some((_, key)) = &mut self.said {
                 key.clear();
             }
@@ -143,7 +143,8 @@ impl<'a> Silence<'a> {
     }
 }
 
-/// What stays the same while only numbers and times change.
+/// Returns the words of `text` without its numbers: two texts with equal words give the same
+/// reason.
 fn without_numbers(text: &str) -> String {
     let words = text
         .split_whitespace()
@@ -152,8 +153,8 @@ fn without_numbers(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Why nothing of the job runs: what its hosts do, where none of them would take a task, else what
-/// its tasks wait for.
+/// Says why nothing of the job runs: the states of its hosts if none would take a task, else the
+/// reasons for which its tasks wait.
 fn why(view: &ExplainView) -> String {
     if view.hosts.is_empty() {
         return "no host takes work: none has joined".to_owned();
@@ -179,7 +180,7 @@ fn why(view: &ExplainView) -> String {
     )
 }
 
-/// A host's state, at the head of why it takes nothing.
+/// Returns the host's state, which stands at the head of the reason.
 fn kind(why: &str) -> &str {
     let kind = why.split_once(": ").map_or(why, |(kind, _)| kind);
     // `2 slots, 1 slot held for jobs of several ranks`.
@@ -189,7 +190,7 @@ fn kind(why: &str) -> &str {
     kind
 }
 
-/// `3 suspended (other programs are busy), 1 benched`: how many hosts are in each state.
+/// Counts the hosts in each state: `3 suspended (other programs are busy), 1 benched`.
 fn fleet(hosts: &[(String, String)]) -> String {
     let mut kinds: BTreeMap<&str, (usize, Vec<&str>)> = BTreeMap::new();
     for (_, why) in hosts {
@@ -215,7 +216,7 @@ fn fleet(hosts: &[(String, String)]) -> String {
     printable(&text).to_string()
 }
 
-/// What an owner's reason means to somebody who does not know the words of hosts' states.
+/// Translates an owner's `reason` for somebody who does not know the names of host states.
 fn in_words(reason: &str) -> &str {
     match reason {
         "in-use" => "somebody uses the PC",
@@ -331,7 +332,7 @@ mod tests {
         silence.saw(&benched, at(37));
         silence.saw(&benched, at(67));
 
-        // What runs is no reason to say anything, and neither is what has just moved.
+        // A running job gives no reason to say anything, and neither does one that has just moved.
         let running = TaskCounts {
             running: 1,
             waiting: 1,

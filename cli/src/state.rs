@@ -1,5 +1,5 @@
-//! Where this machine keeps what deskgrid remembers: one directory, with a room for each part that
-//! runs here.
+//! The directory where this machine keeps the state of deskgrid, with a subdirectory for each part
+//! that runs here.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,13 @@ use crate::failure::Failure;
 pub(crate) struct StateDir(PathBuf);
 
 impl StateDir {
-    /// This directory.
+    /// Takes this directory as the state directory.
     pub(crate) fn at(dir: PathBuf) -> Self {
         Self(dir)
     }
 
-    /// The directory given by `--dir` or `DESKGRID_DIR`, or else the usual one of this user.
+    /// Returns the directory given by `--dir` or `DESKGRID_DIR`, or else the default one of this
+    /// user.
     ///
     /// # Errors
     /// If none was given and the user has no home.
@@ -33,12 +34,12 @@ impl StateDir {
         })
     }
 
-    /// The worker's own room.
+    /// The subdirectory of the worker.
     pub(crate) fn worker(&self) -> PathBuf {
         self.0.join("worker")
     }
 
-    /// The identity with which commands speak to the master.
+    /// The subdirectory of the identity with which commands speak to the master.
     pub(crate) fn client(&self) -> PathBuf {
         self.0.join("client")
     }

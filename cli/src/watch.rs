@@ -1,5 +1,5 @@
-//! Waits for jobs: pushed by the master, never polled; connects again by itself when the master was
-//! away. The way back to it is also that of others who wait.
+//! Waits for jobs. The master pushes changes and is never polled; a lost connection is made again.
+//! `WayBack` does that for other commands as well.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::silence::Silence;
 use crate::state::StateDir;
 
-/// What to wait for, and how.
+/// The jobs to wait for, and how to wait.
 pub(crate) struct Watch<'a> {
     way: WayBack<'a>,
     jobs: Selector,
@@ -26,7 +26,7 @@ pub(crate) struct Watch<'a> {
     silence: Option<Silence<'a>>,
 }
 
-/// The way back to a master that was away.
+/// Reconnects to a master that was away.
 #[derive(Debug)]
 pub(crate) struct WayBack<'a> {
     state: &'a StateDir,
@@ -35,7 +35,7 @@ pub(crate) struct WayBack<'a> {
 }
 
 impl<'a> WayBack<'a> {
-    /// Until the deadline, if there is one.
+    /// Tries until `deadline`, or for ever if there is none.
     pub(crate) fn new(state: &'a StateDir, deadline: Option<Instant>) -> Self {
         let backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         Self {
@@ -45,7 +45,7 @@ impl<'a> WayBack<'a> {
         }
     }
 
-    /// Connects again, however often it takes; none where the time is over first.
+    /// Connects again, with as many attempts as it takes; `None` if the deadline passes first.
     ///
     /// # Errors
     /// If the master does not let this identity in any more.
@@ -85,25 +85,25 @@ impl<'a> WayBack<'a> {
             .map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether the time is over, but for the moment by which the master's clock may be ahead of
-    /// ours.
+    /// Returns whether the deadline has passed or is less than 50 ms away: the master's clock may
+    /// be that much ahead of ours.
     fn over(&self) -> bool {
         self.left()
             .is_some_and(|left| left < Duration::from_millis(50))
     }
 }
 
-/// How waiting ended, with the jobs as they were last seen.
+/// The end of a wait, with the jobs as they were last seen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ended {
-    /// Every job that was waited for.
+    /// The jobs that were waited for.
     pub jobs: Vec<JobView>,
-    /// Whether the time was over first.
+    /// Whether the timeout passed before all jobs were settled.
     pub timed_out: bool,
 }
 
 impl Ended {
-    /// The exit code that says how the jobs ended.
+    /// Returns the exit code that says how the jobs ended.
     pub(crate) fn exit(&self) -> Exit {
         if self.timed_out {
             return Exit::TimedOut;
@@ -114,7 +114,7 @@ impl Ended {
 }
 
 impl<'a> Watch<'a> {
-    /// Waits for these jobs, at most for `timeout`. `quiet`: nobody wants to see them on the way.
+    /// Waits for `jobs`, at most for `timeout`; with `quiet` the master need not report progress.
     pub(crate) fn new(
         state: &'a StateDir,
         jobs: Selector,
@@ -130,7 +130,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// The same, and somebody is told why while nothing happens.
+    /// Also says, through `silence`, why nothing happens.
     pub(crate) fn telling(self, silence: Silence<'a>) -> Self {
         Self {
             silence: Some(silence),
@@ -138,11 +138,10 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Waits on a first session that is there already, and shows `seen` the jobs whenever they
-    /// change.
+    /// Waits, first over `session`, and calls `seen` with all jobs whenever they change.
     ///
     /// # Errors
-    /// If the master refuses. A master that is away is waited for.
+    /// If the master refuses. An unreachable master is waited for.
     pub(crate) async fn run(
         mut self,
         session: Session,
@@ -165,7 +164,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Follows one stream of answers to its proper end.
+    /// Follows one stream of answers to its regular end.
     async fn follow(
         &mut self,
         client: &Client,
@@ -185,14 +184,15 @@ impl<'a> Watch<'a> {
                 return Err(unexpected(Some(&reply)));
             };
 
-            // Where the numbers begin anew, all have been told of once.
+            // Numbers rise through the first listing: a number that does not means that the listing
+            // is complete, and every awaited job is known.
             let again = jobs
                 .first()
                 .zip(last.keys().next_back())
                 .is_some_and(|(first, last)| first.job <= *last);
             last.extend(jobs.into_iter().map(|job| (job.job, job)));
 
-            // `last` and `all` mean what they meant at first, also after a new connection.
+            // `last` and `all` keep their first meaning after a reconnection.
             if again || self.jobs == Selector::Last {
                 self.jobs = Selector::Ids(last.keys().map(|job| job.0).collect::<IdSet>());
             }

@@ -1,8 +1,8 @@
-//! The words of `account`.
+//! Defines the flags of `deskgrid account`.
 
 use clap::Args;
 
-/// Shown below the help of `account`.
+/// The examples below the help of `deskgrid account`.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   deskgrid account
@@ -15,13 +15,13 @@ how long results were waited for, on average, after they were requested, and SLO
 Estimates are by user and program. TOOK/ESTIMATED is what tasks took by what was estimated: the median, and the ends of
 the middle 80 %. QOE is the smallest Q for which nine of ten tasks satisfy |estimate - time| / estimate <= Q.";
 
-/// `deskgrid account`.
+/// The flags of `deskgrid account`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AccountArgs {
-    /// Whose [default: yours; an admin's are everybody's]
+    /// Print this user's account [default: yours; an admin's are everybody's]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Job by job as well, as far as they are not forgotten
+    /// Also print each job that is not forgotten
     #[arg(long)]
     pub jobs: bool,
 }

@@ -1,4 +1,4 @@
-//! Words of `deskgrid job` and `deskgrid task`.
+//! Defines the flags of `deskgrid job` and `deskgrid task`.
 
 use std::path::PathBuf;
 
@@ -9,32 +9,32 @@ use common::view::{JobState, TaskState};
 
 use super::value::{Dur, Jobs, OneJob};
 
-/// `deskgrid job`.
+/// The verbs of `deskgrid job`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
-    /// Jobs that are not settled yet, active ones first
+    /// List jobs that are not settled yet, active ones first
     #[command(after_help = "\
 Examples:
   deskgrid job list
   deskgrid job list --all --state failed
   deskgrid job list --joblog 7 > joblog.tsv     every attempt of job 7, as GNU parallel does it")]
     List {
-        /// Settled jobs too
+        /// List settled jobs too
         #[arg(long)]
         all: bool,
-        /// Only jobs in this state [repeatable]
+        /// List only jobs in this state [repeatable]
         #[arg(long, value_name = "STATE")]
         state: Vec<JobState>,
-        /// The attempts of one job as tab-separated values
+        /// Print the attempts of one job as tab-separated values
         #[arg(long, value_name = "JOB", conflicts_with_all = ["all", "state"])]
         joblog: Option<OneJob>,
     },
-    /// All about some jobs
+    /// Print all about some jobs
     #[command(
         after_help = "Examples:\n  deskgrid job info 7\n  deskgrid --output json job info last"
     )]
     Info {
-        /// Which: 7, 1-10, 1,3,5-8, all, last
+        /// The jobs: 7, 1-10, 1,3,5-8, all, last
         jobs: Jobs,
     },
     /// Wait until every task of some jobs is settled: exit code 0 all finished, 3 some failed, 4
@@ -45,23 +45,23 @@ Examples:
   deskgrid job wait last --timeout 2h && deskgrid job fetch last --into results
 It outlives a restart of the master: it connects again by itself.")]
     Wait(WaitArgs),
-    /// Like wait, and shows progress with the expected time of finish
+    /// Wait like wait, and show progress with the expected time of finish
     #[command(after_help = "Example:\n  deskgrid job progress last")]
     Progress(WaitArgs),
-    /// Print what tasks wrote
+    /// Print the standard output or standard error of tasks
     #[command(
         after_help = "Examples:\n  deskgrid job cat 7 stdout\n  deskgrid job cat last stderr 3,5-8"
     )]
     Cat {
-        /// Which job
+        /// The job
         job: OneJob,
-        /// Which stream
+        /// The stream
         stream: StreamName,
-        /// Only these tasks
+        /// The tasks
         #[arg(default_value = "all")]
         tasks: Selector,
     },
-    /// Bring the tasks' output files here
+    /// Fetch the tasks' output files into a local directory
     #[command(after_help = "\
 Examples:
   deskgrid job fetch 7 --into results
@@ -69,12 +69,12 @@ Examples:
 Files lie at results/TASK/PATH, or at results/PATH where the job has one task. A file that is there
 already is kept if it is the same; if it differs, nothing is written unless you say --force.")]
     Fetch {
-        /// Which job
+        /// The job
         job: OneJob,
         /// Directory to put them into
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
-        /// Only these tasks
+        /// Fetch only the files of these tasks
         #[arg(long, value_name = "TASKS", default_value = "all")]
         tasks: Selector,
         /// Overwrite files that differ
@@ -88,34 +88,34 @@ Examples:
   deskgrid job cancel 7 --tasks 50-100
   deskgrid job cancel 7 --unrequested     of a disclosed job what nobody has requested")]
     Cancel {
-        /// Which: 7, 1-10, 1,3,5-8, all, last
+        /// The jobs: 7, 1-10, 1,3,5-8, all, last
         jobs: Jobs,
-        /// Only these tasks
+        /// Cancel only these tasks
         #[arg(long, value_name = "TASKS")]
         tasks: Option<Selector>,
-        /// Only what was disclosed and not requested, running tasks included
+        /// Cancel only disclosed tasks that nobody requested, running ones included
         #[arg(long, conflicts_with = "tasks")]
         unrequested: bool,
     },
-    /// Try failed (and cancelled) tasks again
+    /// Retry failed (and cancelled) tasks
     #[command(
         after_help = "Examples:\n  deskgrid job retry 7 --failed\n  deskgrid job retry last --tasks 3,5"
     )]
     Retry {
-        /// Which job
+        /// The job
         job: OneJob,
-        /// Only failed tasks, not cancelled ones
+        /// Retry only failed tasks, not cancelled ones
         #[arg(long)]
         failed: bool,
-        /// Finished tasks whose results are damaged or lost on the master: compute them again
+        /// Compute finished tasks again whose results are damaged or lost on the master
         #[arg(long, conflicts_with = "failed")]
         damaged: bool,
-        /// Only these tasks
+        /// Retry only these tasks
         #[arg(long, value_name = "TASKS", default_value = "all")]
         tasks: Selector,
     },
-    /// Say with a program of yours which results of a job agree (submit --quorum N --compare
-    /// program), until it is settled
+    /// Judge with a program of yours which results of a job agree (submit --quorum N --compare
+    /// program), until the job is settled
     #[command(
         after_help = "\
 Example:
@@ -125,24 +125,24 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
         override_usage = "deskgrid job judge JOB -- CMD ARG..."
     )]
     Judge {
-        /// Which job
+        /// The job
         job: OneJob,
         /// Program and arguments
         #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
         command: Vec<std::ffi::OsString>,
     },
-    /// Say why tasks wait, and why each host was passed over
+    /// Explain why tasks wait, and why each host was passed over
     #[command(after_help = "Example:\n  deskgrid job explain 7")]
     Explain {
-        /// Which job
+        /// The job
         job: OneJob,
     },
-    /// Say when a job should be done, with an interval where that can be told
+    /// Predict when a job will be done, with an interval where one can be given
     #[command(
         after_help = "Examples:\n  deskgrid job predict last\n  deskgrid --output json job predict 7"
     )]
     Predict {
-        /// Which job
+        /// The job
         job: OneJob,
     },
     /// Let another user look at jobs and fetch their results; changing them stays yours
@@ -150,7 +150,7 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
         after_help = "Examples:\n  deskgrid job share 7 --with bob\n  deskgrid job share 7 --with bob --end"
     )]
     Share {
-        /// Which: 7, 1-10, 1,3,5-8, all, last
+        /// The jobs: 7, 1-10, 1,3,5-8, all, last
         jobs: Jobs,
         /// The other user's name, as `deskgrid login` answered there
         #[arg(long, value_name = "NAME")]
@@ -162,22 +162,22 @@ agree; 1: they do not; any other ends the judging. It runs here, as you. Tasks w
     /// Remove settled jobs with their results from the master
     #[command(after_help = "Examples:\n  deskgrid job forget 7\n  deskgrid job forget 1-20")]
     Forget {
-        /// Which: 7, 1-10, 1,3,5-8, all, last
+        /// The jobs: 7, 1-10, 1,3,5-8, all, last
         jobs: Jobs,
     },
 }
 
-/// What to wait for.
+/// The jobs to wait for, and the timeout.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WaitArgs {
-    /// Which: 7, 1-10, 1,3,5-8, all, last
+    /// The jobs: 7, 1-10, 1,3,5-8, all, last
     pub jobs: Jobs,
     /// Give up after this long (exit code 4) [default: never]
     #[arg(long, value_name = "DUR")]
     pub timeout: Option<Dur>,
 }
 
-/// A captured stream.
+/// A captured stream of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StreamName {
     /// Standard output.
@@ -186,27 +186,27 @@ pub(crate) enum StreamName {
     Stderr,
 }
 
-/// `deskgrid task`.
+/// The verbs of `deskgrid task`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
-    /// Tasks of a job
+    /// List tasks of a job
     #[command(
         after_help = "Examples:\n  deskgrid task list 7\n  deskgrid task list last --state failed"
     )]
     List {
-        /// Which job
+        /// The job
         job: OneJob,
-        /// Only these tasks
+        /// List only these tasks
         #[arg(long, value_name = "TASKS", default_value = "all")]
         tasks: Selector,
-        /// Only tasks in this state [repeatable]
+        /// List only tasks in this state [repeatable]
         #[arg(long, value_name = "STATE")]
         state: Vec<TaskState>,
     },
-    /// Every attempt of a task: where, when, how long, how it ended and why
+    /// Print every attempt of a task: its host, start, duration, end and the reason for it
     #[command(after_help = "Example:\n  deskgrid task info 7.3")]
     Info {
-        /// Which: JOB.TASK
+        /// The task, as JOB.TASK
         task: TaskId,
     },
 }

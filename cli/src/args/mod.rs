@@ -1,5 +1,5 @@
-//! The command line: names, meanings and help texts. Only what words mean; what they do is in
-//! `commands`.
+//! Defines the command line with `clap`: the names, meanings and help texts of commands and flags.
+//! Their execution lives in `commands`.
 
 pub(crate) mod account;
 pub(crate) mod job;
@@ -26,7 +26,7 @@ pub(crate) use serve::{
 pub(crate) use submit::SubmitArgs;
 pub(crate) use trace::TraceCommand;
 
-/// Colours of help texts and usage errors.
+/// The colours of help texts and usage errors.
 pub(crate) const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -44,7 +44,7 @@ Start here:
 Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 waiting timed out;
 5 refused; 6 not authorised; 7 master unreachable.";
 
-/// Puts idle office PCs to work on bags of tasks.
+/// Put idle office PCs to work on bags of tasks
 #[derive(Debug, Parser)]
 #[command(name = "deskgrid", version, styles = STYLES, after_help = TOUR)]
 #[command(
@@ -53,15 +53,15 @@ Exit codes: 0 all well; 1 deskgrid's own error; 2 usage; 3 some tasks failed; 4 
     infer_subcommands = false
 )]
 pub(crate) struct Cli {
-    /// What holds for every command.
+    /// The flags that hold for every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Flags of every command.
+/// The flags that every command takes.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
@@ -90,27 +90,27 @@ pub(crate) struct Global {
     /// Log as JSON lines
     #[arg(long, global = true)]
     pub log_json: bool,
-    /// When to use colours; NO_COLOR is honoured
+    /// Colour the output auto, always or never; NO_COLOR is honoured
     #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
     pub color: clap::ColorChoice,
 }
 
-/// Who reads what a command prints.
+/// The form in which a command prints its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputMode {
-    /// People.
+    /// Text for people.
     Cli,
-    /// Scripts.
+    /// One JSON value, for scripts.
     Json,
-    /// Scripts that want nothing but ids.
+    /// Ids only, one on a line, for scripts.
     Quiet,
 }
 
-/// The nouns (and the verbs that stand alone).
+/// The commands: nouns with verbs of their own, and verbs that stand alone.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// The five-minute tour: a real master, real workers, one real bag of tasks, then all is gone
-    /// again
+    /// Take the five-minute tour: a real master, real workers and one real bag of tasks; all is
+    /// gone again at the end
     #[command(after_help = "\
 Examples:
   deskgrid demo
@@ -128,10 +128,10 @@ only the picture stays.")]
     /// Make, list and revoke the tokens with which machines join
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Who has joined; let them in, or out for good
+    /// List the users and hosts that have joined; let them in, or shut them out for good
     #[command(subcommand)]
     Identity(IdentityCommand),
-    /// The audit log: who came in, who did not and why, and what admins changed; admins only
+    /// Print the audit log: who came in, who did not and why, and what admins changed (admins only)
     #[command(
         after_help = "Examples:\n  deskgrid audit\n  deskgrid --output json audit --last 1000"
     )]
@@ -146,7 +146,7 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Submit a bag of tasks
     #[command(after_help = submit::EXAMPLES, override_usage = "deskgrid submit [OPTIONS] -- CMD ARG...")]
     Submit(Box<SubmitArgs>),
-    /// Say that the results of disclosed tasks are needed now
+    /// Request the results of disclosed tasks: they are needed now
     #[command(after_help = speculation::REQUEST)]
     Request(speculation::RequestArgs),
     /// Look at jobs, wait for them, take their results, cancel and retry them
@@ -158,26 +158,26 @@ The admin makes the token with: deskgrid token create --role client")]
     /// Look at hosts, and take them out of service
     #[command(subcommand)]
     Host(HostCommand),
-    /// What was spent on your tasks, what of it counts, how long you waited for results, and how
-    /// good estimates were
+    /// Print what was spent on your tasks, how much of it is billed, how long you waited for
+    /// results, and how good estimates were
     #[command(after_help = account::EXAMPLES)]
     Account(AccountArgs),
-    /// The catalogue of scheduling policies
+    /// List the scheduling policies, and show what each one does
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// What will be, from what is known
+    /// Predict waits, limits, widths and deadlines from what is known
     #[command(subcommand)]
     Predict(predict::PredictCommand),
     /// Simulate jobs on desktop grids, under any policy
     #[command(after_help = research::SIMULATE)]
     Simulate(research::SimulateArgs),
-    /// Make a paper's tables and figures again, with ours beside them
+    /// Reproduce a paper's tables and figures, with ours beside them
     #[command(after_help = research::REPRODUCE)]
     Reproduce(research::ReproduceArgs),
-    /// Availability traces of hosts
+    /// Export, import and measure availability traces of hosts
     #[command(subcommand)]
     Trace(TraceCommand),
-    /// Look whether anything is wrong with deskgrid on this machine, and what to do about it
+    /// Check whether anything is wrong with deskgrid on this machine, and say what to do about it
     #[command(after_help = "\
 Examples:
   deskgrid doctor
@@ -189,7 +189,7 @@ Looks at what the state directory holds: a worker, a user, a master. Exit code 0
 Example:
   deskgrid completions bash > ~/.local/share/bash-completion/completions/deskgrid")]
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
@@ -197,13 +197,13 @@ Example:
 /// `deskgrid policy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Every policy, with where it comes from
+    /// List every policy, with its source
     #[command(after_help = "Example:\n  deskgrid policy list")]
     List,
-    /// What one policy answers at each stage
+    /// Show what one policy answers at each stage
     #[command(after_help = "Example:\n  deskgrid policy show PRI-CR")]
     Show {
-        /// Its name
+        /// The policy's name
         name: String,
     },
 }

@@ -1,5 +1,5 @@
-//! The words of `predict`: answers about what will be, from what is known. What is not here:
-//! predictions of a job's end, which are `job predict`.
+//! Defines the flags of `deskgrid predict`, which predicts from what is known. The prediction of a
+//! job's end is `deskgrid job predict`.
 
 use std::path::PathBuf;
 
@@ -8,30 +8,30 @@ use scheduler::reservation::Law;
 
 use super::value::{Dur, Parallelism};
 
-/// `deskgrid predict`.
+/// The kinds of `deskgrid predict`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PredictCommand {
-    /// For how long to ask where time is reserved: the sequence of limits that costs the least
+    /// Print the sequence of limits that costs the least where time is reserved
     #[command(after_help = LIMITS)]
     Limits(LimitsArgs),
-    /// How good predictions of waits are
+    /// Measure how good predictions of waits are
     #[command(after_help = ACCURACY)]
     Accuracy(AccuracyArgs),
-    /// When so many hosts will be free together
+    /// Predict when enough hosts will be free at once
     #[command(after_help = WAIT)]
     Wait(WaitArgs),
-    /// For how many hosts a job should hold out that can run on more or fewer
+    /// Choose the number of hosts that a job of variable width should wait for
     #[command(after_help = WIDTH)]
     Width(WidthArgs),
-    /// Whether an attempt beyond its estimate would be killed to make room, under each rule of
+    /// Say whether an attempt beyond its estimate would be killed to make room, under each rule of
     /// policing
     #[command(after_help = "\
 Example:
   deskgrid predict kill --est 60 --elapsed 75
 Times in seconds, or any other unit for both. Attempts are killed only when a bag with a deadline arrives.")]
     Kill(KillArgs),
-    /// Where the calendar of deadlines has the tasks of a new bag, and the earliest deadline that
-    /// it could be promised
+    /// Print the times that the calendar of deadlines gives to the tasks of a new bag, and the
+    /// earliest deadline that it could be promised
     #[command(after_help = "\
 Example:
   deskgrid predict calendar --state calendar.json
@@ -40,29 +40,29 @@ with, for example (times in seconds):
     Calendar(CalendarArgs),
 }
 
-/// `deskgrid predict kill`.
+/// The flags of `deskgrid predict kill`.
 #[derive(Debug, Args)]
 pub(crate) struct KillArgs {
-    /// What was estimated
+    /// The estimated run time
     #[arg(long, value_name = "S")]
     pub est: f64,
-    /// What has passed
+    /// The run time so far
     #[arg(long, value_name = "S")]
     pub elapsed: f64,
-    /// By which part of the estimate it may be exceeded under the rule with a grace
+    /// The part of the estimate by which it may be exceeded under the rule with a grace
     #[arg(long, value_name = "PART", default_value_t = 0.5)]
     pub grace: f64,
 }
 
-/// `deskgrid predict calendar`.
+/// The flags of `deskgrid predict calendar`.
 #[derive(Debug, Args)]
 pub(crate) struct CalendarArgs {
-    /// A file with what runs and waits, and the new bag, as JSON
+    /// A JSON file with the running and waiting tasks, and the new bag
     #[arg(long, value_name = "FILE")]
     pub state: PathBuf,
 }
 
-/// Examples of `deskgrid predict limits`.
+/// The examples below the help of `deskgrid predict limits`.
 const LIMITS: &str = "\
 Examples:
   deskgrid predict limits --dist truncnorm:0,20,8,2 --n 200 --zeta 0
@@ -74,10 +74,10 @@ Each is cut to run times from FROM to TO (beta is stretched over them); all time
 the answers. A file of runs has one run time on a line, with a + behind it if the run was killed then (12.5+), and
 # before comments. Limits pay only where what a task does not need of its reservation is lost.";
 
-/// `deskgrid predict limits`.
+/// The flags of `deskgrid predict limits`.
 #[derive(Debug, Args)]
 pub(crate) struct LimitsArgs {
-    /// The law of run times
+    /// The distribution of run times
     #[arg(
         long,
         value_name = "LAW:NUMBERS",
@@ -88,15 +88,16 @@ pub(crate) struct LimitsArgs {
     /// A file of past run times
     #[arg(long, value_name = "FILE")]
     pub runs: Option<PathBuf>,
-    /// Points at which limits may be, equally far apart [default: 200, or 46 with small work]
+    /// Number of points at which limits may be, equally far apart [default: 200, or 46 with small
+    /// work]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=5_000))]
     pub n: Option<u32>,
-    /// Rate of small work that fills gaps, by processor, from 0 to below 1
+    /// Rate of small work that fills gaps, for each processor, from 0 to below 1
     #[arg(long, value_name = "RATE", default_value_t = 0.0)]
     pub zeta: f64,
 }
 
-/// Examples of `deskgrid predict wait`.
+/// The examples below the help of `deskgrid predict wait`.
 const WAIT: &str = "\
 Examples:
   deskgrid predict wait --width 12 --work 3h
@@ -105,26 +106,27 @@ Examples:
 The file is JSON: {\"jobs\": [[600, 8], [3600, 4]], \"free\": 2, \"need\": 6} for two jobs that have run for 600 and 3600
 seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 seconds unless the file has b0 and b1.";
 
-/// `deskgrid predict wait`.
+/// The flags of `deskgrid predict wait`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// What runs on how many hosts since when, how many are free, and how many are needed; else the
-    /// master is asked
+    /// A file with the running jobs (their hosts and start times), the free hosts and the needed
+    /// ones; else the master is asked
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Hosts that are needed together [default: what the file says]
+    /// Number of hosts that are needed at once [default: what the file says]
     #[arg(long, value_name = "N", required_unless_present = "state")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub width: Option<u32>,
-    /// Work to be shared among them, as a run time on one host: also says when that should be done
+    /// Work to be shared among the hosts, as a run time on one host: also predicts when it will be
+    /// done
     #[arg(long, value_name = "DURATION")]
     pub work: Option<Dur>,
-    /// With --work: its average parallelism, and the variance of that; else it is shared evenly
+    /// With --work: its average parallelism, and optionally its variance; else it is shared evenly
     #[arg(long, value_name = "A[:SIGMA]", requires = "work")]
     pub parallelism: Option<Parallelism>,
 }
 
-/// Examples of `deskgrid predict width`.
+/// The examples below the help of `deskgrid predict width`.
 const WIDTH: &str = "\
 Examples:
   deskgrid predict width --state machine.json
@@ -132,18 +134,18 @@ Examples:
 The file is that of `predict wait`, and tells of a job besides: {\"jobs\": [[600, 8]], \"free\": 2, \"L\": 20000, \"A\": 12,
 \"sigma\": 0.5, \"behind\": 3} for 20,000 seconds of work, average parallelism 12 and variance 0.5, with three jobs behind.";
 
-/// `deskgrid predict width`.
+/// The flags of `deskgrid predict width`.
 #[derive(Debug, Args)]
 pub(crate) struct WidthArgs {
-    /// What runs on how many hosts since when, how many are free, and the job
+    /// A file with the running jobs (their hosts and start times), the free hosts and the job
     #[arg(long, value_name = "FILE")]
     pub state: PathBuf,
-    /// Which row of the catalogue chooses
+    /// The policy that chooses
     #[arg(long, value_name = "NAME", default_value = "PRED")]
     pub policy: String,
 }
 
-/// Examples of `deskgrid predict accuracy`.
+/// The examples below the help of `deskgrid predict accuracy`.
 const ACCURACY: &str = "\
 Examples:
   deskgrid predict accuracy
@@ -153,13 +155,13 @@ Without a log: what the master predicted of waits for hosts and of first starts,
 On a log every wait is predicted from what was known when the job was submitted; the first half of the jobs only teaches. Beside
 it are the averages of the last ten waits and of all. Intervals are to hold 80 %.";
 
-/// `deskgrid predict accuracy`.
+/// The flags of `deskgrid predict accuracy`.
 #[derive(Debug, Args)]
 pub(crate) struct AccuracyArgs {
     /// A log in the Standard Workload Format; else the master's own predictions are judged
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Also give every prediction beside what came (with --output json)
+    /// Also print every prediction beside the actual wait (with --output json)
     #[arg(long)]
     pub scatter: bool,
 }

@@ -1,4 +1,5 @@
-//! The words of `simulate` and `reproduce`: experiments on simulated desktop grids.
+//! Defines the flags of `deskgrid simulate` and `deskgrid reproduce`: experiments on simulated
+//! desktop grids.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::value::Dur;
 
-/// `deskgrid simulate`.
+/// The flags of `deskgrid simulate`.
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
     /// Hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016, lab, or a hosts.csv with their
@@ -17,7 +18,7 @@ pub(crate) struct SimulateArgs {
     /// only names it, unless it is a file
     #[arg(long, value_name = "DIR", conflicts_with = "model")]
     pub trace: Option<PathBuf>,
-    /// How available generated hosts are [default: default]
+    /// Availability of the generated hosts [default: default]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub model: Vec<String>,
     /// Policies, with parameters as NAME:KEY=VALUE; OPTIMAL is the best that full knowledge allows
@@ -28,11 +29,11 @@ pub(crate) struct SimulateArgs {
         required_unless_present = "scenario"
     )]
     pub policy: Vec<String>,
-    /// Tasks of the job
+    /// Number of tasks of the job
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tasks: Vec<u32>,
-    /// Time of a task on a dedicated 1.5 GHz host
+    /// Run time of a task on a dedicated 1.5 GHz host
     #[arg(
         long,
         value_name = "DURATION",
@@ -40,36 +41,37 @@ pub(crate) struct SimulateArgs {
         default_value = "5m"
     )]
     pub size: Vec<Dur>,
-    /// When jobs start, in seconds since the trace's start (instead of random times in business
+    /// Start jobs at these seconds since the trace's start (instead of random times in business
     /// hours)
     #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
     pub start: Vec<f64>,
-    /// How many starts for each platform and size of job, six on a day
+    /// Number of starts for each platform and size of job, six on a day
     #[arg(long, value_name = "N", default_value_t = 6, conflicts_with = "start")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
-    /// Of everything that is random
+    /// Seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Hosts of a generated platform
+    /// Number of hosts of a generated platform
     #[arg(long, value_name = "N", default_value_t = 220)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub hosts: u32,
-    /// Tasks keep their state, and go on elsewhere where they were at the last heartbeat
+    /// Let tasks keep their state, and go on elsewhere from the state at the last heartbeat
     #[arg(long)]
     pub checkpoint: bool,
-    /// Threads; the results are the same on any number [default: one for each processor]
+    /// Number of threads; the results are the same with any number [default: one for each
+    /// processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub threads: Option<u32>,
-    /// Replay a scripted scenario (JSON), and print what happens and what comes of it
+    /// Replay a scripted scenario (JSON), and print each event and the outcome
     #[arg(long, value_name = "FILE", conflicts_with_all = ["platform", "trace", "model", "policy", "start", "out"])]
     pub scenario: Option<PathBuf>,
-    /// Also write rows.csv and summary.csv there
+    /// Also write rows.csv and summary.csv into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
-/// Examples of `deskgrid simulate`.
+/// The examples below the help of `deskgrid simulate`.
 pub(crate) const SIMULATE: &str = "\
 Examples:
   deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS,EXCL-PRED-TO --tasks 100,200 --size 5m,15m --runs 12
@@ -79,7 +81,7 @@ Examples:
 The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are
 compared with the least that is possible on the same trace.";
 
-/// A paper whose results can be made again.
+/// A paper whose results can be reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Paper {
     /// Kondo, Chien and Casanova: Resource Management for Rapid Application Turnaround, SC 2004
@@ -94,40 +96,41 @@ pub(crate) enum Paper {
     Wozniak,
     /// Petrou, Ganger and Gibson: Cluster Scheduling for Explicitly-Speculative Tasks, ICS 2004
     Petrou,
-    /// No paper: how many wrong results escape `submit --quorum`, adaptive or not, and what that
-    /// costs
+    /// No paper: the number of wrong results that escape `submit --quorum`, adaptive or not, and
+    /// the cost
     Liars,
 }
 
-/// `deskgrid reproduce`.
+/// The flags of `deskgrid reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// Which paper
+    /// The paper
     #[arg(value_name = "PAPER")]
     pub paper: Paper,
-    /// Fewer runs: in under a minute, with wider intervals
+    /// Make fewer runs: in under a minute, with wider intervals
     #[arg(long)]
     pub quick: bool,
-    /// Where the report, its figures and its tables go [default: the name of what is reproduced]
+    /// Directory for the report, its figures and its tables [default: the name of the paper]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Of everything that is random
+    /// Seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or 10; of
-    /// wozniak 10, or 3; of downey 5, or 2; of petrou 12, or 3; see the report for liars]
+    /// Number of runs of each experiment [default: of kondo 120, or 12 if quick; of gainaru 50, or
+    /// 10; of wozniak 10, or 3; of downey 5, or 2; of petrou 12, or 3; see the report for liars]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: Option<u32>,
-    /// Gainaru: also run this log again; downey: predict its waits (KTH-SP2, in the Standard
-    /// Workload Format)
+    /// Gainaru: also rerun this log; downey: predict its waits (KTH-SP2, in the Standard Workload
+    /// Format)
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Threads; the results are the same on any number [default: one for each processor]
+    /// Number of threads; the results are the same with any number [default: one for each
+    /// processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub threads: Option<u32>,
 }
 
-/// Examples of `deskgrid reproduce`.
+/// The examples below the help of `deskgrid reproduce`.
 pub(crate) const REPRODUCE: &str = "\
 Examples:
   deskgrid reproduce kondo --quick

@@ -1,11 +1,11 @@
-//! Words of `deskgrid request` and `deskgrid account`.
+//! Defines the flags of `deskgrid request`, and the tasks that it names.
 
 use clap::Args;
 use common::selector::Selector;
 
 use super::value::OneJob;
 
-/// Examples of `deskgrid request`.
+/// The examples below the help of `deskgrid request`.
 pub(crate) const REQUEST: &str = "\
 Examples:
   deskgrid submit --disclose --array 1-50 --input ./explore -- ./explore %{TASK_ID}
@@ -13,10 +13,10 @@ Examples:
   deskgrid request last.2-5              four more are needed
   deskgrid job cancel last --unrequested and none of the others";
 
-/// `deskgrid request`.
+/// The flags of `deskgrid request`.
 #[derive(Debug, Args)]
 pub(crate) struct RequestArgs {
-    /// Which: a job that was disclosed, or tasks of it, such as 7, last, 7.1 or last.2-5
+    /// A disclosed job, or tasks of it, such as 7, last, 7.1 or last.2-5
     #[arg(value_name = "JOB[.TASKS]")]
     pub what: Wanted,
     /// Wait for the results, and print each one's standard output as it comes; exit code 3 if some
@@ -28,9 +28,9 @@ pub(crate) struct RequestArgs {
 /// A job and some of its tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
-    /// Which job.
+    /// The job.
     pub job: OneJob,
-    /// Which of its tasks.
+    /// The selected tasks of the job.
     pub tasks: Selector,
 }
 

@@ -1,4 +1,4 @@
-//! What can be said about a job, on the command line and (the same names) in a job file.
+//! Defines the options of a job, on the command line and (with the same names) in a job file.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::value::{Agree, Array, Deadline, Dur, Estimates, Limit, Pair, Parallelism, Width};
 
-/// Shown below the help of `submit`.
+/// The examples below the help of `deskgrid submit`.
 pub(crate) const EXAMPLES: &str = "\
 Placeholders in the command, the environment and paths:
   %{JOB_ID} %{TASK_ID} %{ATTEMPT_ID} %{HOST} %{ITEM} %{RANK} %{WIDTH}
@@ -40,16 +40,17 @@ Examples:
   A job from a job file, with one thing changed:
     deskgrid submit --job-file convert.toml --priority 5";
 
-/// `deskgrid submit`.
+/// The flags of `deskgrid submit`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SubmitArgs {
-    /// What can also stand in a job file.
+    /// The options that may also stand in a job file.
     #[command(flatten)]
     pub job: JobArgs,
-    /// A TOML file with the same names as these flags; flags given here go before it
+    /// Read options from a TOML file with the same names as these flags; flags given here go before
+    /// it
     #[arg(long, value_name = "F.toml")]
     pub job_file: Option<PathBuf>,
-    /// Submitting the same id again gives the same job instead of a second one
+    /// Submit under this id: submitting it again gives the same job instead of a second one
     #[arg(long, value_name = "UUID")]
     pub request_id: Option<RequestId>,
     /// Wait until every task is settled; exit code 3 if some failed
@@ -67,17 +68,17 @@ pub(crate) struct SubmitArgs {
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct JobArgs {
-    /// What to call the job [default: the program's name]
+    /// Name of the job [default: the program's name]
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
-    /// One task for each index, such as 1-100 or 1-99:2
+    /// Run one task for each index, such as 1-100 or 1-99:2
     #[arg(long, value_name = "IDS", group = "bag", help_heading = "Tasks")]
     pub array: Option<Array>,
-    /// One task for each line of a file (- is standard input); empty lines are skipped; %{ITEM} is
-    /// the line
+    /// Run one task for each line of a file (- is standard input); empty lines are skipped; %{ITEM}
+    /// is the line
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub each_line: Option<PathBuf>,
-    /// One task for each value of a JSON array; %{ITEM} is the string, or the value as JSON
+    /// Run one task for each value of a JSON array; %{ITEM} is the string, or the value as JSON
     #[arg(long, value_name = "F", group = "bag", help_heading = "Tasks")]
     pub from_json: Option<PathBuf>,
     /// Send a file; tasks find it as NAME (%{ITEM} and %{TASK_ID} choose one file per task)
@@ -87,7 +88,7 @@ pub(crate) struct JobArgs {
     /// Bring back the files that match; a task that leaves none has failed [repeatable]
     #[arg(long, value_name = "GLOB", help_heading = "Files")]
     pub output_file: Vec<String>,
-    /// Which of the inputs is the tasks' standard input
+    /// The input that is the tasks' standard input
     #[arg(long, value_name = "NAME", help_heading = "Files")]
     pub stdin: Option<String>,
     /// File name that `job fetch` gives standard output, or `none` to drop it
@@ -99,21 +100,22 @@ pub(crate) struct JobArgs {
     /// Add a variable to the tasks' environment, which is otherwise clean [repeatable]
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<Pair>,
-    /// How often a failed task is tried again [default: 0]
+    /// Number of times that a failed task is tried again [default: 0]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub retries: Option<u32>,
-    /// How many executions of a task may be lost with their hosts before it counts as failed
+    /// Number of attempts of a task that may be lost with their hosts before it counts as failed
     /// [default: 10]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_losses: Option<u32>,
-    /// The longest that one attempt may run, suspensions not counted; auto, with --deadline or
-    /// --width: what past runs of the program teach, killed then and tried again with more
+    /// Limit the run time of one attempt, suspensions not counted; auto, with --deadline or
+    /// --width: limits learned from past runs of the program, at which attempts are killed and
+    /// tried again with a longer limit
     #[arg(long, value_name = "DUR|auto", help_heading = "Rules")]
     pub timeout: Option<Limit>,
-    /// Cancel the rest once more tasks than this have failed
+    /// Cancel the rest once more than this many tasks have failed
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub max_fails: Option<u64>,
-    /// Order of your own jobs: higher goes first [default: 0]
+    /// Priority among your own jobs: higher goes first [default: 0]
     #[arg(
         long,
         value_name = "N",
@@ -121,28 +123,28 @@ pub(crate) struct JobArgs {
         help_heading = "Rules"
     )]
     pub priority: Option<i32>,
-    /// How tasks are placed; see `deskgrid policy list`
+    /// Policy that places the tasks; see `deskgrid policy list`
     #[arg(long, value_name = "NAME[:KEY=VALUE]", help_heading = "Rules")]
     pub policy: Option<String>,
     /// Run time of a task on a host of speed 1 (a 1.5 GHz PC)
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub estimate: Option<Dur>,
-    /// An estimate for each task: a file with a duration a line, in the order of the tasks (- is
-    /// standard input). Tasks of --from-json may have theirs as `"estimate"`: a duration, or
-    /// seconds
+    /// An estimate for each task: a file with one duration on each line, in the order of the tasks
+    /// (- is standard input). Items of --from-json may carry their own as `"estimate"`: a duration,
+    /// or seconds
     #[arg(long, value_name = "F", help_heading = "Rules")]
     pub estimates: Option<Estimates>,
-    /// Take the job only if all of it can be expected to be done by then: a date, or so long from
-    /// now; else exit code 5, and what could be promised
+    /// Take the job only if all of it is expected to be done by this deadline: a date, or a
+    /// duration from now; else exit with code 5 and say what could be promised
     #[arg(long, value_name = "TIME|DUR", help_heading = "Rules")]
     pub deadline: Option<Deadline>,
-    /// Say what may be needed, the likeliest first: nobody waits for a task until `deskgrid
-    /// request` asks for it, and only requested tasks are billed
+    /// Disclose tasks that may be needed, the likeliest first: nobody waits for a task until
+    /// `deskgrid request` asks for it, and only requested tasks are billed
     #[arg(long, help_heading = "Rules", conflicts_with_all = ["deadline", "quorum"])]
     pub disclose: bool,
-    /// Run the command as so many ranks at once, each on a host of its own, held together from
-    /// start to end: N, A..B, or auto for as many as should end it the soonest (%{RANK} counts from
-    /// 0, %{WIDTH} is how many)
+    /// Run the command as several ranks at once, each on a host of its own, held together from
+    /// start to end: N, A..B, or auto for the number that should end it soonest (%{RANK} counts
+    /// from 0, %{WIDTH} is the number of ranks)
     #[arg(
         long,
         value_name = "N|A..B|auto",
@@ -150,7 +152,7 @@ pub(crate) struct JobArgs {
     )]
     #[arg(conflicts_with_all = ["bag", "deadline", "quorum", "disclose", "estimate", "estimates", "noop"])]
     pub width: Option<Width>,
-    /// With --width: what all of it takes on one host of speed 1; else that is learned from earlier
+    /// With --width: the run time of all the work on one host of speed 1; else learned from earlier
     /// runs
     #[arg(
         long,
@@ -159,8 +161,8 @@ pub(crate) struct JobArgs {
         help_heading = "Several hosts at once"
     )]
     pub work: Option<Dur>,
-    /// With --width: its average parallelism, and the variance of that, as in 12:0.5; else learned
-    /// from earlier runs
+    /// With --width: the job's average parallelism, and optionally its variance, as in 12:0.5; else
+    /// learned from earlier runs
     #[arg(
         long,
         value_name = "A[:SIGMA]",
@@ -172,24 +174,25 @@ pub(crate) struct JobArgs {
     /// goes on from there
     #[arg(long, value_name = "DUR", help_heading = "Rules")]
     pub checkpoint: Option<Dur>,
-    /// So many results of each task must agree, from hosts of different owners [default: 1]
+    /// Require this many agreeing results of each task, from hosts of different owners [default: 1]
     #[arg(long, value_name = "N", help_heading = "Rules")]
     pub quorum: Option<u32>,
-    /// With --quorum: believe hosts whose results have agreed with others' for long enough, and
-    /// only audit them
+    /// With --quorum: trust hosts whose results have agreed with others' for long enough, and only
+    /// audit them
     #[arg(long, help_heading = "Rules")]
     pub adaptive: bool,
-    /// When results agree: bytes, or float:PART where numbers may differ by that part [default:
-    /// bytes]
+    /// Compare results by this rule: bytes, or float:PART where numbers may differ by that part
+    /// [default: bytes]
     #[arg(long, value_name = "HOW", help_heading = "Rules")]
     pub compare: Option<Agree>,
-    /// Only on hosts that confine tasks so well: process, landlock, namespace or account
+    /// Run only on hosts that confine tasks at least this well: process, landlock, namespace or
+    /// account
     #[arg(long, value_name = "LEVEL", help_heading = "Rules")]
     pub confinement: Option<Confinement>,
-    /// The tasks use the network: only on hosts whose owners let them
+    /// Let the tasks use the network: run only on hosts whose owners allow it
     #[arg(long, help_heading = "Rules")]
     pub network: bool,
-    /// Tasks that do nothing, without a process: measures the grid itself
+    /// Run tasks that do nothing, without a process: measures the grid itself
     #[arg(long, conflicts_with = "command")]
     pub noop: bool,
     /// Program and arguments; no shell is involved (for one: -- sh -c '...')
@@ -198,8 +201,7 @@ pub(crate) struct JobArgs {
 }
 
 impl JobArgs {
-    /// These, and what they leave open from `file`. A list given here takes the place of the file's
-    /// list.
+    /// Returns these options, completed from `file`. A list given here replaces the file's list.
     pub(crate) fn over(self, file: JobArgs) -> JobArgs {
         fn list<T>(here: Vec<T>, file: Vec<T>) -> Vec<T> {
             if here.is_empty() { file } else { here }

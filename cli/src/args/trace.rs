@@ -1,4 +1,5 @@
-//! The words of `trace`: how hosts were available, in the formats of others.
+//! Defines the flags of `deskgrid trace`, which reads and writes availability traces of hosts in
+//! several formats.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use super::value::When;
 /// `deskgrid trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Write down how the master's hosts were available, or put a trace into another format
+    /// Export the availability of the master's hosts, or convert a trace to another format
     #[command(after_help = "\
 Examples:
   deskgrid trace export --format csv --out monday --since 2026-03-02 --until 2026-03-03
@@ -18,7 +19,7 @@ Examples:
 Admins only, without --from: it says when people were at their desks.
 What each format can hold, and what it loses, is told in docs/traces.md.")]
     Export(ExportArgs),
-    /// Put a trace of others into the format that simulate and stats take: DIR/hosts.csv and
+    /// Import a foreign trace into the format that simulate and stats take: DIR/hosts.csv and
     /// DIR/availability.csv
     #[command(after_help = "\
 Examples:
@@ -26,8 +27,8 @@ Examples:
   deskgrid trace import --format boinc /var/lib/boinc/time_stats_log --out mine
 Then: deskgrid simulate --trace lanl05 --policy deskgrid")]
     Import(ImportArgs),
-    /// What a trace's hosts are like: how long they stay, how long they are away, how often tasks
-    /// fail
+    /// Print statistics of a trace's hosts: how long they stay, how long they are away, how often
+    /// tasks fail
     #[command(after_help = "\
 Examples:
   deskgrid trace stats --since 7d
@@ -38,16 +39,17 @@ those of a generated platform, beside the figures of the paper that the default 
     Stats(StatsArgs),
 }
 
-/// Which part of what is recorded.
+/// The part of a recorded trace to take.
 #[derive(Debug, Args)]
 pub(crate) struct PartArgs {
-    /// From then on: a date and time (UTC unless it says otherwise), or a duration ago such as 7d
+    /// Start at this time: a date and time (UTC unless it says otherwise), or a duration ago such
+    /// as 7d
     #[arg(long, value_name = "WHEN")]
     pub since: Option<When>,
-    /// Until then [default: now]
+    /// End at this time [default: now]
     #[arg(long, value_name = "WHEN")]
     pub until: Option<When>,
-    /// Only these hosts
+    /// Take only these hosts
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub hosts: Vec<String>,
 }
@@ -55,19 +57,19 @@ pub(crate) struct PartArgs {
 /// `deskgrid trace export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Into which format
+    /// Write this format
     #[arg(long, value_name = "FORMAT")]
     pub format: Written,
-    /// The directory that it is written into
+    /// Write into this directory
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Which part
+    /// The part of the trace to export.
     #[command(flatten)]
     pub part: PartArgs,
-    /// A trace that is there, instead of the master's record
+    /// Convert this trace instead of the master's record
     #[arg(long, value_name = "PATH")]
     pub from: Option<PathBuf>,
-    /// Its format
+    /// The format of the trace in --from
     #[arg(long, value_name = "FORMAT", default_value = "csv", requires = "from")]
     pub from_format: Read,
 }
@@ -75,7 +77,7 @@ pub(crate) struct ExportArgs {
 /// `deskgrid trace import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Its format
+    /// The format of the trace
     #[arg(long, value_name = "FORMAT")]
     pub format: Read,
     /// The trace: a file, or a directory where the format has several files
@@ -92,23 +94,23 @@ pub(crate) struct StatsArgs {
     /// The trace
     #[arg(value_name = "PATH", conflicts_with_all = ["platform", "model"])]
     pub path: Option<PathBuf>,
-    /// Its format
+    /// The format of the trace
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
     pub format: Read,
-    /// Which part
+    /// The part of the trace to measure.
     #[command(flatten)]
     pub part: PartArgs,
-    /// Also draw figures there
+    /// Also draw figures into this directory
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
     /// Generated hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016 or lab [default: sdsc, if
     /// a model is named]
     #[arg(long, value_name = "NAME")]
     pub platform: Option<String>,
-    /// How available they are [default: default, if a platform is named]
+    /// Availability of the generated hosts [default: default, if a platform is named]
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Of everything that is random
+    /// Seed of everything that is random
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -118,7 +120,7 @@ pub(crate) struct StatsArgs {
 pub(crate) enum Written {
     /// Tables of the Failure Trace Archive
     Fta,
-    /// Godfrey's format: when hosts are up
+    /// Godfrey's format: the intervals in which hosts are up
     Avt,
     /// Profiles for SimGrid, and a platform that names them
     Simgrid,
@@ -133,7 +135,7 @@ pub(crate) enum Written {
 pub(crate) enum Read {
     /// Tables of the Failure Trace Archive: their directory, or the file of event_trace
     Fta,
-    /// Godfrey's format: when hosts are up
+    /// Godfrey's format: the intervals in which hosts are up
     Avt,
     /// A directory with hosts.csv and availability.csv
     Csv,

@@ -1,4 +1,5 @@
-//! Values that people write on a command line or in a job file, read the same way in both places.
+//! Parses the values that people write on a command line or in a job file, with the same syntax in
+//! both.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,8 +17,8 @@ use serde::{Deserialize, Deserializer};
 #[serde(try_from = "String")]
 pub(crate) struct Dur(pub Duration);
 
-/// What was given as a join token: the token, or `-` for one line of standard input. Never printed,
-/// whatever it is.
+/// The value given as a join token: the token itself, or `-` for one line of standard input. It is
+/// never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct JoinWord(pub String);
 
@@ -44,23 +45,23 @@ impl FromStr for JoinWord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Limit {
-    /// This.
+    /// A limit of this length.
     Fixed(Duration),
-    /// Whatever past runs teach, where limits pay.
+    /// The limits that past runs suggest, where limits pay.
     Auto,
 }
 
-/// On how many hosts at once a job runs: `8`, `4..16`, or `auto`.
+/// The number of hosts that a job runs on at once: `8`, `4..16`, or `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Width {
-    /// On no fewer than the first and no more than the second number.
+    /// No fewer hosts than the first number and no more than the second.
     Between(u32, u32),
-    /// On as many as end it the soonest, by prediction.
+    /// The number of hosts that is predicted to end the job soonest.
     Auto,
 }
 
-/// An average parallelism, and perhaps its variance: `12` or `12:0.5`.
+/// An average parallelism, optionally with its variance: `12` or `12:0.5`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Parallelism(pub f64, pub Option<f64>);
@@ -70,12 +71,12 @@ pub(crate) struct Parallelism(pub f64, pub Option<f64>);
 #[serde(try_from = "String")]
 pub(crate) struct Array(pub IdSet);
 
-/// When two results agree: `bytes` or `float:1e-6`.
+/// The rule by which two results agree: `bytes` or `float:1e-6`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Agree(pub common::job::Compare);
 
-/// `NAME=VALUE`.
+/// An environment variable, written `NAME=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Pair(pub String, pub String);
@@ -83,17 +84,17 @@ pub(crate) struct Pair(pub String, pub String);
 /// Exactly one job: its number, or `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OneJob {
-    /// This one.
+    /// The job with this number.
     Id(JobId),
-    /// The one submitted last.
+    /// The job submitted last.
     Last,
 }
 
-/// Some jobs, and whether they were named as one job: that decides the shape of the answer, not how
-/// many there are.
+/// A selection of jobs, and whether it was named as one job. That, and not the number of jobs
+/// found, decides the shape of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Jobs {
-    /// Which.
+    /// The jobs.
     pub selector: Selector,
     /// Whether a single number or `last` was given.
     pub one: bool,
@@ -102,14 +103,14 @@ pub(crate) struct Jobs {
 /// A point in time: one of the calendar, or a duration ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Then.
+    /// At this point in time.
     At(Time),
-    /// So long ago.
+    /// This duration ago.
     Ago(Duration),
 }
 
 impl When {
-    /// As the rest of deskgrid counts time.
+    /// Converts to a `Time`; a duration is counted back from `now`.
     pub(crate) fn time(self, now: Time) -> Time {
         match self {
             When::At(time) => time,
@@ -139,12 +140,12 @@ impl FromStr for When {
     }
 }
 
-/// An estimate for each task: in a file, or (in a job file) there.
+/// The estimates of the tasks, one for each: in a file, or (in a job file) listed in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Estimates {
-    /// A duration a line.
+    /// A file with a duration on each line.
     File(PathBuf),
-    /// These.
+    /// The estimates themselves.
     Each(Vec<Dur>),
 }
 
@@ -176,17 +177,17 @@ impl<'de> Deserialize<'de> for Estimates {
     }
 }
 
-/// When something is to be done: at a point in time, or so long from now.
+/// A deadline: a point in time, or a duration from now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deadline {
-    /// Then.
+    /// At this point in time.
     At(Time),
-    /// So long from now.
+    /// After this duration, counted from now.
     In(Duration),
 }
 
 impl<'de> Deserialize<'de> for Deadline {
-    /// As it is written on the command line, or as a date of TOML.
+    /// Reads the form of the command line, or a date of TOML.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Form;
         impl<'de> Visitor<'de> for Form {
@@ -230,7 +231,7 @@ impl From<OneJob> for Selector {
 }
 
 impl Dur {
-    /// As the rest of deskgrid counts time.
+    /// Converts to the `Span` that the other crates use.
     pub(crate) fn span(self) -> Span {
         self.0.into()
     }

@@ -1,4 +1,5 @@
-//! `deskgrid account`: what was spent on a user's tasks, and how good the user's estimates were.
+//! Executes `deskgrid account`: prints the resources spent on a user's tasks, and the quality of
+//! the user's estimates.
 
 use common::view::{AccountView, EstimatesView, SpreadView};
 use common::wire::client::Request;
@@ -11,7 +12,7 @@ use crate::output::json::Estimates;
 use crate::output::table::Rows;
 use crate::session::Session;
 
-/// Asks and prints.
+/// Asks the master and prints the accounts.
 pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     let accounts = session
@@ -118,7 +119,8 @@ fn spent(account: &AccountView) -> [String; 13] {
     ]
 }
 
-/// Both readings of scaled billed resources: over what was requested, and over what was waited for.
+/// Formats both readings of scaled billed resources: over the requested tasks, and over the tasks
+/// that were waited for.
 fn scaled(account: &AccountView) -> String {
     let both = [account.scaled_if_all_billed, account.scaled_by_waited_for];
     both.into_iter()
@@ -132,7 +134,7 @@ fn factor(value: Option<f64>) -> String {
     value.map(|value| format!("{value:.2}")).unwrap_or_default()
 }
 
-/// Accounts for scripts.
+/// The accounts and estimates, for scripts.
 #[derive(Serialize)]
 struct Accounts {
     accounts: Vec<Account>,

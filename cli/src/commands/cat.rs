@@ -1,4 +1,5 @@
-//! `deskgrid job cat`: what tasks wrote, one after the other.
+//! Executes `deskgrid job cat`: prints the standard output or standard error of tasks, one after
+//! the other.
 
 use common::attempt::Stream;
 use common::content::Content;
@@ -85,7 +86,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// What a task wrote, and how much more was dropped.
+/// Returns the stream of a task, and the number of further bytes that were dropped.
 pub(super) async fn written(
     session: &Session,
     output: &OutputView,
@@ -103,7 +104,7 @@ pub(super) async fn written(
     Ok((bytes, captured.dropped))
 }
 
-/// Says of which tasks what they left is there no more, and how they run again.
+/// Names the tasks whose outputs were removed, and how to run them again.
 pub(super) async fn note_removed(session: &Session, outputs: &[OutputView]) -> Result<(), Failure> {
     let removed: Vec<TaskId> = outputs
         .iter()
@@ -121,7 +122,7 @@ pub(super) async fn note_removed(session: &Session, outputs: &[OutputView]) -> R
     Ok(())
 }
 
-/// That what a task left is there no more, and how it runs again.
+/// Says that the outputs of a task were removed, and how to run it again.
 pub(super) fn removed_in_words(task: TaskId, state: TaskState) -> String {
     let again = match state {
         TaskState::Finished => format!("deskgrid request {task} runs it again"),

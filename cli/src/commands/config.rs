@@ -1,4 +1,5 @@
-//! `deskgrid master config` and `worker config`: the shipped settings, which this program carries.
+//! Executes `deskgrid master config` and `worker config`: prints the shipped settings, which this
+//! program carries.
 
 use serde::Serialize;
 
@@ -14,16 +15,16 @@ const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
 
 #[derive(Serialize)]
 struct Shipped {
-    /// The file's text.
+    /// The text of the file.
     config: &'static str,
 }
 
-/// Prints a master's.
+/// Prints the settings of a master.
 pub(super) fn master(context: &Context) -> Result<Exit, Failure> {
     show(context, MASTER)
 }
 
-/// Prints a worker's.
+/// Prints the settings of a worker.
 pub(super) fn worker(context: &Context, like: Option<Like>) -> Result<Exit, Failure> {
     show(
         context,

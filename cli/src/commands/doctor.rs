@@ -1,5 +1,5 @@
-//! `deskgrid doctor`: what of deskgrid is on this machine, whether anything is wrong with it, and
-//! what to do. Changes nothing; asks the master who it is, and no more.
+//! Executes `deskgrid doctor`: checks the parts of deskgrid on this machine, and says what is wrong
+//! and what to do. It changes nothing, and asks the master for nothing but its name and version.
 
 mod machine;
 mod master;
@@ -13,7 +13,7 @@ use crate::args::serve::DoctorArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::table::printable;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
@@ -21,19 +21,19 @@ enum Severity {
     Ok,
     /// Worth knowing; nothing has to be done.
     Note,
-    /// Something does not work.
+    /// Broken.
     Wrong,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Finding {
-    /// What was looked at.
+    /// The name of the check.
     check: String,
     severity: Severity,
-    /// What was found.
+    /// The result, in words.
     what: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
     todo: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Finding {
         }
     }
 
-    /// A failure as a finding.
+    /// Turns a failure into a finding.
     fn failed(check: impl Into<String>, failure: &Failure) -> Self {
         let what = failure
             .because
@@ -82,7 +82,7 @@ struct Findings {
     findings: Vec<Finding>,
 }
 
-/// Looks at everything that is here.
+/// Checks every part of deskgrid on this machine.
 pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Failure> {
     let config = args
         .config

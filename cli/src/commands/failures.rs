@@ -1,5 +1,5 @@
-//! Why tasks of a job failed, for `deskgrid job info`: failed attempts by cause and host, with the
-//! last lines that one of them wrote to its standard error.
+//! Sums up why tasks of a job failed, for `deskgrid job info`: failed attempts by cause and host,
+//! with the last lines that one of them wrote to its standard error.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,19 @@ use crate::output::json;
 use crate::output::table::printable;
 use crate::session::Session;
 
-/// More failed tasks than this are not summed up: their list would take too much memory.
+/// The number of failed tasks up to which they are summed up: a longer list would take too much
+/// memory.
 const MOST_TASKS: u64 = 20_000;
-/// So many causes are shown, the most frequent first.
+/// The number of causes that are shown, the most frequent first.
 const SHOWN: usize = 5;
-/// So many hosts of a cause are named.
+/// The number of hosts that are named for a cause.
 const SHOWN_HOSTS: usize = 4;
-/// So many lines of standard error are shown, each so long at most, in characters.
+/// The number of lines of standard error that are shown, and the length of each at most, in
+/// characters.
 const LAST_LINES: usize = 5;
 const LINE: usize = 200;
 
-/// A job with why its tasks failed, as JSON.
+/// A job with the causes of its failures, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct JobInfo<'a> {
     #[serde(flatten)]
@@ -37,34 +39,34 @@ pub(super) struct JobInfo<'a> {
 /// One cause of failures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Cause {
-    /// How the attempts ended, in words.
+    /// The end of the attempts, in words.
     cause: String,
-    /// How many attempts ended like that.
+    /// The number of attempts that ended like that.
     attempts: u64,
-    /// How many of them on each host, the most first.
+    /// The number of these attempts on each host, in descending order.
     hosts: Vec<OnHost>,
     /// A task with such an attempt.
     task: String,
-    /// The last lines that it wrote to its standard error.
+    /// The last lines that this task wrote to its standard error.
     stderr: Vec<String>,
 }
 
-/// How many attempts failed on a host.
+/// The number of attempts that failed on a host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct OnHost {
     host: String,
     attempts: u64,
 }
 
-/// Failed attempts of one cause, as they are counted.
+/// The count of failed attempts of one cause.
 struct Counted {
     attempts: u64,
     hosts: BTreeMap<String, u64>,
     example: TaskId,
 }
 
-/// Why tasks of the job failed, the most frequent cause first; nothing where none did, or too many
-/// to look at.
+/// Returns the causes of the job's failed attempts, the most frequent first; none if no task
+/// failed, or more than `MOST_TASKS`.
 ///
 /// # Errors
 /// If the master refuses or the connection is gone.
@@ -109,7 +111,7 @@ pub(super) async fn of(session: &Session, job: &JobView) -> Result<Vec<Cause>, F
     Ok(causes)
 }
 
-/// Failed attempts of these tasks, by cause.
+/// Counts the failed attempts of these tasks by cause.
 fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
     let mut causes: BTreeMap<String, Counted> = BTreeMap::new();
     for task in tasks {
@@ -131,7 +133,8 @@ fn count(tasks: &[TaskView]) -> BTreeMap<String, Counted> {
     causes
 }
 
-/// How an attempt ended: what is said of it begins with why it was started.
+/// Returns how an attempt ended: its `reason` without the first part, which says why it was
+/// started.
 fn cause(attempt: &AttemptView) -> String {
     let said = attempt.reason.as_deref().unwrap_or_default();
     said.split_once("; ")
@@ -139,7 +142,7 @@ fn cause(attempt: &AttemptView) -> String {
         .to_owned()
 }
 
-/// The last lines that a task wrote to its standard error.
+/// Returns the last lines that a task wrote to its standard error.
 async fn last_lines(session: &Session, task: TaskId) -> Result<Vec<String>, Failure> {
     let tasks = Selector::Ids(IdSet::from_range(task.index, task.index));
     let outputs = session.outputs(task.job, tasks).await?;
@@ -160,7 +163,7 @@ async fn last_lines(session: &Session, task: TaskId) -> Result<Vec<String>, Fail
         .collect())
 }
 
-/// The causes as text, to stand before a job's facts; empty where there are none.
+/// Describes the causes in text, to stand before a job's facts; empty if there are none.
 pub(super) fn in_words(job: &JobView, causes: &[Cause]) -> String {
     if job.tasks.failed > MOST_TASKS {
         return format!(

@@ -1,5 +1,5 @@
-//! `deskgrid job fetch`: brings the files that tasks left. Everything is checked before anything is
-//! written, and each file is there whole and verified, or not at all.
+//! Executes `deskgrid job fetch`, which downloads the output files of tasks. Everything is checked
+//! before anything is written, and each file is there whole and verified, or not at all.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::output::note;
 use crate::parallel;
 use crate::session::Session;
 
-/// Where the files go.
+/// The destination of the files.
 #[derive(Debug)]
 pub(super) struct Into {
     /// The directory.
@@ -32,7 +32,7 @@ pub(super) struct Into {
     pub force: bool,
 }
 
-/// A file to be written.
+/// A file to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     task: TaskId,
@@ -53,7 +53,7 @@ struct FetchedFile {
     task: String,
     path: PathBuf,
     bytes: u64,
-    /// Whether the same file was there before.
+    /// Whether the same file existed before.
     kept: bool,
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn run(
         .show(&document, text, || vec![job.job.to_string()])
 }
 
-/// Every file of the outputs, with its place below `dir`.
+/// Returns every file of the outputs, with its path below `dir`.
 fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>, Failure> {
     let mut all = BTreeMap::new();
     for output in outputs {
@@ -159,13 +159,13 @@ fn wanted(outputs: &[OutputView], dir: &Path, many: bool) -> Result<Vec<Wanted>,
     Ok(all.into_values().collect())
 }
 
-/// A stream that the job gave a file name.
+/// Returns a stream to which the job gave a file name.
 fn named((stream, name): &(Stream, Option<String>)) -> Option<(String, Content, bool)> {
     name.as_ref()
         .map(|name| (name.clone(), stream.content.clone(), false))
 }
 
-/// Each file with whether the same one is there already.
+/// Returns each file with whether the same one exists already.
 async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, Failure> {
     let work = tokio::task::spawn_blocking(move || {
         let mut planned = Vec::with_capacity(wanted.len());
@@ -188,7 +188,7 @@ async fn look(wanted: Vec<Wanted>, force: bool) -> Result<Vec<(Wanted, bool)>, F
     work.await.map_err(|error| parallel::interrupted(&error))?
 }
 
-/// Whether the file that is there is the wanted one; nothing where none is there.
+/// Returns whether the existing file equals the wanted one; `None` if there is none.
 fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
     match std::fs::symlink_metadata(&wanted.path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -207,7 +207,7 @@ fn same(wanted: &Wanted) -> Result<Option<bool>, Failure> {
     }
 }
 
-/// Puts everything that one attempt left below `dir`, which is empty: its files, and its standard
+/// Writes everything that one attempt left into `dir`, which is empty: its files, and its standard
 /// output as `stdout`.
 pub(super) async fn lay_out(
     session: &Session,
@@ -238,7 +238,7 @@ async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Fa
     parallel::each(new, one).await.map(drop)
 }
 
-/// What the master has lost can be computed again.
+/// Explains how to recompute outputs that the master has lost.
 fn not_whole(error: LinkError) -> Failure {
     let lost = match &error {
         LinkError::Damaged { .. } => true,

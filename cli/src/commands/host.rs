@@ -1,4 +1,4 @@
-//! `deskgrid host`.
+//! Executes `deskgrid host`.
 
 use common::host::HostFacts;
 use common::view::{HostState, HostView};
@@ -11,7 +11,7 @@ use crate::output::table::{Rows, facts, printable};
 use crate::output::{json, when};
 use crate::session::Session;
 
-/// Does what was asked for.
+/// Executes one verb of `deskgrid host`.
 pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
@@ -31,7 +31,7 @@ pub(super) async fn run(context: &Context, command: HostCommand) -> Result<Exit,
     Ok(Exit::Well)
 }
 
-/// The identity has the host's name.
+/// Revokes a host's identity, which has the host's name.
 async fn revoke(context: &Context, session: &Session, host: String) -> Result<(), Failure> {
     let named = session
         .hosts(&Request::Hosts {
@@ -65,7 +65,7 @@ async fn list(context: &Context, session: &Session) -> Result<(), Failure> {
         .show(&json::Hosts::from(&hosts[..]), text, || names(&hosts))
 }
 
-/// What becomes of a host that is benched, and who can end that.
+/// Says when a benched host gets tasks again, and who can end the benching.
 fn next_try(host: &str) -> String {
     format!(
         "it gets one task at a time after a pause, until one succeeds; an admin can end that with: deskgrid host resume {}",
@@ -73,7 +73,7 @@ fn next_try(host: &str) -> String {
     )
 }
 
-/// The same of all of these below a table in which they stand; nothing where there is none.
+/// Says the same of all benched hosts, below their table; empty if there are none.
 pub(super) fn of_benched<'a>(mut hosts: impl Iterator<Item = &'a str>) -> String {
     match (hosts.next(), hosts.next()) {
         (None, _) => String::new(),
@@ -90,7 +90,7 @@ fn names(hosts: &[HostView]) -> Vec<String> {
     hosts.iter().map(|host| host.facts.name.clone()).collect()
 }
 
-/// `4`, or `1 of 4` where its owner lets tasks use but some.
+/// Formats a host's slots: `4`, or `1 of 4` where its owner lets tasks use only some.
 fn slots(host: &HostView) -> String {
     let usable = host.slots_usable;
     let all = host.facts.slots;
@@ -198,7 +198,7 @@ fn describe(host: &HostView) -> String {
     ])
 }
 
-/// How well tasks are confined there.
+/// Describes how well the host confines tasks.
 fn confines(facts: &HostFacts) -> String {
     let level = match (facts.confinement, facts.confinement_most) {
         (level, most) if most > level => format!("{level}, and {most} where a job asks for it"),

@@ -1,4 +1,4 @@
-//! `deskgrid identity` and `deskgrid audit`.
+//! Executes `deskgrid identity` and `deskgrid audit`.
 
 use common::identity::{AuditView, IdentityView};
 use common::wire::client::{Reply, Request};
@@ -13,7 +13,7 @@ use crate::output::table::Rows;
 use crate::output::when;
 use crate::session::Session;
 
-/// Somebody who has joined, as scripts see it.
+/// An identity that has joined, as scripts see it.
 #[derive(Serialize)]
 struct Identity {
     identity: String,
@@ -88,7 +88,7 @@ impl From<&AuditView> for Entry {
     }
 }
 
-/// Does what was asked for.
+/// Executes one verb of `deskgrid identity`.
 pub(super) async fn run(context: &Context, command: IdentityCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     let request = match command {
@@ -101,7 +101,7 @@ pub(super) async fn run(context: &Context, command: IdentityCommand) -> Result<E
     Ok(Exit::Well)
 }
 
-/// Sends a request that identities answer, and shows them.
+/// Sends a request that is answered with identities, and shows them.
 pub(super) async fn judge(
     context: &Context,
     session: &Session,

@@ -1,4 +1,4 @@
-//! `deskgrid job`.
+//! Executes `deskgrid job`.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::silence::Silence;
 use crate::watch::{Ended, Watch};
 
-/// Does what was asked for.
+/// Executes one verb of `deskgrid job`.
 pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
@@ -157,7 +157,7 @@ async fn list(
         .show(&json::Jobs::from(&jobs[..]), text, || ids(&jobs))
 }
 
-/// Active jobs first.
+/// Returns the place of a state in lists: active jobs first.
 fn activity(state: JobState) -> u8 {
     match state {
         JobState::Running => 0,
@@ -209,7 +209,7 @@ async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Fa
     })
 }
 
-/// The jobs that a selector names; naming one that is not there is an error.
+/// Returns the jobs that `jobs` selects; fails if one that is named does not exist.
 async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> {
     let found = session.jobs(jobs.selector.clone(), Vec::new()).await?;
     match &jobs.selector {
@@ -232,7 +232,7 @@ async fn found(session: &Session, jobs: &Jobs) -> Result<Vec<JobView>, Failure> 
     }
 }
 
-/// One job where one was named, else a list of them.
+/// Shows one job if one was named, else a list.
 fn show(
     context: &Context,
     jobs: &Jobs,
@@ -247,10 +247,11 @@ fn show(
     }
 }
 
-/// So many limits are shown; the rest is hardly ever needed.
+/// The number of limits that are shown; later ones are hardly ever needed.
 const SHOWN_LIMITS: usize = 6;
 
-/// `limits 10.8s, 13.4s, ...; first succeeds with 92 %`, or why there are none.
+/// Describes limits as `limits 10.8s, 13.4s, ...; first succeeds with 92 %`, or says why there are
+/// none.
 pub(super) fn limits_in_words(view: &LimitsView) -> String {
     let Some(first) = view.done.first() else {
         return format!(
@@ -283,7 +284,7 @@ pub(super) fn limits_in_words(view: &LimitsView) -> String {
     )
 }
 
-/// Of a job with a deadline: the deadline, what was promised, and what becomes of it.
+/// Returns the deadline of a job, its promise, and how the promise stands; `None` without one.
 fn promise(job: &JobView, now: Time) -> [Option<String>; 3] {
     let Some(view) = &job.promise else {
         return [None, None, None];
@@ -359,8 +360,8 @@ fn describe(job: &JobView) -> String {
                 .as_ref()
                 .map(|forecast| forecast_in_words(forecast, now)),
         ),
-        // What was predicted at first is of use beside what came; until then the predicted finish
-        // says it better.
+        // The first prediction is worth a line beside the actual makespan; until then the predicted
+        // finish says more.
         (
             "makespan predicted at first",
             job.predicted_makespan
@@ -387,7 +388,7 @@ async fn wait(
     progress: bool,
 ) -> Result<Exit, Failure> {
     let timeout = args.timeout.map(|timeout| timeout.0);
-    // A job that is not there would never be settled.
+    // A job that does not exist would never be settled.
     let found = found(&session, &args.jobs).await?;
     let unsettled = found.iter().filter(|job| !job.state.settled());
     let awaited = Awaited {
@@ -401,15 +402,15 @@ async fn wait(
     Ok(ended.exit())
 }
 
-/// Which jobs are waited for.
+/// The jobs to wait for.
 pub(super) struct Awaited {
-    /// In the user's words.
+    /// The selection as the user gave it.
     pub jobs: Selector,
-    /// Those of them that are not settled yet.
+    /// The selected jobs that are not settled yet.
     pub unsettled: IdSet,
 }
 
-/// Waits for jobs, with a bar if `progress`. People are told why while nothing happens.
+/// Waits for jobs, with a bar if `progress`. People are told why nothing runs.
 pub(super) async fn wait_for(
     context: &Context,
     session: Session,
@@ -435,7 +436,7 @@ pub(super) async fn wait_for(
     ended
 }
 
-/// How each job ended, a line each.
+/// Describes how each job ended, one line for each.
 pub(super) fn outcome(ended: &Ended) -> String {
     let line = |job: &JobView| {
         let tasks = &job.tasks;
@@ -465,7 +466,7 @@ pub(super) fn outcome(ended: &Ended) -> String {
     }
 }
 
-/// `1 task`, `2 tasks`.
+/// Counts tasks in words: `1 task`, `2 tasks`.
 pub(super) fn counted(tasks: u64) -> String {
     if tasks == 1 {
         "1 task".to_owned()
@@ -486,7 +487,8 @@ async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<
         .show(&json::Changed::from(&gone[..]), text, || ids.clone())
 }
 
-/// Of `all` jobs only those are shown to people that had something to drop.
+/// Cancels disclosed tasks that nobody requested. For `all` jobs, people see only those that had
+/// such tasks.
 async fn drop_unrequested(
     context: &Context,
     session: &Session,
@@ -510,7 +512,7 @@ async fn drop_unrequested(
     )
 }
 
-/// Has tasks tried again, and says what that means for what their job was promised.
+/// Retries tasks, and says what the retry means for the promise of their job.
 async fn retry(context: &Context, session: &Session, request: Request) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
     let Some((id, tasks)) = changed.first().copied() else {
@@ -521,7 +523,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
         );
     };
 
-    // Where nothing waits again, nothing has changed.
+    // Without a task that waits again nothing has changed.
     let promise = if tasks > 0 {
         session.job(OneJob::Id(id)).await?.promise
     } else {
@@ -571,7 +573,7 @@ fn changes(changed: &[(JobId, u64)], word: &str) -> String {
     }
 }
 
-/// When it should start, and between which times with a chance of 80 %, for a column.
+/// Formats the predicted start and its interval of 80 % for a column.
 fn start_in_brief(starts: &StartView, now: Time) -> String {
     let StartView { start, low, high } = *starts;
     format!(
@@ -582,7 +584,8 @@ fn start_in_brief(starts: &StartView, now: Time) -> String {
     )
 }
 
-/// When, and where it is known between which times it lies with a chance of 80 %.
+/// Describes the predicted start, with the interval that holds it with a probability of 80 % if it
+/// is known.
 fn start_in_words(starts: &StartView, now: Time) -> String {
     let at = |time: Time| when::relative(time, now);
     let StartView { start, low, high } = *starts;
@@ -654,7 +657,7 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
     })
 }
 
-/// Why tasks of the job wait or stand still.
+/// Asks the master why tasks of the job wait or stand still.
 async fn why_no_prediction(session: &Session, job: JobId) -> Result<Vec<String>, Failure> {
     match session.one(&Request::Explain { job }).await? {
         Reply::Explained(view) => Ok(view

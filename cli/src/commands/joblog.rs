@@ -1,5 +1,5 @@
-//! `deskgrid job list --joblog`: the attempts of a job as tab-separated values. The first nine
-//! columns are those of GNU parallel's joblog, so that what reads one reads the other.
+//! Executes `deskgrid job list --joblog`: prints the attempts of a job as tab-separated values. The
+//! first nine columns are those of GNU parallel's joblog, so that tools for one read the other.
 
 use common::selector::Selector;
 use common::view::{AttemptView, TaskView};

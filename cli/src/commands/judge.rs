@@ -1,6 +1,6 @@
-//! `deskgrid job judge`: a program of the user's says which results of a job agree. It runs here,
-//! with the user's rights, on the user's own results; nobody else runs it. What is not here: what
-//! follows from what it says.
+//! Executes `deskgrid job judge`: a program of the user's says which results of a job agree. It
+//! runs here, with the user's rights, on the user's own results; nobody else runs it. The quorum
+//! that follows is counted by the master.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -19,7 +19,8 @@ use crate::failure::{Exit, Failure};
 use crate::output::note;
 use crate::session::Session;
 
-/// For so long the master is to tell of changes before it is asked again what there is to judge.
+/// The time that the master may hold back news of a change before it is asked again for results to
+/// judge.
 const PATIENCE: Span = Span::from_secs(2);
 
 #[derive(Serialize)]
@@ -29,7 +30,7 @@ struct Judged {
     differed: u64,
 }
 
-/// Compares what is there to be compared, until the job is settled.
+/// Compares results as they become available, until the job is settled.
 pub(super) async fn run(
     context: &Context,
     session: &Session,
@@ -70,7 +71,7 @@ pub(super) async fn run(
     context.out.show(&judged, text, || vec![job.to_string()])
 }
 
-/// Whether the job is settled; waits a while for that, or for any change.
+/// Returns whether the job is settled; waits up to `PATIENCE` for that, or for any change.
 async fn settled(session: &Session, job: JobId) -> Result<bool, Failure> {
     let jobs = Selector::Ids(IdSet::from_range(job.0, job.0));
     let request = Request::Watch {
@@ -86,7 +87,8 @@ async fn settled(session: &Session, job: JobId) -> Result<bool, Failure> {
         .all(|job| job.state.settled()))
 }
 
-/// The numbers of the other attempts with whose results the program says that this one agrees.
+/// Returns the numbers of the other attempts whose results the program finds to agree with this
+/// one.
 async fn compare(
     session: &Session,
     undecided: &Undecided,

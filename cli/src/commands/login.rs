@@ -1,4 +1,4 @@
-//! `deskgrid login`, and how any machine gets its identity.
+//! Executes `deskgrid login`, and gives any machine its identity.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
@@ -47,20 +47,20 @@ pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure>
     Ok(Exit::Well)
 }
 
-/// Who joins.
+/// The kind of identity that joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     /// A person's machine, as client or admin.
     User,
-    /// A host.
+    /// The worker of a host.
     Worker,
 }
 
-/// The identity in `dir`, or a new one where there is none (or it is to be replaced), and whether
-/// it is new.
+/// Returns the identity in `dir`, or joins as a new one where there is none (or it is to be
+/// replaced); and whether it is new.
 ///
 /// # Errors
-/// If there is none and no token, or the master does not take the token.
+/// If there is no identity and no token, or the master does not accept the token.
 pub(super) async fn identity(
     dir: &Path,
     context: &Context,
@@ -99,12 +99,13 @@ pub(super) async fn identity(
     Ok((identity, true))
 }
 
-/// The identity, its grid at another address from now on: what answers there must be that grid.
+/// Moves the identity to another address of its grid. The server at the new address must be that
+/// grid.
 async fn moved(dir: &Path, mut identity: Identity, master: &str) -> Result<Identity, Failure> {
     let before = std::mem::replace(&mut identity.link.master, master.to_owned());
     match crate::session::connect(&identity).await {
         Ok(client) => client.close().await,
-        // It is the grid, and the next command renews the certificate.
+        // It is the grid: the next command renews the certificate.
         Err(LinkError::NotAccepted(why)) if why == ONLY_A_RENEWAL => {}
         Err(error) => return Err(not_moved(error, &before, master)),
     }
@@ -130,7 +131,7 @@ fn not_moved(error: LinkError, before: &str, master: &str) -> Failure {
     }
 }
 
-/// The identity that is there. A worker may be told of another address of its master.
+/// Loads the existing identity. A worker may be given another address of its master.
 fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
     let mut identity = Identity::load(dir)?;
     check_role(dir, identity.link.role, who)?;
@@ -143,7 +144,7 @@ fn known(dir: &Path, args: &Enrol, who: Who) -> Result<Identity, Failure> {
     Ok(identity)
 }
 
-/// An identity for something else never does, however long somebody waits.
+/// Refuses an identity for another role, which waiting would not change.
 fn check_role(dir: &Path, role: Role, who: Who) -> Result<(), Failure> {
     let hint = match (role, who) {
         (Role::Worker, Who::User) => {
@@ -176,7 +177,7 @@ fn nobody(dir: &Path, who: Who) -> Failure {
     )
 }
 
-/// The token, by whichever way it is given; on a terminal it is asked for where it is not.
+/// Reads the token from the place where it was given; asks for it on a terminal if it was not.
 fn token(args: &Enrol, environment: Option<&JoinWord>) -> Result<Option<JoinToken>, Failure> {
     let text = match (&args.join, &args.join_file, environment) {
         (Some(JoinWord(word)), _, _) if word == "-" => line_of_input()?,
@@ -203,7 +204,7 @@ fn line_of_input() -> Result<String, Failure> {
     Ok(line)
 }
 
-/// Asks whoever sits at the terminal, which shows nothing of the answer.
+/// Asks at the terminal, which does not show the answer.
 fn asked() -> Result<String, Failure> {
     eprint!("join token (from `deskgrid token create`; it is not shown): ");
     #[cfg(unix)]
@@ -213,7 +214,7 @@ fn asked() -> Result<String, Failure> {
     line
 }
 
-/// A terminal that does not show what is typed, until this is dropped.
+/// A terminal that does not show typed text until this is dropped.
 #[cfg(unix)]
 struct Silent(Option<rustix::termios::Termios>);
 
@@ -224,8 +225,8 @@ impl Silent {
         let before = tcgetattr(std::io::stdin()).ok();
         if let Some(mut silent) = before.clone() {
             silent.local_modes.remove(LocalModes::ECHO);
-            // Where the terminal cannot do it the token is seen by whoever looks over the shoulder,
-            // and no one else.
+            // On a terminal that cannot hide its echo, only somebody at the same screen sees the
+            // token.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent);
         }
         Self(before)

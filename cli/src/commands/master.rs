@@ -1,4 +1,4 @@
-//! `deskgrid master`.
+//! Executes `deskgrid master`.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ struct Answers<'a> {
     master: &'a str,
 }
 
-/// A master runs on Linux only.
+/// Refuses: a master runs on Linux only.
 #[cfg(windows)]
 pub(super) async fn start(_: &Context, _: MasterArgs) -> Result<Exit, Failure> {
     let hint = "run it on Linux; workers and users can be on Windows";
@@ -59,7 +59,7 @@ pub(super) async fn start(context: &Context, args: MasterArgs) -> Result<Exit, F
     Ok(Exit::Well)
 }
 
-/// A master runs on Linux only.
+/// Refuses: a master runs on Linux only.
 #[cfg(windows)]
 pub(super) fn rotate_ca(_: &Context, _: Dur) -> Result<Exit, Failure> {
     Err(Failure::usage(
@@ -68,7 +68,7 @@ pub(super) fn rotate_ca(_: &Context, _: Dur) -> Result<Exit, Failure> {
     ))
 }
 
-/// Makes a new CA.
+/// Makes a new certificate authority.
 #[cfg(not(windows))]
 pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure> {
     #[derive(Serialize)]
@@ -95,7 +95,7 @@ pub(super) fn rotate_ca(context: &Context, overlap: Dur) -> Result<Exit, Failure
     Ok(Exit::Well)
 }
 
-/// Returns once the master answers.
+/// Waits until the master answers.
 pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit, Failure> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout.0));
     let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
@@ -115,7 +115,7 @@ pub(super) async fn wait(context: &Context, timeout: Option<Dur>) -> Result<Exit
                 session.close().await;
                 return Ok(Exit::Well);
             }
-            // Before the very first start is through there is no identity yet; both pass by
+            // Before the very first start is complete there is no identity yet; both states pass by
             // themselves.
             Ok(Err(failure))
                 if matches!(failure.code, "no-identity" | "unreachable" | "unavailable") =>

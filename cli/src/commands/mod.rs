@@ -1,4 +1,4 @@
-//! What each command does.
+//! Executes the commands of `deskgrid`, one module for each.
 
 mod account;
 mod cat;
@@ -44,24 +44,24 @@ use crate::logs;
 use crate::output::Output;
 use crate::state::StateDir;
 
-/// What every command needs.
+/// The settings that every command needs.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// Where state lies.
+    /// The state directory.
     pub state: StateDir,
-    /// Where the user says that it lies, if he does.
+    /// The state directory as the user gave it (`--dir` or `DESKGRID_DIR`), if at all.
     #[cfg(unix)]
     pub given_dir: Option<std::path::PathBuf>,
-    /// A join token that the environment held.
+    /// The join token that the environment held.
     pub join: Option<JoinWord>,
-    /// How to print.
+    /// The form in which to print.
     pub out: Output,
 }
 
-/// Does what was asked for.
+/// Executes the command of `cli`.
 ///
 /// # Errors
-/// If it could not be done.
+/// Those of the command.
 pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving = matches!(
@@ -90,7 +90,7 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         result
     });
 
-    // A thread that still reads a terminal or a slow disk must not hold up the end.
+    // A thread that still reads from a terminal or a slow disk must not delay the end.
     runtime.shutdown_background();
     result
 }
@@ -144,8 +144,8 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
     }
 }
 
-/// Where a command's future runs: on one thread where it only asks and prints, on several where it
-/// serves. A worker needs two, however many processors the PC has: it is to cost its owner little.
+/// Makes the runtime of a command: one thread where it only asks and prints, several where it
+/// serves. A worker gets two on any PC: it must cost its owner little.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let mut builder = match command {
         Command::Demo(_) | Command::Master(_) | Command::Worker(WorkerCommand::Start(_)) => {
@@ -170,7 +170,7 @@ fn completions(context: &Context, shell: clap_complete::Shell) -> Result<Exit, F
     Ok(Exit::Well)
 }
 
-/// Ends when the user or the system wants the program to end.
+/// Returns when the user or the system wants the program to end.
 pub(crate) async fn interrupted() {
     #[cfg(unix)]
     if let Ok(mut terminate) =
@@ -185,8 +185,8 @@ pub(crate) async fn interrupted() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// Ends when the terminal is gone. Only for what is of no use without one: whoever starts a master
-/// with `nohup` wants it to go on.
+/// Returns when the terminal is gone. Only for programs that are useless without one: a master
+/// started with `nohup` must go on.
 pub(crate) async fn hung_up() {
     #[cfg(unix)]
     if let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) {
@@ -196,14 +196,14 @@ pub(crate) async fn hung_up() {
     std::future::pending::<()>().await;
 }
 
-/// Ends when the program is to shut down; with `tied` also when standard input ends.
+/// Returns when the program is to shut down; with `tied` also when standard input ends.
 pub(crate) async fn shutdown(tied: bool) {
     if !tied {
         return interrupted().await;
     }
 
     let (tx, rx) = tokio::sync::oneshot::channel::<()>();
-    // A thread of its own: a read of standard input cannot be cancelled, and must not hold up the
+    // A thread of its own: a read of standard input cannot be cancelled, and must not delay the
     // runtime's end.
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());

@@ -1,5 +1,5 @@
-//! `deskgrid worker status`, `pause` and `resume`: what the owner of this machine asks its worker,
-//! without the master.
+//! Executes `deskgrid worker status`, `pause` and `resume`: requests of this machine's owner to its
+//! worker, without the master.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,22 +13,22 @@ use crate::args::value::Dur;
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Rows, facts};
 
-/// What became of the switch.
+/// The state of the owner's switch after a command.
 #[derive(Debug, Serialize)]
 struct Switched {
     /// Whether the owner's pause holds now.
     paused: bool,
-    /// When it ends by itself.
+    /// The time at which the pause ends by itself.
     until: Option<String>,
     /// Whether a worker runs.
     running: bool,
-    /// What tasks may do there, and why not everything.
+    /// The worker's decision on tasks, and the reason for restrictions.
     decision: Option<String>,
     reason: Option<String>,
     says: Option<String>,
 }
 
-/// Tells how the worker is.
+/// Prints the worker's state.
 pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure> {
     let dir = context.state.worker();
     let report = control::ask(&dir, &Ask::Status)
@@ -43,7 +43,7 @@ pub(super) async fn status(context: &Context, why: bool) -> Result<Exit, Failure
     Ok(Exit::Well)
 }
 
-/// Pauses it.
+/// Pauses the worker.
 pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit, Failure> {
     let end = |lasts: Dur| {
         SystemTime::now()
@@ -66,7 +66,7 @@ pub(super) async fn pause(context: &Context, lasts: Option<Dur>) -> Result<Exit,
     turn(context, &Ask::Pause { until }).await
 }
 
-/// The last moment that has a date with four digits.
+/// The last moment whose year has four digits.
 fn far() -> SystemTime {
     SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(253_402_300_799)
 }

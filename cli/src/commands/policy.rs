@@ -1,4 +1,4 @@
-//! `deskgrid policy`: the scheduler's catalogue, as it is.
+//! Executes `deskgrid policy`: prints the scheduler's catalogue.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl From<&Policy> for Row {
     }
 }
 
-/// Does what was asked for.
+/// Executes one verb of `deskgrid policy`.
 pub(super) fn run(context: &Context, command: PolicyCommand) -> Result<Exit, Failure> {
     match command {
         PolicyCommand::List => list(context)?,

@@ -1,5 +1,5 @@
-//! `deskgrid reproduce`: a paper's results beside ours. What is not here: the experiments, and what
-//! the report says.
+//! Executes `deskgrid reproduce`: writes a paper's results beside ours. The experiments and the
+//! report live in `simulator`.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ struct Answer {
     files: Vec<String>,
 }
 
-/// Does what was asked for.
+/// Executes `deskgrid reproduce`.
 pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failure> {
     let paper = match args.paper {
         Paper::Kondo => "kondo",
@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context, args: &ReproduceArgs) -> Result<Exit, Failu
     };
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(paper));
 
-    // Found out before the work, not after it.
+    // An unusable directory is better found before the work than after it.
     std::fs::create_dir_all(&out)
         .map_err(|e| Failure::io(format!("cannot make {}", out.display()), &e))?;
     let talk = context.out.mode() == OutputMode::Cli;

@@ -1,6 +1,6 @@
-//! The worker as a service of Windows: `deskgrid worker install` and `uninstall`, which show a plan
-//! or carry it out, and what the service manager calls. The service runs as LocalService, an
-//! account with few rights and nobody's files.
+//! The worker as a service of Windows: `deskgrid worker install` and `uninstall` show a plan or
+//! carry it out, and the service manager calls `run`. The service runs as LocalService, an account
+//! with few rights and without files of anybody's.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,29 +27,29 @@ use crate::args::serve::InstallArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::note;
 
-/// Has few rights on this PC and none on others.
+/// The account of the service: it has few rights on this PC and none on others.
 const ACCOUNT: &str = r"NT AUTHORITY\LocalService";
-/// Who may use the service's directory: the system, the administrators, and the account above, by
-/// their numbers, as their names are translated.
+/// The accounts that may use the service's directory: the system, the administrators and `ACCOUNT`,
+/// by number, since their names are translated.
 const MAY: [&str; 3] = [
     "*S-1-5-18:(OI)(CI)F",
     "*S-1-5-32-544:(OI)(CI)F",
     "*S-1-5-19:(OI)(CI)F",
 ];
-/// How long the service may take to start or to stop.
+/// The longest time that the service may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A worker that failed is started again after this long; after a day without failure, nothing is
-/// counted any more.
+/// The pause before a failed worker is started again. After a day without failure (`A_DAY`) the
+/// count of failures starts again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 const A_DAY: Duration = Duration::from_secs(24 * 3_600);
-/// Room for the worker's own thread, in bytes.
+/// The stack of the worker's thread, in bytes.
 const STACK: usize = 8 << 20;
-/// Windows' words for: there is no such service; it does not run.
+/// The error codes of Windows: there is no such service; it does not run.
 const NO_SUCH_SERVICE: i32 = 1_060;
 const NOT_ACTIVE: i32 = 1_062;
 
-/// Where everything of a service is.
+/// The paths of a service.
 struct Places {
     service: String,
     /// The directory of the program.
@@ -100,7 +100,7 @@ impl Places {
         self.state.join("worker.toml")
     }
 
-    /// What follows the program's name on the service's command line.
+    /// Returns the arguments of the program on the service's command line.
     fn arguments(&self, slots: Option<u32>, settings: bool) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--dir".into(), self.state.clone().into()];
         words.extend(["worker", "service", "--service", &self.service].map(OsString::from));
@@ -113,8 +113,8 @@ impl Places {
         words
     }
 
-    /// Leaves the state directory, in which the key lies, to those who need it. What Windows gives
-    /// to everybody below its place is taken away.
+    /// Restricts the state directory, which holds the key, to the accounts in `MAY`. Permissions
+    /// that Windows would inherit from above are removed.
     fn close(&self) -> Result<(), Failure> {
         let mut command = Command::new("icacls");
         command
@@ -143,11 +143,11 @@ impl Places {
     }
 }
 
-/// Makes the worker a service.
+/// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = Places::of(&args.service)?;
     if let Some(config) = &args.config {
-        // Settings that make no sense are better found now than when the PC starts.
+        // Invalid settings are better found now than when the PC starts.
         worker::Config::load(config)?;
     }
 
@@ -160,7 +160,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         make(&places.state)?;
         places.close()?;
 
-        // Joining comes early: where the master does not let this PC in, there is no service.
+        // Join first: where the master does not accept this PC, no service is made.
         identity(
             &places.state.join("worker").join("identity"),
             context,
@@ -261,7 +261,7 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    // Installing again from the installed program is no reason to fail.
+    // Installing again from the installed program must not fail.
     if from == to {
         return Ok(());
     }
@@ -270,7 +270,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         .map_err(|e| cannot("write", to, &e))
 }
 
-/// Removes a directory; a file that is still held for a moment is waited for.
+/// Removes a directory; waits for a file that is still held for a moment.
 fn remove(dir: &Path) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE / 6;
     loop {
@@ -343,7 +343,7 @@ fn create(
         actions: Some(vec![again]),
     };
 
-    // What makes it nicer, and is no reason to go without.
+    // These settings are a convenience: their failure does not fail the installation.
     for error in [
         service
             .set_description("Runs tasks of the deskgrid while this PC's owner does not need it.")
@@ -392,7 +392,7 @@ fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
     }
 }
 
-/// Stops and deletes the service; fine where there is none.
+/// Stops and deletes the service; succeeds if there is none.
 fn delete(name: &str) -> Result<(), Failure> {
     let code = |error: &windows_service::Error| match error {
         windows_service::Error::Winapi(error) => error.raw_os_error(),
@@ -417,8 +417,8 @@ fn delete(name: &str) -> Result<(), Failure> {
         .map_err(|e| refused(format!("the service {name} cannot be deleted"), &e))
 }
 
-/// What the service is to do: known to the program, while the service manager calls a function
-/// without it.
+/// The arguments of the service: the program knows them, but the service manager calls a function
+/// without any.
 struct Duty {
     args: RunArgs,
     dir: PathBuf,
@@ -428,7 +428,7 @@ static DUTY: OnceLock<Duty> = OnceLock::new();
 
 define_windows_service!(service_entry, service_main);
 
-/// Is the service until the service manager ends it.
+/// Runs as the service until the service manager ends it.
 pub(super) fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
     let name = args.service.clone();
     let _ = DUTY.set(Duty {
@@ -482,8 +482,8 @@ fn service_main(_: Vec<OsString>) {
     };
     say(ServiceState::Running, 0);
 
-    // The service manager's own thread has little room, and a panic on it would end the process
-    // without a word.
+    // The service manager's own thread has a small stack, and a panic on it would end the process
+    // without a message.
     let worker = std::thread::Builder::new()
         .stack_size(STACK)
         .spawn(move || work(duty, &stop));

@@ -1,4 +1,5 @@
-//! `deskgrid worker install` and `deskgrid worker uninstall`: shows the plan, or carries it out.
+//! Executes `deskgrid worker install` and `deskgrid worker uninstall`: shows the plan, or carries
+//! it out.
 
 use std::fmt::Write;
 use std::fs;
@@ -24,7 +25,7 @@ struct Plan {
     unit: Option<String>,
 }
 
-/// Makes the worker a service.
+/// Installs the worker as a service, or shows the plan.
 pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit, Failure> {
     let places = places(context, &args.service)?;
     let settings = args.config.as_deref().map(read_settings).transpose()?;
@@ -42,8 +43,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
         let dir = root.at(&places.dir);
         fs::create_dir_all(&dir).map_err(|e| cannot("make", &dir, &e))?;
 
-        // Joining comes first: where the master does not let this host in, nothing has been
-        // changed.
+        // Join first: where the master does not accept this host, nothing has been changed.
         let home = dir.join("worker/identity");
         if args.enrol.master.is_none() && !link::Identity::exists(&home) {
             let hint = "name the master and a token: --master HOST:PORT --join-file FILE";
@@ -97,7 +97,7 @@ pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, F
     let stop = root.commands(places.stop());
     let forget = root.commands(places.forget());
     if args.yes && !there.is_empty() {
-        // What is not there any more need not be stopped, and must not keep the rest from being
+        // A unit that is gone already need not be stopped, and must not keep the rest from being
         // removed.
         attempt_all(&stop);
         for path in &there {
@@ -159,13 +159,13 @@ fn places(context: &Context, args: &ServiceArgs) -> Result<Places, Failure> {
     })
 }
 
-/// The owner's settings, once it is sure that a worker will take them.
+/// Reads the owner's settings, after a check that a worker accepts them.
 fn read_settings(file: &Path) -> Result<String, Failure> {
     worker::Config::load(file)?;
     fs::read_to_string(file).map_err(|e| Failure::io(format!("cannot read {}", file.display()), &e))
 }
 
-/// Where paths of the plan are: on this system, or below another root, where no command is run.
+/// The root of the plan's paths: this system, or another directory, where no command is run.
 struct Root {
     below: Option<PathBuf>,
 }
@@ -198,7 +198,7 @@ impl Root {
         fs::write(&path, &file.text).map_err(|e| cannot("write", &path, &e))
     }
 
-    /// Copies this program aside and then into place, as the one that is there may be running.
+    /// Copies this program aside and then into place, since the old one may be running.
     fn place_program(&self, to: &Path) -> Result<(), Failure> {
         let to = self.at(to);
         let from =
@@ -232,7 +232,7 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(parent).map_err(|e| cannot("make", parent, &e))
 }
 
-/// Removes a file or a tree, and the directory above if that was all and it is ours.
+/// Removes a file or a tree, and then its parent directory if that is empty and ours.
 fn remove(path: &Path) -> Result<(), Failure> {
     let gone = if path.is_dir() {
         fs::remove_dir_all(path)

@@ -1,5 +1,5 @@
-//! `deskgrid simulate`: jobs on simulated grids, under any policy. What is not here: the
-//! simulation.
+//! Executes `deskgrid simulate`: runs jobs on simulated grids, under any policy. The simulation
+//! lives in `simulator`.
 
 mod scenario;
 
@@ -22,12 +22,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 use crate::submit::nearest;
 
-/// Starts on each day.
+/// The number of starts on each day.
 const STARTS_PER_DAY: usize = 6;
-/// What stands for the optimum among policies.
+/// The name of the optimal schedule in the list of policies.
 const OPTIMAL: &str = "OPTIMAL";
 
-/// What the command answers.
+/// The answer of `deskgrid simulate`.
 #[derive(Serialize)]
 struct Answer {
     rows: Vec<RowJson>,
@@ -74,7 +74,7 @@ struct SummaryJson {
     unfinished: usize,
 }
 
-/// Hosts that were asked for.
+/// A source of simulated hosts, with its names.
 struct Place {
     platform: String,
     model: String,
@@ -82,7 +82,7 @@ struct Place {
     knowledge: Option<Knowledge>,
 }
 
-/// Does what was asked for.
+/// Executes `deskgrid simulate`.
 pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
     if let Some(path) = &args.scenario {
         return scenario::run(context, path);
@@ -140,7 +140,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
     Ok(Exit::Well)
 }
 
-/// Threads as asked for, or one for each processor.
+/// Returns the number of threads as given, or one for each processor.
 pub(super) fn threads(asked: Option<u32>) -> usize {
     asked.map_or_else(
         || available_parallelism().map_or(1, usize::from),
@@ -148,7 +148,7 @@ pub(super) fn threads(asked: Option<u32>) -> usize {
     )
 }
 
-/// An experiment that could not be made.
+/// The failure of an experiment that could not be made.
 pub(super) fn failed(error: &GridError) -> Failure {
     match error {
         GridError::Source { .. } => Failure::usage(
@@ -159,7 +159,7 @@ pub(super) fn failed(error: &GridError) -> Failure {
     }
 }
 
-/// Writes a file that was asked for.
+/// Writes one output file.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
         .map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
@@ -236,7 +236,7 @@ impl Place {
     }
 }
 
-/// The hosts that were asked for: a trace, or each platform under each model.
+/// Returns the host sources: a trace, or each platform under each model.
 fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, Failure> {
     if let Some(dir) = &args.trace {
         return Ok(vec![recorded(args, dir)?]);
@@ -250,7 +250,7 @@ fn places(args: &SimulateArgs, contenders: &[Contender]) -> Result<Vec<Place>, F
         }
     };
 
-    // Only what asks for reports learns; the others need not wait for it.
+    // Only policies with reports learn; the others need not wait for it.
     let learns = |who: &&Contender| {
         scheduler::policy::parse(&who.policy).is_ok_and(|policy| policy.reports().is_some())
     };
@@ -344,7 +344,7 @@ fn generated(args: &SimulateArgs, platform: &str, model: &str) -> Result<Generat
     })
 }
 
-/// The clock rates of a hosts.csv, in MHz.
+/// Reads the clock rates of a hosts.csv, in MHz.
 fn clocks(path: &Path) -> Result<Vec<f64>, Failure> {
     if !path.exists() {
         let what = format!("there is no platform and no file `{}`", path.display());
@@ -378,7 +378,7 @@ fn jobs(args: &SimulateArgs) -> Result<Vec<Job>, Failure> {
     Ok(args.tasks.iter().flat_map(|tasks| sizes(*tasks)).collect())
 }
 
-/// When jobs start. A replayed trace is one day.
+/// Returns the starts of the jobs, day by day. A replayed trace is one day.
 fn days(args: &SimulateArgs) -> Result<Vec<Day>, Failure> {
     let only = if args.trace.is_some() { 0 } else { FIRST_DAY };
     if !args.start.is_empty() {

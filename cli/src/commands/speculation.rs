@@ -1,5 +1,4 @@
-//! `deskgrid request`. What is not here: how jobs are disclosed (`submit`), and the ledger
-//! (`account`).
+//! Executes `deskgrid request`. Jobs are disclosed in `submit`, and the ledger is in `account`.
 
 use std::collections::BTreeMap;
 
@@ -24,23 +23,23 @@ use crate::session::Session;
 use crate::silence::Silence;
 use crate::watch::WayBack;
 
-/// The results of so many tasks are asked for at a time.
+/// The number of tasks whose results are asked for at a time.
 const BATCH: usize = 500;
-/// Tasks are named one by one up to so many ranges.
+/// The number of ranges up to which tasks are named one by one.
 const SHOWN_RANGES: usize = 8;
 
-/// What was requested, and where it was waited for what came.
+/// The answer of `deskgrid request`: the requested tasks and, with `--wait`, their results.
 #[derive(Serialize)]
 struct Requested {
     job: u32,
     requested: u64,
-    /// Of the tasks that were named.
+    /// The number of named tasks that are cancelled.
     cancelled: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     tasks: Option<Vec<json::Task>>,
 }
 
-/// Somebody waits for tasks from now on.
+/// Requests tasks, and with `--wait` prints their results.
 pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     let job = session.job_id(args.what.job).await?;
@@ -84,20 +83,20 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
     Ok(if well { Exit::Well } else { Exit::TasksFailed })
 }
 
-/// What became of a request.
+/// The effect of a request.
 struct Done {
-    /// Whether there was anything to request: of a job that was not disclosed there is not.
+    /// Whether the job was disclosed: of any other job there is nothing to request.
     disclosed: bool,
-    /// So many are requested by it.
+    /// The number of tasks requested now.
     new: u64,
-    /// These are cancelled, and could not be.
+    /// The named tasks that could not be requested, since they are cancelled.
     cancelled: IdSet,
-    /// So many had been requested before.
+    /// The number of tasks that had been requested before.
     before: u64,
 }
 
 impl Done {
-    /// Looks at those that were named and not requested now, why that is.
+    /// Finds out why some of the named tasks were not requested now.
     async fn of(
         session: &Session,
         job: JobId,
@@ -169,16 +168,16 @@ impl Done {
     }
 }
 
-/// What is still to come, and what has come.
+/// The results that are awaited, and those that have arrived.
 struct Awaited {
     job: JobId,
-    /// None until the master has said which they are.
+    /// The awaited tasks; `None` until the master has named them.
     left: Option<IdSet>,
     come: Vec<TaskView>,
 }
 
-/// Waits until all these tasks are settled, also where the master is away for a time, and prints
-/// what each has written once it is.
+/// Waits until all these tasks are settled, also while the master is away, and prints the output of
+/// each as soon as it is.
 async fn results(
     context: &Context,
     mut session: Session,
@@ -218,7 +217,7 @@ async fn results(
 }
 
 impl Awaited {
-    /// Follows one connection until everything has come.
+    /// Follows one connection until every result has arrived.
     async fn follow(
         &mut self,
         context: &Context,
@@ -251,7 +250,8 @@ impl Awaited {
                 return Ok(());
             }
 
-            // Where other jobs have changed, or tasks have started, nothing has come.
+            // Without new settled tasks there are no new results: only other jobs changed, or tasks
+            // started.
             let counts = jobs
                 .first()
                 .map(|job| (job.tasks.finished, job.tasks.failed, job.tasks.cancelled));
@@ -274,7 +274,7 @@ impl Awaited {
         Err(LinkError::Closed("the master ended the answer early".to_owned()).into())
     }
 
-    /// Prints what tasks have written. What has been printed is not awaited any more.
+    /// Prints the output of settled tasks, and removes them from the awaited ones.
     async fn take(
         &mut self,
         context: &Context,
@@ -306,7 +306,7 @@ impl Awaited {
     }
 }
 
-/// Prints what a settled task has written: nothing before all of it is here.
+/// Prints the output of a settled task, once all of it is here.
 async fn print(
     context: &Context,
     session: &Session,

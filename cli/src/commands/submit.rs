@@ -1,4 +1,4 @@
-//! `deskgrid submit`.
+//! Executes `deskgrid submit`.
 
 use common::view::{CounterView, Forecast, LimitsView, PromiseView, QualityView, WidthView};
 use common::wire::client::Reply;
@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::submit::send::send;
 use crate::submit::{Plan, no_limits, plan, read_job_file};
 
-/// Plans, uploads, submits and, where asked, waits.
+/// Plans the job, uploads its files, submits it and, if asked, waits for it.
 pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Failure> {
     let job = match &args.job_file {
         Some(path) => args.job.clone().over(read_job_file(path)?),
@@ -55,7 +55,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             refused(context, tasks, args.dry_run, &failure, None)
         }
         Err(failure) if failure.code == "unreachable" => {
-            // The answer may have been lost, and not the submission.
+            // The job may have been accepted although the answer was lost.
             let hint = format!(
                 "the same command with --request-id {id}: should it have been taken, it is not taken twice"
             );
@@ -99,7 +99,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 ""
             };
 
-            // Of what is promised the promise counts.
+            // A promise goes before a forecast.
             let promised_finish = promise.as_ref().map(|view| view.finish);
             let finish = promised_finish
                 .or(forecast.map(|forecast| forecast.finish))
@@ -123,7 +123,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     }
 }
 
-/// Waits for the submitted job to end, and shows how it ended.
+/// Waits for the submitted job to settle, and shows how it ended.
 async fn wait_and_show(
     context: &Context,
     session: Session,
@@ -146,9 +146,9 @@ async fn wait_and_show(
     Ok(ended.exit())
 }
 
-/// A submission that the master takes.
+/// A submission that the master accepts.
 struct Taken {
-    /// None of a dry run.
+    /// The job's number; `None` in a dry run.
     job: Option<JobId>,
     document: Submitted,
     forecast: Option<Forecast>,
@@ -232,7 +232,7 @@ fn dry(
     Ok(Exit::Well)
 }
 
-/// Lines about limits and widths, where there is something to say.
+/// Returns lines about limits and widths, if there are any.
 fn more(limits: Option<&LimitsView>, width: Option<&WidthView>) -> String {
     let width = width.map(|view| width_in_words(view, when::now()));
     limits
@@ -243,7 +243,7 @@ fn more(limits: Option<&LimitsView>, width: Option<&WidthView>) -> String {
         .collect()
 }
 
-/// What is said of a promise, behind the time at which the job should be finished.
+/// Describes a promise, to stand behind the time at which the job should be finished.
 fn promised(view: &PromiseView) -> String {
     let why = if view.probation {
         ", on probation: nothing is known of your estimates yet"
@@ -268,7 +268,7 @@ fn promised(view: &PromiseView) -> String {
     )
 }
 
-/// The refusal of a job whose deadline cannot be promised, with what could be.
+/// Reports that the job's deadline cannot be promised, and what could be.
 fn not_promised(counter: &CounterView) -> Failure {
     let mut hint = Vec::new();
     if let Some((_, span)) = counter.earliest {
@@ -286,7 +286,8 @@ fn not_promised(counter: &CounterView) -> Failure {
     Failure::new(Exit::Refused, "not-admitted", "the job is not taken", hint).because(&counter.why)
 }
 
-/// A job that is not admitted is an answer: scripts get it in the shape of a submission.
+/// Shows that a job was not admitted. This is an answer: scripts get it in the shape of a
+/// submission.
 fn refused(
     context: &Context,
     tasks: u64,
@@ -319,7 +320,7 @@ fn refused(
     Ok(failure.exit)
 }
 
-/// A request id that nobody else has.
+/// Makes a new random request id.
 pub(crate) fn new_request() -> RequestId {
     RequestId(Uuid::from_u128(rand::random()))
 }

@@ -1,4 +1,4 @@
-//! `deskgrid task`.
+//! Executes `deskgrid task`.
 
 use common::checkpoint::Saved;
 use common::selector::Selector;
@@ -13,7 +13,7 @@ use crate::output::table::{Rows, facts, printable};
 use crate::output::{json, when};
 use crate::session::Session;
 
-/// Does what was asked for.
+/// Executes one verb of `deskgrid task`.
 pub(super) async fn run(context: &Context, command: TaskCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {
@@ -200,7 +200,7 @@ fn describe(task: &TaskView, color: bool) -> String {
     format!("{head}\n{}{states}", rows.text("it has had no attempt yet"))
 }
 
-/// How long it ran; at most so long where its host never said and it had been started.
+/// Formats the run time of an attempt; an upper bound if it was started and its host never told.
 fn ran(attempt: &AttemptView) -> String {
     match (attempt.ran, attempt.started, attempt.finished) {
         (Span::ZERO, Some(started), Some(finished)) if finished > started => {
@@ -210,8 +210,8 @@ fn ran(attempt: &AttemptView) -> String {
     }
 }
 
-/// Since when an attempt is suspended, what it started from, and what it has saved, where there is
-/// something to say.
+/// Describes the suspension of an attempt, the checkpoint it started from, the newest one and its
+/// problem; `None` if there is nothing to say.
 fn states(attempt: &AttemptView, now: Time) -> Option<String> {
     let state = |saved: &Saved| {
         let when = when::relative(saved.taken, now);

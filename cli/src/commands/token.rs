@@ -1,4 +1,4 @@
-//! `deskgrid token`.
+//! Executes `deskgrid token`.
 
 use common::token::Role;
 use common::view::TokenView;
@@ -12,7 +12,7 @@ use crate::output::table::Rows;
 use crate::output::{json, when};
 use crate::session::Session;
 
-/// Does what was asked for.
+/// Executes one verb of `deskgrid token`.
 pub(super) async fn run(context: &Context, command: TokenCommand) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     match command {

@@ -1,12 +1,12 @@
-//! In words: on how many hosts at once a job runs, or would, and why.
+//! Describes in words the width of a job, held or predicted, and the reason.
 
 use common::Time;
 use common::view::{WayView, WidthView};
 
 use crate::output::when;
 
-/// `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13: done 13:47:10 (chosen)`, or how
-/// many it holds.
+/// Describes the ways to run a job: `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13:
+/// done 13:47:10 (chosen)`; or the hosts that it holds.
 pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
     if let (Some(ranks), Some(_)) = (view.ranks, view.formed) {
         let waits = if view.begun.is_some() {

@@ -1,11 +1,11 @@
-//! `deskgrid worker`.
+//! Executes `deskgrid worker start`.
 
 use super::login::{Who, identity};
 use super::{Context, shutdown};
 use crate::args::serve::WorkerArgs;
 use crate::failure::{Exit, Failure};
 
-/// Joins where that is needed, then works until it is stopped.
+/// Joins the grid if needed, then works until it is stopped.
 pub(super) async fn start(context: &Context, args: WorkerArgs) -> Result<Exit, Failure> {
     let mut config = args
         .config

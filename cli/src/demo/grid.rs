@@ -1,4 +1,4 @@
-//! The demo's processes: a master and workers, each as it would run on a machine of its own.
+//! The processes of the demo: a master and workers, each as it would run on a machine of its own.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use crate::failure::{Exit, Failure};
 use crate::session::Session;
 use crate::state::StateDir;
 
-/// How long the master, or all workers, may take to be there.
+/// The longest time that the master, or all workers together, may take to start.
 const START: Duration = Duration::from_secs(60);
-/// How often to look whether they are: there is nothing to be told by before there is a connection.
+/// The time between two looks: before there is a connection nothing can tell of the start.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a process that was asked to end may take.
+/// The longest time that a process may take to end when asked.
 const GRACE: Duration = Duration::from_secs(5);
-/// What the workers heed: their owners are pretended, so nobody's desk but the switches.
+/// The workers' settings: they heed no sensors but the switches, since their owners are pretended.
 const DEDICATED: &str = include_str!("../../../configs/worker-dedicated.toml");
-/// The master's machine.
+/// The name of the master's machine.
 const MASTER: &str = "master";
 
-/// The temporary directory and every process in it.
+/// The temporary directory, and the demo's processes.
 #[derive(Debug)]
 pub(super) struct Grid {
     dir: TempDir,
@@ -40,13 +40,13 @@ struct Process {
     child: Child,
 }
 
-/// The name of a demo host.
+/// Returns the name of a demo host.
 pub(super) fn host_name(number: u32) -> String {
     format!("desk-{number}")
 }
 
 impl Grid {
-    /// An empty grid.
+    /// Makes a grid without processes.
     ///
     /// # Errors
     /// If there is no place for temporary files.
@@ -59,12 +59,12 @@ impl Grid {
         })
     }
 
-    /// The directory in which each machine has its own.
+    /// The directory that holds a subdirectory for each machine.
     pub(super) fn root(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The state of the machine on which the demo's user sits: the master's.
+    /// The state directory of the demo's user, who sits at the master's machine.
     pub(super) fn client_state(&self) -> StateDir {
         StateDir::at(self.root().join(MASTER))
     }
@@ -153,7 +153,7 @@ impl Grid {
         Err(late("not every worker"))
     }
 
-    /// Never ends while all is well; when a process ends that should not, says so.
+    /// Waits for a process that ends against the plan, and reports it; else never returns.
     pub(super) async fn watch(&mut self) -> Failure {
         loop {
             if let Err(failure) = self.check() {
@@ -163,7 +163,7 @@ impl Grid {
         }
     }
 
-    /// Ends every process: workers first, so that each can say goodbye.
+    /// Ends every process: workers first, so that each can take leave of the master.
     pub(super) async fn stop(mut self) {
         let (masters, workers): (Vec<_>, Vec<_>) = self
             .processes
@@ -177,7 +177,7 @@ impl Grid {
                     .await
                     .is_err()
                 {
-                    // What does not end in time is killed, and reaped here too.
+                    // A process that does not end in time is killed, and reaped here too.
                     let _ = process.child.kill().await;
                 }
             }
@@ -205,7 +205,8 @@ impl Grid {
             .env_remove("DESKGRID_OUTPUT")
             .env_remove("DESKGRID_LOG");
 
-        // The pipe ties it to us: should we be killed, it ends by itself.
+        // The pipe ties the process to this one: should this one be killed, that one ends by
+        // itself.
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -223,7 +224,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Whether every process still runs.
+    /// Checks that every process still runs.
     fn check(&mut self) -> Result<(), Failure> {
         let mut ended = None;
         for process in &mut self.processes {
@@ -267,7 +268,7 @@ impl Process {
         }
     }
 
-    /// The end of its standard input asks it to end.
+    /// Does nothing: the end of its standard input asks the process to end.
     #[cfg(not(unix))]
     fn terminate(&self) {}
 }

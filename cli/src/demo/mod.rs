@@ -1,6 +1,6 @@
-//! `deskgrid demo`: the five-minute tour. A real master, real workers and one real bag of tasks, in
-//! a temporary directory; one host's owner comes back on the way; at the end there is a picture,
-//! and nothing else is left.
+//! Runs `deskgrid demo`, the five-minute tour: a real master, real workers and one real bag of
+//! tasks in a temporary directory. One host's owner comes back on the way. At the end there is a
+//! picture, and nothing else is left.
 
 mod grid;
 mod owner;
@@ -31,10 +31,10 @@ use report::Report;
 
 /// The example program that renders a tile.
 const PROGRAM: &str = "mandelbrot-tile";
-/// What it leaves.
+/// The file that the program writes.
 const TILE: &str = "tile.png";
 
-/// Gives the tour. Whatever happens, nothing is left running.
+/// Gives the tour. No process is left running, also after a failure.
 pub(crate) async fn run(out: &Output, args: &DemoArgs) -> Result<Exit, Failure> {
     let demo = Demo {
         args,
@@ -178,7 +178,7 @@ impl Demo<'_> {
         ended.map(|ended| (ended, visit))
     }
 
-    /// Fetches every tile; gives the files in the order of the tasks.
+    /// Fetches every tile; returns the files in the order of the tasks.
     async fn bring(
         &self,
         grid: &Grid,
@@ -233,7 +233,7 @@ fn size(args: &DemoArgs) -> Size {
     }
 }
 
-/// A program that was built together with this one.
+/// Finds a program that was built together with this one.
 fn beside_us(name: &str) -> Result<PathBuf, Failure> {
     let us = std::env::current_exe()
         .map_err(|e| Failure::io("cannot find the program's own file", &e))?;

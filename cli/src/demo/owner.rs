@@ -1,4 +1,4 @@
-//! The pretended owner of one of the demo's hosts, who comes back when a fifth of the bag is done.
+//! Pretends that the owner of one of the demo's hosts comes back, when a fifth of the bag is done.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,18 +11,18 @@ use tokio::sync::watch::Receiver;
 
 use crate::session::Session;
 
-/// How often the owner may come and find that nothing was running, before giving up.
+/// The number of visits to hosts with nothing to freeze before the owner gives up.
 const TRIES: u32 = 50;
 
-/// What was done to a host. What it did then is in the master's records, not here.
+/// The visit of a host's owner. The host's reaction is in the master's records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Visit {
-    /// Whose owner came.
+    /// The name of the host.
     pub(super) host: String,
 }
 
-/// Waits for the right moment, then comes back to a host that is working and stays. Writes into
-/// `visit` where.
+/// Waits for the right moment, then comes back to a working host and stays. Writes the host into
+/// `visit`.
 pub(super) async fn visit(
     session: &Session,
     root: PathBuf,
@@ -55,24 +55,26 @@ pub(super) async fn visit(
             return;
         }
 
-        // It stood between two tasks just then: nothing would be seen.
+        // The host was between two tasks: there is nothing to see.
         let _ = std::fs::remove_file(&switch);
     }
 }
 
-/// A fifth is done; or, of a small bag, every task has been given out.
+/// Returns whether a fifth of the bag is done; or, of a small bag, whether every task has been
+/// assigned.
 fn right_moment(job: &JobView) -> bool {
     let tasks = &job.tasks;
     !job.state.settled()
         && (tasks.settled() * 5 >= tasks.total || tasks.running > 0 && tasks.waiting == 0)
 }
 
-/// The worker's owner switch: while the file is there, the owner has paused it.
+/// Returns the path of the worker's `PAUSE_FILE`: while the file exists, the owner has paused the
+/// worker.
 fn switch(root: &Path, host: &str) -> PathBuf {
     root.join(host).join("worker").join(worker::PAUSE_FILE)
 }
 
-/// A host, of those that run a command of the job now.
+/// Returns one of the hosts that run an attempt of the job now.
 async fn working(session: &Session, job: JobId) -> Option<String> {
     let tasks = session
         .tasks(job, Selector::All, vec![TaskState::Running])
@@ -87,7 +89,7 @@ async fn working(session: &Session, job: JobId) -> Option<String> {
     hosts.get(hosts.len() / 2).map(|host| (*host).to_owned())
 }
 
-/// Waits until the host has noticed its owner, and says whether a task is frozen there.
+/// Waits until the host has noticed its owner, and returns whether it has frozen an attempt.
 async fn froze_a_task(session: &Session, name: &str) -> bool {
     for _ in 0..100 {
         let hosts = session

@@ -1,4 +1,4 @@
-//! The picture: how it is cut into tiles, and how tiles become a picture again.
+//! Cuts the picture into tiles, and assembles it from them.
 
 use std::fmt;
 use std::fs::File;
@@ -10,15 +10,15 @@ use tempfile::NamedTempFile;
 use crate::failure::{Exit, Failure};
 use crate::files;
 
-/// Bytes of a pixel: red, green, blue.
+/// The number of bytes of a pixel: red, green, blue.
 const PIXEL: usize = 3;
 
-/// Width and height in pixels.
+/// The size of a picture or a tile in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Pixels in a row.
+    /// The width: pixels in a row.
     pub(super) width: u32,
-    /// Rows.
+    /// The height: rows.
     pub(super) height: u32,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Tile {
     }
 }
 
-/// The picture to be, and the file that it will be in.
+/// The picture to be made, with its tiles and its file.
 #[derive(Debug)]
 pub(super) struct Canvas {
     size: Size,
@@ -50,8 +50,8 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// A picture in `tiles` tiles. Its file is begun at once: a place that cannot be written is
-    /// found before the work.
+    /// Makes a canvas of `tiles` tiles. Its file is created at once, so that a path that cannot be
+    /// written is found before the work.
     ///
     /// # Errors
     /// If there are more tiles than pixels, or the file cannot be written.
@@ -89,16 +89,16 @@ impl Canvas {
         })
     }
 
-    /// The tiles, one for each task.
+    /// Returns the tiles, one for each task.
     pub(super) fn tiles(&self) -> &[Tile] {
         &self.tiles
     }
 
-    /// Puts the tiles (PNG files, in the order of [`Canvas::tiles`]) together and the picture in
-    /// its place.
+    /// Assembles the picture from its tiles (PNG files, in the order of [`Canvas::tiles`]) and
+    /// moves it into place.
     ///
     /// # Errors
-    /// If a tile is missing or is not what it should be, or the picture cannot be written.
+    /// If a tile is missing or is not as expected, or the picture cannot be written.
     pub(super) fn assemble(mut self, files: &[PathBuf]) -> Result<(), Failure> {
         if files.len() != self.tiles.len() {
             let what = format!("{} of {} tiles came back", files.len(), self.tiles.len());
@@ -132,7 +132,7 @@ impl Canvas {
     }
 }
 
-/// Cuts the picture into exactly `count` tiles, as square as may be, in rows from the top.
+/// Cuts the picture into exactly `count` tiles, as square as possible, in rows from the top.
 fn cut(size: Size, count: u32) -> Option<Vec<Tile>> {
     let ideal = (f64::from(count) * f64::from(size.height) / f64::from(size.width))
         .sqrt()
@@ -212,7 +212,7 @@ fn encode(file: &mut File, size: Size, pixels: &[u8]) -> Result<(), png::Encodin
 mod tests {
     use super::*;
 
-    /// A picture in which every pixel is different from its neighbours.
+    /// Draws a picture in which every pixel differs from its neighbours.
     fn pattern(size: Size) -> Vec<u8> {
         let pixel = |x: u32, y: u32| [x as u8, y as u8, (x / 256 + 3 * y) as u8];
         (0..size.height)

@@ -1,4 +1,4 @@
-//! What the demo tells at its end, all of it from the master's records.
+//! The report at the end of the demo, made from the master's records.
 
 use std::path::PathBuf;
 
@@ -11,20 +11,20 @@ use super::picture::Size;
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Rows, facts};
 
-/// The records of the demo.
+/// The records of the demo, as the master has them.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Where the picture is.
+    /// The path of the picture.
     pub(super) picture: PathBuf,
-    /// How large it is.
+    /// The size of the picture.
     pub(super) size: Size,
-    /// The bag.
+    /// The job.
     pub(super) job: JobView,
-    /// Its tasks with their attempts.
+    /// The tasks of the job, with their attempts.
     pub(super) tasks: Vec<TaskView>,
-    /// The hosts at its end.
+    /// The hosts at the end of the job.
     pub(super) hosts: Vec<HostView>,
-    /// The host whose owner came.
+    /// The visit of the pretended owner, if there was one.
     pub(super) disturbed: Option<Visit>,
 }
 
@@ -55,7 +55,7 @@ struct HostRow {
 }
 
 impl Report {
-    /// For scripts.
+    /// Returns the report for scripts.
     pub(super) fn json(&self) -> Document {
         Document {
             picture: self.picture.clone(),
@@ -72,7 +72,7 @@ impl Report {
         }
     }
 
-    /// For people.
+    /// Returns the report for people.
     pub(super) fn text(&self, color: bool) -> String {
         let job = &self.job;
         let predicted = job.predicted_makespan.map(|span| span.to_string());
@@ -162,7 +162,7 @@ impl Report {
         rows
     }
 
-    /// For how long the host's owner kept it from the bag.
+    /// Returns the time for which the host's owner kept it from the bag.
     fn suspended(&self, host: &HostView) -> Span {
         let end = self.job.finished.unwrap_or(host.since);
         if host.state == HostState::Suspended && host.since >= self.job.submitted {
@@ -175,7 +175,7 @@ impl Report {
             .unwrap_or(Span::ZERO)
     }
 
-    /// What the disturbed host did, in sentences.
+    /// Tells, in sentences, how the disturbed host reacted.
     fn story(&self) -> Vec<String> {
         let Some(visit) = &self.disturbed else {
             let why = if self.hosts.len() < 2 {
@@ -201,12 +201,12 @@ impl Report {
     }
 }
 
-/// Whether the attempt was on its host's books at this time.
+/// Returns whether the attempt was assigned to its host at this time.
 fn held_at(attempt: &AttemptView, time: Time) -> bool {
     attempt.assigned <= time && attempt.finished.is_none_or(|end| end > time)
 }
 
-/// What became of a task that was on a host when its owner came.
+/// Tells what became of a task that was on a host when its owner came.
 fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
     let name = task.task;
     let frozen = if there.started.is_some() {
@@ -251,7 +251,7 @@ fn fate(task: &TaskView, there: &AttemptView, came: Time) -> String {
     }
 }
 
-/// The demo's bag did not finish.
+/// Reports that the demo's bag did not finish.
 pub(super) fn unfinished(job: &JobView, tasks: &[TaskView]) -> Failure {
     let what = format!(
         "{} of {} tiles were computed",

@@ -1,7 +1,7 @@
-//! The JSON that scripts rely on: names, units and what may be missing. Fields may be added, never
-//! taken away.
+//! The JSON that scripts rely on: names, units and optional fields. Fields may be added, never
+//! removed.
 //!
-//! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always there is `null`
+//! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always present is `null`
 //! while it has no value.
 
 mod promise;
@@ -51,8 +51,8 @@ pub(crate) struct Job {
     width: Option<Width>,
 }
 
-/// When a waiting job should start: as likely before as after, and between which times with a
-/// chance of 80 %.
+/// The predicted start of a waiting job: the median, and an interval that holds the start with a
+/// probability of 80 %.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Starts {
     predicted_start: String,
@@ -73,7 +73,7 @@ impl From<&StartView> for Starts {
 /// Several jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Jobs {
-    /// In the order of the list.
+    /// The jobs, in the order of the list.
     pub jobs: Vec<Job>,
 }
 
@@ -117,8 +117,8 @@ impl From<&[JobView]> for Jobs {
     }
 }
 
-/// When a job is expected to be finished: the best guess, and between which times with a chance of
-/// 80 %.
+/// The predicted end of a job: the best guess, and an interval that holds the end with a
+/// probability of 80 %.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Predicted {
     predicted_finish: Option<String>,
@@ -136,7 +136,7 @@ impl From<&Forecast> for Predicted {
     }
 }
 
-/// The answer to `job predict`.
+/// The answer of `deskgrid job predict`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Prediction {
     job: u32,
@@ -163,44 +163,44 @@ impl From<&JobView> for Prediction {
     }
 }
 
-/// A submission.
+/// The answer of `deskgrid submit`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Submitted {
-    /// The job's number; none of a dry run or a refused one.
+    /// The job's number; `null` for a dry run or a refused job.
     pub job: Option<u32>,
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Whether the master takes it.
+    /// Whether the master accepts the job.
     pub accepted: bool,
-    /// Whether this request id had been seen before.
+    /// Whether the request id was known already.
     pub again: bool,
-    /// Whether nothing was submitted.
+    /// Whether this was a dry run, which submits nothing.
     pub dry_run: bool,
-    /// Why not.
+    /// The reason of a refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_because: Option<String>,
-    /// What is promised.
+    /// The promise, of a job with a deadline.
     #[serde(flatten)]
     pub promise: Option<Promise>,
-    /// What could be promised instead.
+    /// The promises that could be made instead.
     #[serde(flatten)]
     pub counter: Option<Counter>,
-    /// The limits of its attempts, where they are learned; or why there are none, where they were
+    /// The limits of the job's attempts if they are learned, or the reason for none if they were
     /// asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
-    /// On how many hosts it runs, of a job of several ranks.
+    /// The width of a job of several ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<Width>,
-    /// When it is expected to be finished.
+    /// The predicted end.
     #[serde(flatten)]
     pub predicted: Option<Predicted>,
-    /// The job after it was waited for.
+    /// The job's state after `--wait`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<Job>,
 }
 
-/// What a job with a deadline is promised.
+/// The promise made to a job with a deadline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Promise {
     deadline: String,
@@ -226,7 +226,7 @@ impl From<&PromiseView> for Promise {
     }
 }
 
-/// What could be promised instead of what was asked for.
+/// The promises that could be made instead of the refused one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Counter {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -263,7 +263,7 @@ pub(crate) struct Task {
     speculation: Option<Speculation>,
 }
 
-/// The life of a task that was only disclosed at first.
+/// The history of a disclosed task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Speculation {
     disclosed: String,
@@ -290,7 +290,7 @@ impl From<&SpeculationView> for Speculation {
 /// Several tasks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Tasks {
-    /// In the order of their indices.
+    /// The tasks, in the order of their indices.
     pub tasks: Vec<Task>,
 }
 
@@ -322,7 +322,7 @@ struct Attempt {
     belief: Option<String>,
 }
 
-/// A saved state of a task.
+/// A checkpoint of a task.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Checkpoint {
     attempt: u32,
@@ -434,7 +434,7 @@ pub(crate) struct Host {
 /// Several hosts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Hosts {
-    /// In the order of the list.
+    /// The hosts, in the order of the list.
     pub hosts: Vec<Host>,
 }
 
@@ -476,7 +476,7 @@ impl From<&[HostView]> for Hosts {
     }
 }
 
-/// A join token; `token` only when it was just made.
+/// A join token; `token` holds the secret only when it was just made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Token {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -492,12 +492,12 @@ pub(crate) struct Token {
 /// Several tokens.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Tokens {
-    /// In the order of their numbers.
+    /// The tokens, in the order of their numbers.
     pub tokens: Vec<Token>,
 }
 
 impl Token {
-    /// A token as lists show it, or with its secret.
+    /// Makes the entry of a list, or with `secret` that of a new token.
     pub(crate) fn new(view: &TokenView, secret: Option<String>) -> Self {
         Token {
             token: secret,
@@ -511,7 +511,7 @@ impl Token {
     }
 }
 
-/// Which tasks wait for what, and why each host was passed over.
+/// The reasons for which tasks wait, and for which each host was passed over.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Explained {
     #[serde(flatten)]
@@ -566,7 +566,7 @@ impl From<&ExplainView> for Explained {
     }
 }
 
-/// What a command changed.
+/// The jobs that a command changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Changed {
     jobs: Vec<ChangedJob>,

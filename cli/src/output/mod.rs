@@ -1,4 +1,4 @@
-//! What commands print: one value, in one of three ways, for people, for scripts, or as bare ids.
+//! Prints a command's one value in one of three forms: for people, for scripts, or as bare ids.
 
 pub(crate) mod json;
 pub(crate) mod table;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use crate::args::{Global, OutputMode};
 use crate::failure::Failure;
 
-/// The version of the JSON that commands print. Raised when a field goes or changes its meaning,
-/// not when one is added.
+/// The version of the JSON that commands print. It is raised when a field goes or changes its
+/// meaning, not when one is added.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// Standard output and standard error, and how to write there.
+/// The form and the colours in which a command prints.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     mode: OutputMode,
@@ -30,7 +30,7 @@ struct Document<'a, T> {
     body: &'a T,
 }
 
-/// The JSON document with this body.
+/// Returns the JSON document with this body.
 ///
 /// # Panics
 /// Never: the bodies are maps with text keys.
@@ -43,7 +43,7 @@ pub(crate) fn document<T: Serialize>(body: &T) -> String {
 }
 
 impl Output {
-    /// As the flags say.
+    /// Takes form and colours from the flags.
     pub(crate) fn new(global: &Global) -> Self {
         Self {
             mode: global.output,
@@ -51,7 +51,7 @@ impl Output {
         }
     }
 
-    /// Who reads.
+    /// The form in which to print.
     pub(crate) fn mode(&self) -> OutputMode {
         self.mode
     }
@@ -92,8 +92,7 @@ impl Output {
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-            // Whoever read has seen enough (`deskgrid job list | head`): there is nobody left to
-            // tell.
+            // The reader has seen enough (`deskgrid job list | head`): nobody is left to tell.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
             result => {
                 result.map_err(|error| Failure::io("cannot write to standard output", &error))
@@ -101,7 +100,7 @@ impl Output {
         }
     }
 
-    /// Tells how the command failed.
+    /// Prints the command's failure to standard error, in the form of `mode`.
     pub(crate) fn failure(mode: OutputMode, failure: &Failure) {
         let text = match mode {
             OutputMode::Json => format!("{}\n", failure.json()),
@@ -111,7 +110,7 @@ impl Output {
     }
 }
 
-/// Tells people something beside the value. That nobody may be listening is no reason to fail.
+/// Prints a line for people beside the value. A closed standard error is no reason to fail.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Tables and lists for people.
+//! Lays out tables and lists for people.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, Color, Table};
@@ -11,7 +11,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// An empty table with these headings.
+    /// Makes an empty table with these headings.
     pub(crate) fn new(headings: &[&str], color: bool) -> Self {
         let mut table = Table::new();
         table.load_style(NOTHING);
@@ -37,7 +37,7 @@ impl Rows {
         }
     }
 
-    /// Adds a row; words that name a state get its colour.
+    /// Adds a row; words that name a state are coloured.
     pub(crate) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<Cell> = cells
             .into_iter()
@@ -50,7 +50,7 @@ impl Rows {
         self.table.add_row(cells);
     }
 
-    /// The table, or `nothing` where it has no rows.
+    /// Returns the table as text, or `nothing` where it has no rows.
     pub(crate) fn text(&self, nothing: &str) -> String {
         if self.table.is_empty() {
             return nothing.to_owned();
@@ -61,7 +61,8 @@ impl Rows {
     }
 }
 
-/// Text from elsewhere, with nothing in it that moves the cursor or changes the terminal.
+/// Replaces the control characters in a foreign text, which could move the cursor or change the
+/// terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
@@ -79,7 +80,7 @@ fn color_of(word: &str) -> Option<Color> {
     }
 }
 
-/// Names with their values, one below the other; pairs without a value are left out.
+/// Lays out names with their values, one below the other; pairs without a value are left out.
 pub(crate) fn facts(pairs: &[(&str, Option<String>)]) -> String {
     let given: Vec<_> = pairs
         .iter()

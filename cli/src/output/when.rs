@@ -1,18 +1,18 @@
-//! Times as scripts and people read them. The only place of the command line that asks for the wall
+//! Formats times for scripts and for people. Only this module of the command line reads the wall
 //! clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Span, Time};
 
-/// ISO 8601 in UTC with microseconds.
+/// Formats a time in ISO 8601, in UTC with microseconds.
 pub(crate) fn iso(time: Time) -> String {
     let last = Duration::from_secs(253_402_300_799); // the last second of the year 9999
     let since = Duration::from_micros(time.0).min(last);
     humantime::format_rfc3339_micros(UNIX_EPOCH + since).to_string()
 }
 
-/// Now, as the master counts time.
+/// Returns the present time in the master's units.
 pub(crate) fn now() -> Time {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -20,7 +20,7 @@ pub(crate) fn now() -> Time {
     Time(Span::from(since).0)
 }
 
-/// How far `time` is from now, for people: `4m10s ago`, `in 12.0s`.
+/// Formats the distance of `time` from `now` for people: `4m10s ago`, `in 12.0s`.
 pub(crate) fn relative(time: Time, now: Time) -> String {
     if time > now {
         format!("in {}", time.since(now))
@@ -29,7 +29,7 @@ pub(crate) fn relative(time: Time, now: Time) -> String {
     }
 }
 
-/// The time of day in UTC, for people; with the date where it is another day than now.
+/// Formats the time of day in UTC for people; with the date where it is not today's.
 pub(crate) fn clock(time: Time, now: Time) -> String {
     let text = iso(time);
     let today = iso(now);

@@ -1,4 +1,4 @@
-//! What can be wrong with a job as the user described it.
+//! The errors of a job as the user described it.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,62 +19,62 @@ pub(crate) enum BuildError {
     /// A list or a job file cannot be read.
     #[error("cannot read {what} {path}", path = path.display())]
     Read {
-        /// What it should be.
+        /// The kind of file, for people.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// A line that is not UTF-8.
     #[error("line {line} of {path} is not UTF-8 text", path = path.display())]
     NotText {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The number of the line, from 1.
         line: usize,
     },
     /// A list without items.
     #[error("{path} has no items", path = path.display())]
     NoItems {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// Not JSON, or not an array.
     #[error("{path} is not a JSON array", path = path.display())]
     Json {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// The reason, with line and column.
         why: String,
     },
-    /// A job file that makes no sense.
+    /// A job file that cannot be parsed.
     #[error("line {line} of the job file {path} makes no sense: `{text}`", path = path.display())]
     JobFile {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// The line.
+        /// The text of the line.
         text: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// What is no estimate.
+    /// A value that is not an estimate.
     #[error("{place}: `{given}` is no estimate of how long a task takes")]
     Estimate {
-        /// Where it stands.
+        /// The file and line, or the item.
         place: String,
-        /// What stands there.
+        /// The value.
         given: String,
     },
-    /// Some items say how long their tasks take, and this one does not.
+    /// An item without an estimate, where others have one.
     #[error("item {0} has no estimate, and others have")]
     NoEstimate(usize),
-    /// A deadline and a policy that promises none.
+    /// A deadline, with a policy that promises none.
     #[error("the policy {0} promises no deadlines")]
     NoPromises(&'static str),
-    /// More than one of array, each-line, from-json in a job file.
+    /// More than one of `array`, `each-line` and `from-json` in a job file.
     #[error("the job has more than one of --array, --each-line and --from-json")]
     TwoBags,
     /// An unknown placeholder.
@@ -83,92 +83,92 @@ pub(crate) enum BuildError {
     /// `%{ITEM}` in a job without items.
     #[error("%{{ITEM}} stands in {place}, but the job has no items")]
     NoItem {
-        /// Where.
+        /// The part of the job.
         place: &'static str,
     },
-    /// An input that is not there or cannot be read.
+    /// An input file that does not exist or cannot be read.
     #[error("cannot read the input file {path}", path = path.display())]
     Input {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// An input that is a directory or a device.
     #[error("the input {path} is not a file", path = path.display())]
     InputKind {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// A placeholder that cannot choose a local file.
+    /// A placeholder in an input's local path whose value is known only when the task runs.
     #[error("%{{{placeholder}}} in the input `{input}` is not known before the task runs")]
     InputPlaceholder {
-        /// What was given.
+        /// The value of `--input`.
         input: String,
-        /// Which placeholder.
+        /// The name of the placeholder.
         placeholder: &'static str,
     },
     /// A name under which a worker cannot place the file.
     #[error("the input `{input}` needs another name on the worker")]
     InputName {
-        /// What was given.
+        /// The value of `--input`.
         input: String,
-        /// What is wrong with the name.
+        /// The flaw of the name.
         source: BadPath,
     },
-    /// A file name for a stream that cannot be one.
+    /// A file name for standard output or standard error that no file can have.
     #[error("--{flag} names no file that can be written anywhere")]
     StreamName {
-        /// Which flag.
+        /// The name of the flag.
         flag: &'static str,
-        /// What is wrong with it.
+        /// The flaw of the name.
         source: BadPath,
     },
-    /// An output glob that cannot be read.
+    /// An output pattern (glob) that cannot be parsed.
     #[error("`{glob}` is not a pattern for output files")]
     Glob {
-        /// What was given.
+        /// The pattern.
         glob: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// An output pattern that no file of a task has.
+    /// An output pattern that no output file can match.
     #[error("`{glob}` names no output file: {why}")]
     OutputPlace {
-        /// What was given, with the item in its place.
+        /// The pattern, with the item inserted.
         glob: String,
-        /// What is wrong.
+        /// The reason.
         why: &'static str,
     },
     /// A policy that is not in the catalogue.
     #[error("there is no policy `{given}`")]
     Policy {
-        /// What was given.
+        /// The name as given.
         given: String,
-        /// The nearest name that exists.
+        /// The nearest name in the catalogue.
         near: Option<String>,
     },
-    /// A parameter that the policy does not have, or not with this value.
+    /// An unknown parameter of a policy, or a value that it does not take.
     #[error(transparent)]
     PolicyParameter(BadPolicy),
-    /// A rule for jobs that run on several hosts together.
+    /// A policy for jobs of several ranks, with a job whose tasks have one host each.
     #[error("{0} decides on how many hosts a job runs, and a job's tasks have one host each")]
     ManyRanks(&'static str),
-    /// A policy without a rule for jobs that run on several hosts together.
+    /// A policy that sets no width, with a job of several ranks.
     #[error("{0} does not decide on how many hosts at once a job runs")]
     OneHost(&'static str),
-    /// What is said of a job's width, without one.
+    /// A `--work` or `--parallelism` without a `--width`.
     #[error(
         "--work and --parallelism are about a job that runs on several hosts at once, and there is no --width"
     )]
     NoWidth,
-    /// A width together with something that it does not go with.
+    /// A width, with an option that excludes it.
     #[error("a job runs on several hosts at once (--width), or has {0}: not both")]
     WidthWith(&'static str),
-    /// Disclosed tasks together with something that they do not go with.
+    /// Disclosed tasks, with an option that excludes them.
     #[error("a job is disclosed (--disclose), or has {0}: not both")]
     DiscloseWith(&'static str),
-    /// Nonsense that only shows in the whole.
+    /// A contradiction that shows only in the finished spec.
     #[error(transparent)]
     Job(#[from] BadJob),
 }

@@ -1,4 +1,5 @@
-//! Input files: which local file each task gets, and under which name.
+//! Plans input files: the local file that each task gets, and the name under which the task finds
+//! it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,12 +14,12 @@ use common::template::{Template, Values};
 
 use super::BuildError;
 
-/// An input whose files are known, but not their content.
+/// An input whose files are known, but not yet their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlannedInput {
-    /// Where tasks find it.
+    /// The name under which tasks find the file.
     pub name: Template,
-    /// Whether it may be executed.
+    /// Whether the file may be executed.
     pub executable: bool,
     /// The local files.
     pub files: Files,
@@ -27,14 +28,14 @@ pub(super) struct PlannedInput {
 /// The local files of one input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Files {
-    /// Every task reads the same.
+    /// One file that every task reads.
     Shared(PathBuf),
     /// One for each task, in the order of the indices.
     PerTask(Vec<PathBuf>),
 }
 
 impl PlannedInput {
-    /// Every file of it.
+    /// The local files, shared or one for each task.
     pub(super) fn paths(&self) -> &[PathBuf] {
         match &self.files {
             Files::Shared(path) => std::slice::from_ref(path),
@@ -42,7 +43,7 @@ impl PlannedInput {
         }
     }
 
-    /// The input with the content of its files.
+    /// Returns the input with the content of its files, which `blob` looks up.
     pub(super) fn filled(&self, blob: impl Fn(&Path) -> BlobRef) -> Input {
         let source = match &self.files {
             Files::Shared(path) => Source::Shared(blob(path)),
@@ -56,7 +57,7 @@ impl PlannedInput {
     }
 }
 
-/// Reads `F[:NAME]`, and looks at every file that it means.
+/// Parses `F[:NAME]`, and checks every file that it stands for.
 pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, BuildError> {
     let (file, name) = split(given);
     let template: Template = file.parse()?;
@@ -106,8 +107,8 @@ pub(super) fn plan_input(given: &str, tasks: &TaskSet) -> Result<PlannedInput, B
     Ok(input)
 }
 
-/// `F:NAME` at the last colon, unless the whole is a file that is there, or the colon is that of a
-/// drive.
+/// Splits `F:NAME` at the last colon, unless the whole names an existing file, or the colon is that
+/// of a drive.
 fn split(given: &str) -> (&str, Option<&str>) {
     let drive = |file: &str, name: &str| file.len() == 1 && name.starts_with(['\\', '/']);
     match given.rsplit_once(':') {
@@ -122,7 +123,8 @@ fn split(given: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The path itself where it is portable (a leading `./` does not count), else its last name.
+/// Returns the path itself where it is portable (a leading `./` does not count), else its file
+/// name.
 fn default_name(path: &Path) -> Result<PortablePath, BadPath> {
     let text = path.to_string_lossy();
     let mut relative = text.as_ref();
@@ -137,11 +139,11 @@ fn default_name(path: &Path) -> Result<PortablePath, BadPath> {
     relative.parse().or_else(|_| last().parse())
 }
 
-/// Whether each task can place a file of this name.
+/// Checks that each task can place a file of this name.
 fn check_names(name: &Template, tasks: &TaskSet) -> Result<(), BadPath> {
     let per_task = name.mentions("ITEM") || name.mentions("TASK_ID");
-    // Other placeholders are known only at the host; any value that fits a file name stands for
-    // them here.
+    // Other placeholders are known only at the host; a sample value that fits a file name stands in
+    // for them here.
     for index in tasks.ids.iter().take(if per_task { usize::MAX } else { 1 }) {
         expand(name, tasks, index).parse::<PortablePath>()?;
     }
@@ -162,7 +164,7 @@ fn expand(template: &Template, tasks: &TaskSet, index: u32) -> String {
     })
 }
 
-/// Whether any of the files may be executed. Each must be a file that can be read.
+/// Returns whether any of the files may be executed. Each must be a readable file.
 fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
     let mut seen: BTreeMap<&Path, bool> = BTreeMap::new();
     for path in paths {
@@ -175,7 +177,7 @@ fn look_at(paths: &[PathBuf]) -> Result<bool, BuildError> {
             source,
         };
 
-        // A FIFO would block when it is opened: look before.
+        // Opening a FIFO would block: look before.
         let metadata = std::fs::metadata(path).map_err(unreadable)?;
         if !metadata.is_file() {
             return Err(BuildError::InputKind { path: path.clone() });

@@ -1,4 +1,4 @@
-//! Lists of items: one task each.
+//! Reads lists of items, each of which becomes one task.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::BuildError;
 use crate::args::value::Dur;
 
-/// One item per line; empty lines are skipped. `-` is standard input.
+/// Reads one item per line; empty lines are skipped. `-` is standard input.
 pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     let bytes = read(path, "the list of items")?;
     let mut items = Vec::new();
@@ -28,8 +28,8 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>, BuildError> {
     at_least_one(items, path)
 }
 
-/// The values of a JSON array, strings as they are and anything else as compact JSON, and for each
-/// what it says of how long its task takes.
+/// Reads the values of a JSON array (strings as they are, anything else as compact JSON), and the
+/// `estimate` of each, if it has one.
 pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), BuildError> {
     let bytes = read(path, "the list of items")?;
     let values: Vec<Value> = serde_json::from_slice(&bytes).map_err(|error| BuildError::Json {
@@ -51,10 +51,10 @@ pub(super) fn json(path: &Path) -> Result<(Vec<String>, Vec<Option<Span>>), Buil
     Ok((at_least_one(items.collect(), path)?, estimates))
 }
 
-/// The longest time that may be estimated, in seconds.
+/// The longest run time that may be estimated, in seconds.
 const LONGEST_S: f64 = 1e9;
 
-/// The estimate of an item: a duration, or seconds.
+/// Reads the estimate of an item: a duration, or a number of seconds.
 fn estimate(said: &Value, item: usize) -> Result<Span, BuildError> {
     let read = match said {
         Value::Number(s) => s
@@ -77,7 +77,7 @@ fn duration(text: &str) -> Option<Span> {
     text.parse::<Dur>().ok().map(Dur::span)
 }
 
-/// One estimate per line; empty lines are skipped.
+/// Reads one estimate per line; empty lines are skipped.
 pub(super) fn estimates(path: &Path) -> Result<Vec<Span>, BuildError> {
     let bytes = read(path, "the estimates")?;
     let lines = (1..)
@@ -105,7 +105,7 @@ fn at_least_one(items: Vec<String>, path: &Path) -> Result<Vec<String>, BuildErr
     }
 }
 
-/// The whole file, or standard input for `-`.
+/// Reads the whole file, or standard input for `-`.
 pub(super) fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, BuildError> {
     let result = if path == Path::new("-") {
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Job files: TOML with the names of the flags.
+//! Reads job files: TOML with the names of the flags of `deskgrid submit`.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::args::submit::JobArgs;
 /// Reads a job file.
 ///
 /// # Errors
-/// If it cannot be read, or a key or value in it makes no sense: names the line.
+/// If it cannot be read, or a key or value in it is not understood: names the line.
 pub(crate) fn read(path: &Path) -> Result<JobArgs, BuildError> {
     parse(&items::read(path, "the job file")?, path)
 }
 
-/// Reads the content of a job file, which lies at `path`.
+/// Parses the content of the job file at `path`.
 ///
 /// # Errors
 /// As [`read`].

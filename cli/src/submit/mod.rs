@@ -1,8 +1,7 @@
-//! From what the user said to a job: everything is read and checked here before the master hears of
-//! it.
+//! Turns the options of `deskgrid submit` into a job. Everything is read and checked here before
+//! the master is asked.
 //!
-//! What is not here: the connection. [`plan`] needs the local files only; [`send`] uploads and
-//! submits.
+//! [`plan`] needs the local files only; [`send`] uploads and submits.
 
 pub(crate) mod error;
 mod inputs;
@@ -17,7 +16,7 @@ pub(crate) use jobfile::read as read_job_file;
 pub(crate) use plan::{Plan, no_limits, plan};
 pub(crate) use policy::{known as known_policy, nearest};
 
-/// Whether these bytes are a job file.
+/// Checks whether `bytes` are a job file.
 ///
 /// # Errors
 /// As [`read_job_file`].

@@ -1,4 +1,4 @@
-//! The plan of a job: its spec, but for the content of its files.
+//! Plans a job: its `JobSpec`, but for the content of its files.
 
 use std::path::{Path, PathBuf};
 
@@ -17,23 +17,23 @@ use super::{BuildError, items, policy};
 use crate::args::submit::JobArgs;
 use crate::args::value::{Deadline, Dur, Estimates, Limit, Parallelism, Width};
 
-/// A job that makes sense, as far as can be said without the master.
+/// A job that is valid as far as can be checked without the master.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     spec: JobSpec,
-    /// What is asked and said beside the spec.
+    /// The date of a deadline and the estimates of single tasks, sent beside the spec.
     asked: Asked,
     inputs: Vec<PlannedInput>,
-    /// Whether nobody waits for the tasks until they are requested.
+    /// Whether the tasks are disclosed: nobody waits for them until they are requested.
     pub disclosed: bool,
-    /// What the user may not have meant.
+    /// Notes for the user about options that may be a mistake.
     pub notes: Vec<String>,
 }
 
 /// Reads the lists, looks at the files and checks everything that can be checked here.
 ///
 /// # Errors
-/// Says the first thing that is wrong.
+/// The first error that is found.
 pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
     disclosable(args)?;
     let (tasks, said) = tasks(args)?;
@@ -84,7 +84,7 @@ pub(crate) fn plan(args: &JobArgs) -> Result<Plan, BuildError> {
 }
 
 impl Plan {
-    /// Every local file that the job reads, each once.
+    /// Returns every local file that the job reads, each once.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut files: Vec<_> = self
             .inputs
@@ -97,7 +97,7 @@ impl Plan {
         files
     }
 
-    /// The submission, once the content of each file is known.
+    /// Returns the complete spec; `blob` gives the content of each file.
     pub(crate) fn spec(&self, blob: impl Fn(&Path) -> BlobRef) -> JobSpec {
         let mut spec = self.spec.clone();
         if let Some(command) = spec.work.command_mut() {
@@ -110,8 +110,8 @@ impl Plan {
         spec
     }
 
-    /// The submission without its files, to ask what would become of it: the files were looked at
-    /// here, and the master has not got them.
+    /// Returns the spec without its files, for a dry run: the files were checked here, and the
+    /// master does not have them.
     pub(crate) fn spec_without_files(&self) -> JobSpec {
         let mut spec = self.spec.clone();
         if let Some(command) = spec.work.command_mut() {
@@ -120,24 +120,24 @@ impl Plan {
         spec
     }
 
-    /// What is asked and said beside the spec.
+    /// Returns the date of a deadline and the estimates of single tasks, sent beside the spec.
     pub(crate) fn asked(&self) -> &Asked {
         &self.asked
     }
 
-    /// How many tasks it has.
+    /// The number of tasks.
     pub(crate) fn tasks(&self) -> u64 {
         self.spec.tasks.ids.len()
     }
 
-    /// What it is called.
+    /// The job's name.
     pub(crate) fn name(&self) -> &str {
         &self.spec.name
     }
 }
 
-/// Whether it can be disclosed, if it is to be. The words of the command line have been looked
-/// through, those of a job file have not.
+/// Checks that a job with `disclose` has no option that excludes it. `clap` has checked the command
+/// line, but not the job file.
 fn disclosable(args: &JobArgs) -> Result<(), BuildError> {
     let others = [
         (args.deadline.is_some(), "a deadline"),
@@ -152,7 +152,8 @@ fn disclosable(args: &JobArgs) -> Result<(), BuildError> {
     }
 }
 
-/// On how many hosts at once, if on several.
+/// Returns the range of widths and the scaling of a job of several ranks, or `None` of any other
+/// job.
 fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
     let Some(width) = args.width else {
         let stray = args.work.is_some() || args.parallelism.is_some();
@@ -193,7 +194,7 @@ fn ranks(args: &JobArgs) -> Result<Option<Ranks>, BuildError> {
     }))
 }
 
-/// The deadline, where it is a date.
+/// Returns the deadline if it is a date, and not a duration.
 fn date(args: &JobArgs) -> Option<Time> {
     if let Some(Deadline::At(time)) = args.deadline {
         Some(time)
@@ -202,8 +203,8 @@ fn date(args: &JobArgs) -> Option<Time> {
     }
 }
 
-/// An estimate for each task, or none at all: what is given for all of them goes before what their
-/// items say.
+/// Returns an estimate for each task, or none at all: `--estimates` goes before the items' own
+/// estimates.
 fn estimates(args: &JobArgs, said: Vec<Option<Span>>) -> Result<Vec<Span>, BuildError> {
     match &args.estimates {
         Some(Estimates::File(path)) => return items::estimates(path),
@@ -221,7 +222,7 @@ fn estimates(args: &JobArgs, said: Vec<Option<Span>>) -> Result<Vec<Span>, Build
         .collect()
 }
 
-/// The tasks, and what their items say of how long they take.
+/// Returns the tasks, and the estimates that their items carry.
 fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
     let all = |ids| {
         Ok((
@@ -234,7 +235,7 @@ fn tasks(args: &JobArgs) -> Result<(TaskSet, Vec<Option<Span>>), BuildError> {
     };
 
     if let Some(width) = args.width {
-        // How many there are in the end is known when they start.
+        // The final width is known only when the ranks start.
         let least = if let Width::Between(least, _) = width {
             least
         } else {
@@ -296,8 +297,8 @@ fn command(args: &JobArgs, tasks: &TaskSet) -> Result<CommandSpec, BuildError> {
     Ok(command)
 }
 
-/// Whether the pattern can name a file below the task's directory, whatever item stands in it: a
-/// task's output is nothing else.
+/// Checks that the pattern names a file below the task's directory, with whatever item inserted:
+/// only such files are outputs.
 fn inside(glob: &str, tasks: &TaskSet) -> Result<(), BuildError> {
     const ITEM: &str = "%{ITEM}";
     let check = |text: &str| match why_outside(text) {
@@ -359,7 +360,7 @@ fn capture(
     }
 }
 
-/// The text with a harmless letter for each placeholder.
+/// Replaces each placeholder in the text by a harmless letter.
 fn neutral(text: &str) -> String {
     PLACEHOLDERS.iter().fold(text.to_owned(), |text, name| {
         text.replace(&format!("%{{{name}}}"), "x")
@@ -417,7 +418,7 @@ fn rules(args: &JobArgs) -> Result<Rules, BuildError> {
     })
 }
 
-/// Why `--timeout auto` sets no limits, if it does not.
+/// Explains why `--timeout auto` sets no limits here, if it sets none.
 pub(crate) fn no_limits(args: &JobArgs) -> Option<&'static str> {
     let learns = || args.policy.as_deref().is_some_and(policy::learns_limits);
     let reserved = args.deadline.is_some() || args.width.is_some();
@@ -428,7 +429,7 @@ pub(crate) fn no_limits(args: &JobArgs) -> Option<&'static str> {
     )
 }
 
-/// The program's file name.
+/// Returns the file name of the job's program.
 fn default_name(command: &[String]) -> String {
     let program = command.first().map_or("noop", String::as_str);
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);

@@ -1,10 +1,10 @@
-//! Policy names, against the scheduler's catalogue.
+//! Checks policy names against the catalogue of the `scheduler`.
 
 use scheduler::policy::{BadPolicy, Width};
 
 use super::BuildError;
 
-/// The policy as the catalogue writes its name, with the parameters that were given
+/// Returns the policy with the catalogue's spelling of its name and the given parameters
 /// (`NAME:parameter=value`), for a job that runs on several hosts at once (`wide`) or one that does
 /// not.
 pub(crate) fn known(given: &str, wide: bool) -> Result<String, BuildError> {
@@ -24,8 +24,7 @@ pub(crate) fn known(given: &str, wide: bool) -> Result<String, BuildError> {
     }
 }
 
-/// The same policy with limits that past runs teach, where it can have them and says nothing else
-/// of limits.
+/// Adds `limits=learned` to the policy, if it has that parameter and does not set it.
 pub(crate) fn with_learned_limits(policy: String) -> String {
     let says = policy
         .split(':')
@@ -43,18 +42,18 @@ pub(crate) fn with_learned_limits(policy: String) -> String {
     }
 }
 
-/// The policy's name, if it promises no deadlines.
+/// Returns the policy's name, if it promises no deadlines.
 pub(crate) fn promises_nothing(policy: &str) -> Option<&'static str> {
     let row = scheduler::policy::parse(policy).ok()?;
     (row.admission == scheduler::policy::Admission::AcceptAll).then_some(row.name)
 }
 
-/// Whether a policy learns limits from a job's own runs.
+/// Returns whether the policy learns limits from a job's own runs.
 pub(crate) fn learns_limits(policy: &str) -> bool {
     scheduler::policy::parse(policy).is_ok_and(|row| row.limits.learns())
 }
 
-/// The name that was probably meant.
+/// Returns the name most like `given`, the one that was probably meant.
 pub(crate) fn nearest(given: &str, names: &[&str]) -> Option<String> {
     let given = given.to_uppercase();
     let likeness = |name: &&&str| strsim::jaro_winkler(&given, &name.to_uppercase());

@@ -1,5 +1,5 @@
-//! Uploads a plan's files and submits it. Nothing is submitted before every file is with the
-//! master.
+//! Uploads a plan's files and submits it. The job is submitted only after the master has every
+//! file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use super::Plan;
 use crate::failure::{Exit, Failure};
 use crate::parallel;
 
-/// The longest spec that travels inside the request, in bytes.
+/// The size limit of a spec that travels inside the request, in bytes.
 const MAX_INLINE_SPEC: usize = 128 * 1024;
 
 /// The master's answer to a submission.
 pub(crate) use common::wire::client::Reply as Answer;
 
-/// Uploads what the master does not have, and submits (or, as a dry run, only asks what would
-/// happen).
+/// Uploads the blobs that the master does not have, and submits (or, in a dry run, only asks for
+/// the forecast).
 ///
 /// # Errors
 /// If a file changed or cannot be read, or the master refuses; then nothing was submitted.
@@ -50,7 +50,7 @@ pub(crate) async fn send(
     }
 }
 
-/// Gives the master the content of each file, and names it in the spec.
+/// Uploads each file, and fills its blob into the spec.
 async fn with_files(client: &Client, plan: &Plan) -> Result<JobSpec, Failure> {
     let one = |path: PathBuf| {
         let client = client.clone();
@@ -75,7 +75,7 @@ async fn submission(client: &Client, spec: JobSpec, asked: &Asked) -> Result<Sub
     })
 }
 
-/// Puts there what is too long for a request.
+/// Uploads `what` as a blob if it is too long for a request.
 async fn content<T: Serialize>(client: &Client, what: &T) -> Result<Option<BlobRef>, Failure> {
     let bytes = postcard::to_stdvec(what).map_err(|e| {
         Failure::new(Exit::Error, "internal", "the job cannot be encoded", "").because(e)

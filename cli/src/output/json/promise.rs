@@ -1,4 +1,4 @@
-//! The JSON of promises that were made, of learned limits, and of how good estimates were.
+//! The JSON of promises, of learned limits, and of the quality of estimates.
 
 use common::view::{EstimatesView, LimitsView, PromiseStatus, QualityView};
 use common::{JobId, Span};
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Changed, iso};
 
-/// What a job was promised and what becomes of it.
+/// The promise of a job, and its present standing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Standing {
     deadline: String,
@@ -14,7 +14,7 @@ pub(crate) struct Standing {
     promise_made: String,
     probability: f64,
     probation: bool,
-    /// `on-time`, `at-risk`, `kept`, `broken` or `withdrawn`.
+    /// One of `on-time`, `at-risk`, `kept`, `broken` and `withdrawn`.
     promise: String,
     promise_why: String,
 }
@@ -33,18 +33,18 @@ impl From<&PromiseStatus> for Standing {
     }
 }
 
-/// What a retry changed.
+/// The tasks that `deskgrid job retry` changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Retried {
     #[serde(flatten)]
     changed: Changed,
-    /// The job's promise from then on, where it had one.
+    /// The job's promise after the retry, if it had one.
     #[serde(flatten)]
     promise: Option<Standing>,
 }
 
 impl Retried {
-    /// Of these tasks, of a job with this promise.
+    /// Combines the changed tasks with the promise of their job.
     pub(crate) fn new(changed: &[(JobId, u64)], promise: Option<&PromiseStatus>) -> Self {
         Retried {
             changed: changed.into(),
@@ -53,7 +53,7 @@ impl Retried {
     }
 }
 
-/// The limits of a job's attempts. Run times on a host of speed 1.
+/// The limits of a job's attempts, as run times on a host of speed 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Limits {
     runs: u64,
@@ -65,13 +65,13 @@ pub(crate) struct Limits {
     done: Vec<f64>,
     p_first: Option<f64>,
     expected_cost_s: Option<f64>,
-    /// Why there are none.
+    /// The reason for an empty `sequence_s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
 
 impl Limits {
-    /// None, for this reason.
+    /// Makes an empty sequence with this reason.
     pub(crate) fn none(why: &str) -> Self {
         Limits::from(&LimitsView {
             why: Some(why.to_owned()),
@@ -100,10 +100,10 @@ impl From<&LimitsView> for Limits {
     }
 }
 
-/// How good a user's estimates for a program were.
+/// The quality of a user's estimates for a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Quality {
-    /// Tasks that were compared.
+    /// The number of tasks that were compared.
     tasks: u64,
     ratio: f64,
     ratio_low: f64,
@@ -129,12 +129,12 @@ impl From<QualityView> for Quality {
     }
 }
 
-/// How good somebody's estimates for a program are.
+/// The quality of a user's estimates for a program, with their names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Estimates {
     user: String,
     program: String,
-    /// Tasks that were measured.
+    /// The number of tasks that were measured.
     tasks: u64,
     /// `null` where nothing was estimated.
     quality: Option<Quality>,

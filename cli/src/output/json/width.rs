@@ -1,11 +1,11 @@
-//! The JSON of jobs that run on several hosts at once, and of how good predictions of waits were.
+//! The JSON of jobs of several ranks: their widths, and the ways to run them.
 
 use common::view::{ScalingView, WayView, WidthView};
 use serde::Serialize;
 
 use super::iso;
 
-/// On how many hosts a job runs, or would.
+/// The width of a job, held or predicted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Width {
     least: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Width {
     why: Option<String>,
 }
 
-/// How fast it is taken to be.
+/// The assumed speedup of the job: its work and its average parallelism.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Scaling {
     work_s: f64,
@@ -32,7 +32,7 @@ struct Scaling {
     runs: u64,
 }
 
-/// A way to run it.
+/// A width with its predicted start and end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Way {
     hosts: u32,

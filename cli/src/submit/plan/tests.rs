@@ -1,4 +1,4 @@
-//! What plans are made of command lines and job files.
+//! Tests the plans made of command lines and job files.
 
 use super::*;
 use crate::args::{Cli, Command};
@@ -9,7 +9,7 @@ use common::job::Source;
 use common::template::Values;
 use common::{AttemptId, Incarnation, JobId, TaskId};
 
-/// What `deskgrid submit` makes of these words, in a directory with some files.
+/// Plans the words of `deskgrid submit` in a temporary directory with some files.
 struct Desk(tempfile::TempDir);
 
 impl Desk {
