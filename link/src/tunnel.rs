@@ -1,7 +1,6 @@
 //! QUIC where UDP does not get through: its datagrams, each behind its length, over a TCP
 //! connection to the master's port of the same number. Everything else is as over UDP: the same
-//! handshake, the same certificates, the same streams. `endpoint` decides when to take this way
-//! (`endpoint`).
+//! handshake, the same certificates, the same streams. `endpoint` decides when to take this way.
 //!
 //! Datagrams that come faster than TCP takes them are dropped, as a network would do, so that QUIC
 //! slows down.

@@ -255,8 +255,8 @@ pub(crate) fn landlock_version() -> u32 {
     0
 }
 
-/// Returns the identity of this run of the host: `None`, because no version-independent source
-/// exists on Windows.
+/// Returns the identity of this run of the host: `None`, because not every version of Windows has
+/// one.
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
     None
 }

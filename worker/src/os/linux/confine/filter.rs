@@ -76,7 +76,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// The number of a call newer than the `libc` crate's list; it is the same on every processor.
+/// The numbers of two calls that the `libc` crate does not list yet; they are the same on every
+/// processor.
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const QUOTACTL_FD: libc::c_long = 443;
 
