@@ -1,4 +1,4 @@
-//! Messages over a stream.
+//! [`Channel`]: messages over a QUIC stream.
 
 use bytes::{Buf, BytesMut};
 use common::wire::frame;
@@ -11,20 +11,20 @@ use crate::error::LinkError;
 /// Both directions of one stream.
 #[derive(Debug)]
 pub struct Channel {
-    /// To the other end.
+    /// The sender of frames to the other end.
     pub tx: FrameSender,
     /// The receiver of frames from the other end.
     pub rx: FrameReceiver,
 }
 
-/// Sends messages, several in one write where wished.
+/// A sender of messages; [`FrameSender::push`] lets several leave in one write.
 #[derive(Debug)]
 pub struct FrameSender {
     stream: SendStream,
     pending: Vec<u8>,
 }
 
-/// Receives messages, and raw bytes after them.
+/// A receiver of messages, and of raw bytes after them.
 #[derive(Debug)]
 pub struct FrameReceiver {
     stream: RecvStream,
@@ -32,7 +32,7 @@ pub struct FrameReceiver {
 }
 
 impl Channel {
-    /// Speaks messages over a stream.
+    /// Makes a channel of the two halves of a stream.
     pub fn new(tx: SendStream, rx: RecvStream) -> Self {
         Self {
             tx: FrameSender::new(tx),
@@ -84,7 +84,7 @@ impl FrameSender {
         Ok(())
     }
 
-    /// Says that nothing more comes. The other end may still be sending.
+    /// Ends the sending direction. The other end may still be sending.
     pub fn finish(&mut self) {
         // Fails only on a stream that is finished or reset already.
         let _ = self.stream.finish();
@@ -95,7 +95,7 @@ impl FrameSender {
         let _ = self.stream.stopped().await;
     }
 
-    /// The stream itself, for raw bytes. Flush first.
+    /// Returns the stream itself, for raw bytes. Call `flush` first.
     pub fn raw(&mut self) -> &mut SendStream {
         &mut self.stream
     }
@@ -157,7 +157,7 @@ impl FrameReceiver {
             .ok_or_else(|| LinkError::Closed("the stream ended where an answer was due".to_owned()))
     }
 
-    /// The next raw bytes, at most 64 KiB; none at the stream's end.
+    /// Returns the next raw bytes, at most 64 KiB; `None` at the stream's end.
     ///
     /// # Errors
     /// If the stream breaks.

@@ -14,7 +14,7 @@ use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::identity::Identity;
 
-/// A connection that the master has let in.
+/// A connection that the master has accepted.
 #[derive(Debug, Clone)]
 pub struct Client {
     connection: Connection,
@@ -23,12 +23,12 @@ pub struct Client {
     version: u16,
 }
 
-/// The replies to one request, as they come.
+/// The replies to one [`Request`], as they come.
 #[derive(Debug)]
 pub struct Replies(Channel);
 
 impl Replies {
-    /// The next reply; none after the last.
+    /// Returns the next reply; `None` after the last.
     ///
     /// # Errors
     /// If the master refused the request, or the connection is gone.
@@ -41,7 +41,7 @@ impl Replies {
 }
 
 impl Client {
-    /// Connects and says hello.
+    /// Connects and sends `Request::Hello`.
     ///
     /// # Errors
     /// If the master is out of reach, does not let this identity in, or is of another version.
@@ -86,7 +86,7 @@ impl Client {
         self.role
     }
 
-    /// The version of the messages that both speak.
+    /// Returns the version of the messages that both ends speak.
     pub fn version(&self) -> u16 {
         self.version
     }
@@ -96,7 +96,7 @@ impl Client {
         &self.user
     }
 
-    /// Sends a request and gives its replies as they come.
+    /// Sends a request and returns its [`Replies`] as they come.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -108,7 +108,7 @@ impl Client {
         Ok(Replies(channel))
     }
 
-    /// Sends a request and gives all its replies.
+    /// Sends a request and returns all its replies.
     ///
     /// # Errors
     /// If the master refuses, or the connection is gone.
@@ -121,7 +121,7 @@ impl Client {
         Ok(all)
     }
 
-    /// Gives the master a file's content, unless it has it.
+    /// Uploads a file's content, unless the master has it.
     ///
     /// # Errors
     /// If the file cannot be read or changes meanwhile, or the master does not take it.
@@ -134,7 +134,7 @@ impl Client {
         Ok(blob)
     }
 
-    /// Gives the master some content, unless it has it.
+    /// Uploads some content, unless the master has it.
     ///
     /// # Errors
     /// If the master does not take it.
@@ -157,13 +157,13 @@ impl Client {
         self.connection.close("done").await;
     }
 
-    /// The connection under the session.
+    /// Returns the connection of the session.
     pub fn connection(&self) -> &Connection {
         &self.connection
     }
 }
 
-/// The master answered something that does not fit the request.
+/// Makes the error for a reply that does not fit its request.
 pub fn unexpected(reply: Option<&Reply>) -> LinkError {
     LinkError::Protocol(reply.map_or("an empty answer".to_owned(), |r| {
         format!("an answer to another question: {r:?}")

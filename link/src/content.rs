@@ -1,5 +1,5 @@
-//! Content by hash: a directory of verified blobs, and how one end gives a blob to the other. A
-//! transfer that breaks off goes on where it was.
+//! Content by hash: a directory of verified blobs ([`BlobStore`]), and the transfer of a blob
+//! between two ends. An interrupted transfer goes on where it broke off.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ use crate::files::{free_bytes, sync_dir, sync_file};
 
 /// The bytes of a file that are read at a time.
 const PIECE: usize = 256 * 1024;
-/// A sender that sends nothing for this long is given up: others may wait for the same content.
+/// The time without data after which a sender is given up: others may wait for the same content.
 const STALL: Duration = Duration::from_secs(60);
 
 /// A directory of blobs, each under its hash, each verified before it got that name. Cloning gives
@@ -40,7 +40,7 @@ struct Arrival {
     from: String,
 }
 
-/// The right to bring one blob in for one sender.
+/// The exclusive right to bring one blob in for one sender, from [`BlobStore::turn`].
 #[derive(Debug)]
 pub struct Arriving {
     arrival: Arrival,
@@ -48,7 +48,7 @@ pub struct Arriving {
 }
 
 impl BlobStore {
-    /// Opens the directory, which is made where it is missing.
+    /// Opens the directory, and creates it if it is missing.
     ///
     /// # Errors
     /// If it cannot be made.
@@ -122,8 +122,8 @@ impl BlobStore {
         self.add_reader(File::open(path)?)
     }
 
-    /// Notes that somebody counts on the blob from now on: it is as young as a new one. Where that
-    /// cannot be noted the blob is merely older than it might be.
+    /// Makes the blob as young as a new one, because somebody counts on it from now on. If that
+    /// fails, the blob merely looks older.
     pub fn touch(&self, blob: &BlobRef) {
         let now = SystemTime::now();
         let _ = File::options()
@@ -143,7 +143,7 @@ impl BlobStore {
         }
     }
 
-    /// Whether the blob is there and is what its name says.
+    /// Whether the blob is there and its bytes have the right hash.
     pub fn verify(&self, blob: &BlobRef) -> bool {
         hash_file(&self.path_of(&blob.hash)).is_ok_and(|found| found == *blob)
     }
@@ -178,7 +178,7 @@ impl BlobStore {
         free_bytes(&self.root)
     }
 
-    /// Removes what is left of transfers that broke off and were not taken up for this long.
+    /// Removes the parts of interrupted transfers that were not resumed for this long.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -193,7 +193,7 @@ impl BlobStore {
         Ok(())
     }
 
-    /// Every blob in the store with its size and when it was last written.
+    /// Lists every blob in the store with its size and the time at which it was last written.
     ///
     /// # Errors
     /// If a directory cannot be read.
@@ -242,7 +242,7 @@ impl BlobStore {
         sync_dir(dir).inspect_err(|_| drop(fs::remove_file(&target)))
     }
 
-    /// The turn to bring this blob in from this sender, who has one at a time.
+    /// Waits for the right to bring this blob in from this sender, who has one at a time.
     pub async fn turn(&self, hash: BlobHash, from: &str) -> Arriving {
         let arrival = Arrival {
             hash,
@@ -314,7 +314,7 @@ pub trait Contents: std::fmt::Debug + Send + Sync {
     /// If the store refuses.
     fn remove(&self, hash: &BlobHash) -> io::Result<()>;
 
-    /// Every blob with its size and when it was last brought in or counted on.
+    /// Lists every blob with its size and the time at which it was last brought in or counted on.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -393,7 +393,7 @@ pub fn copy_hashing(reader: &mut impl Read, writer: &mut impl Write) -> io::Resu
     })
 }
 
-/// Names some bytes.
+/// Returns the [`BlobRef`] of some bytes.
 pub fn hash_bytes(bytes: &[u8]) -> BlobRef {
     BlobRef {
         hash: BlobHash(*blake3::hash(bytes).as_bytes()),
@@ -401,7 +401,7 @@ pub fn hash_bytes(bytes: &[u8]) -> BlobRef {
     }
 }
 
-/// Names a file's content.
+/// Returns the [`BlobRef`] of a file's content.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -419,7 +419,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// Goes on with what an earlier transfer left, if anything.
+    /// Resumes an earlier transfer of the file at `path`, if there is one.
     async fn resume(path: PathBuf, size: u64) -> Result<Self, LinkError> {
         let failed = |e| LinkError::file("cannot write", &path)(e);
         let mut file = tokio::fs::File::options()
@@ -460,7 +460,7 @@ impl Incoming {
         })
     }
 
-    /// Takes the rest from the stream and says whether the whole is what was named.
+    /// Receives the rest from the stream and returns whether the whole has the right hash.
     async fn receive(
         mut self,
         rx: &mut FrameReceiver,
@@ -627,7 +627,7 @@ async fn finish_put(channel: &mut Channel) -> Result<(), LinkError> {
     }
 }
 
-/// Sends a file from there on, and names what was sent.
+/// Sends a file from `offset` on, and returns the [`BlobRef`] of the file as it was read.
 async fn send_file(tx: &mut FrameSender, path: &Path, offset: u64) -> Result<BlobRef, LinkError> {
     let failed = |e| LinkError::file("cannot read", path)(e);
     let mut file = tokio::fs::File::open(path).await.map_err(failed)?;

@@ -1,6 +1,6 @@
-//! Those who have not shown yet who they are, counted by address: so many of one address, and so
-//! many of all. When it is too many, who has kept a place for the longest goes: whoever means it
-//! needs a place for a moment only.
+//! A bounded crowd of peers that have not proved their identity, counted by address: a maximum for
+//! one address, and one for all. When there are too many, the one with the oldest place loses it:
+//! an honest peer needs a place only for a moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Addresses that one end can have as many of as it likes count as one: the /64 of an IPv6 address.
+/// Returns the address that counts: one end can have as many addresses of an IPv6 /64 as it likes,
+/// so these count as one.
 pub fn place_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(v4) => IpAddr::V4(v4),
@@ -19,7 +20,7 @@ pub fn place_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A number of places.
+/// A bounded number of places.
 #[derive(Debug, Clone)]
 pub struct Crowd {
     most: usize,
@@ -47,7 +48,7 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl Inner {
-    /// Takes a place away from who has it: the receiver hears of it.
+    /// Removes the holder of a place; its receiver is notified.
     fn remove(&mut self, number: u64) {
         let Some((from, _)) = self.all.remove(&number) else {
             return;
@@ -71,7 +72,7 @@ impl Crowd {
         }
     }
 
-    /// Takes a place; where there is none the oldest of the same address, or of all, loses its own.
+    /// Takes a place; if there is none, the oldest of the same address, or of all, loses its own.
     pub fn enter(&self, from: IpAddr) -> Place {
         let from = place_of(from);
         let mut inner = lock(&self.inner);
@@ -114,7 +115,7 @@ impl Crowd {
         self.len() == 0
     }
 
-    /// Takes the oldest place of all away; false where there is none.
+    /// Removes the oldest place of all; returns false if there is none.
     pub fn oust(&self) -> bool {
         let mut inner = lock(&self.inner);
         let oldest = inner.all.keys().next().copied();

@@ -24,11 +24,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// clients, where a person waits.
 const HEAD_START: Duration = Duration::from_secs(3);
 const CLIENT_HEAD_START: Duration = Duration::from_secs(1);
-/// The same where only TCP got through the last time: enough for UDP to win where it does again.
+/// The time for UDP alone if only TCP got through the last time: enough for UDP to win where it
+/// works again.
 const SHORT_HEAD_START: Duration = Duration::from_millis(100);
 /// The longest time that a word of goodbye may take to leave.
 const GOODBYE: Duration = Duration::from_millis(5);
-/// Below the shortest common life of a NAT entry.
+/// The keep-alive interval, below the shortest common life of a NAT entry.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A worker that is gone is to be noticed within seconds, so that its tasks can be copied: it
 /// speaks so often, and both ends give the connection up after three words that did not come. Ten

@@ -17,16 +17,15 @@ use crate::files;
 /// An identity as it lies in its directory: `certificate.der`, `key.der` (mode 0600), `ca.der`,
 /// `link.toml`.
 pub struct Identity {
-    /// Issued by the master.
+    /// The certificate that the master issued.
     pub certificate: CertificateDer<'static>,
-    /// Made here; never leaves this machine.
+    /// The key, made on this machine; it never leaves it.
     pub key: PrivatePkcs8KeyDer<'static>,
-    /// The master's CA.
+    /// The certificate of the master's CA.
     pub ca: CertificateDer<'static>,
     /// The address of the master, and the name that it gives this end.
     pub link: LinkInfo,
-    /// The directory that it was read from, if it was: what is learned of networks on the way to
-    /// the master is kept there.
+    /// The directory that it was read from, if it was; `networks` keeps its records there.
     pub home: Option<PathBuf>,
 }
 
@@ -36,7 +35,7 @@ pub struct Identity {
 pub struct LinkInfo {
     /// `HOST:PORT` of the master.
     pub master: String,
-    /// Our name.
+    /// The name of this end.
     pub name: String,
     /// The role of this end: `worker`, `client` or `admin`.
     #[serde(with = "role_text")]
@@ -145,7 +144,7 @@ pub struct PeerName {
     pub grid: Uuid,
     /// The role of the holder; the master's own table is decisive.
     pub role: Role,
-    /// The holder.
+    /// The id of the holder.
     pub id: Uuid,
 }
 
@@ -254,7 +253,7 @@ pub struct Validity {
 pub const EARLIER_S: i64 = 48 * 3_600;
 
 impl Validity {
-    /// Whether a third of the life, or less, is left at this time.
+    /// Whether a third of the life, or less, is left at `now_s`.
     pub fn is_due(self, now_s: i64) -> bool {
         now_s >= self.due_s()
     }
@@ -268,7 +267,7 @@ impl Validity {
         self.until_s.saturating_sub(life_s / 3)
     }
 
-    /// That of a certificate (DER).
+    /// Reads the validity of a certificate (DER).
     ///
     /// # Errors
     /// If it is no certificate.
@@ -283,13 +282,13 @@ impl Validity {
     }
 }
 
-/// A number for one run of a worker, which no other run has.
+/// Draws a number for one run of a worker, which no other run has.
 pub fn draw_run() -> Uuid {
     Uuid::from_u128(rand::random())
 }
 
-/// BLAKE3 of a certificate's public key (SubjectPublicKeyInfo, DER), as join tokens carry that of
-/// the CA.
+/// Returns the BLAKE3 hash of a certificate's public key (SubjectPublicKeyInfo, DER), as join
+/// tokens carry that of the CA.
 ///
 /// # Errors
 /// If it is no certificate.

@@ -1,6 +1,6 @@
-//! Networks that were seen to let only TCP through on the way to a master, told apart by our own
-//! address there: whoever connects from one of them again loses no time to UDP. Kept beside an
-//! identity. What is wrong or lost costs that time and no more, so nothing here fails.
+//! A memory of networks that let only TCP through on the way to a master, each known by this
+//! machine's own address in it: a new connection from there loses no time to UDP. It is kept beside
+//! an identity. A wrong or lost record costs only that time, so nothing here fails.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -28,10 +28,10 @@ fn read(dir: &Path) -> Networks {
         .unwrap_or_default()
 }
 
-/// The network from which a master is reached, with what is known of it.
+/// The network from which a master is reached, and the record of it.
 pub(crate) struct Network<'a> {
     dir: &'a Path,
-    /// Our own address there.
+    /// This machine's address in it.
     here: IpAddr,
     /// Whether only TCP got through when a master was last reached.
     pub(crate) only_tcp: bool,
@@ -53,7 +53,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// A master was reached from there in this way.
+    /// Records that a master was reached from there in this [`Way`].
     pub(crate) fn note(&self, way: Way) {
         if self.only_tcp == (way == Way::Tcp) {
             return;

@@ -16,7 +16,7 @@ use crate::endpoint::{Connection, Purpose, connect};
 use crate::error::LinkError;
 use crate::identity::{Identity, Validity, key_hash};
 
-/// Now, in seconds since 1970, by this machine's clock.
+/// Returns the present time in seconds since 1970, by this machine's clock.
 pub fn now_s() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -108,7 +108,7 @@ pub async fn refresh(dir: &Path, purpose: Purpose) -> Result<Identity, LinkError
     renewed(dir, purpose, identity, validity).await
 }
 
-/// Renews an identity over a connection of its own, and puts it into the place of the old one.
+/// Renews an identity over a separate connection, and replaces the old one.
 async fn renewed(
     dir: &Path,
     purpose: Purpose,
@@ -157,7 +157,7 @@ pub async fn renew_in_place(
     Ok(renewed)
 }
 
-/// Waits for the turn to change the identity; it ends with the file that is given.
+/// Waits for the exclusive right to change the identity; it ends when the returned file is dropped.
 async fn turn(dir: std::path::PathBuf) -> Result<File, LinkError> {
     let path = dir.join("renewal.lock");
     let shown = path.clone();
@@ -204,7 +204,7 @@ pub fn until_next(validity: Validity) -> std::time::Duration {
 }
 
 const SHORTEST_LOOK: std::time::Duration = std::time::Duration::from_secs(1);
-/// Clocks are set meanwhile.
+/// The longest wait between two checks: clocks may be set meanwhile.
 const LONGEST_LOOK: std::time::Duration = std::time::Duration::from_secs(3_600);
 const LONGEST_RETRY: std::time::Duration = std::time::Duration::from_secs(300);
 
@@ -229,8 +229,8 @@ impl Identity {
     }
 }
 
-/// Goes on with a replacement that a crash interrupted, if there is one. Doing so twice, or in two
-/// processes, does no harm.
+/// Completes a replacement that a crash interrupted, if there is one. Doing so twice, or in two
+/// processes, is harmless.
 pub(crate) fn finish_replacing(dir: &Path) -> Result<(), LinkError> {
     let next = dir.join(NEXT);
     if !next.join(FILES[3]).exists() {

@@ -30,7 +30,7 @@ impl Backoff {
         delay
     }
 
-    /// The last try worked.
+    /// Resets the bound to `base`, after a try that worked.
     pub fn reset(&mut self) {
         self.bound = self.base;
     }

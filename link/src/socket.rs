@@ -1,6 +1,6 @@
-//! The socket under a QUIC endpoint where the usual one cannot be had: plain sends and receives,
-//! one datagram at a time. Slower, and without congestion marks; Wine, for one, refuses the socket
-//! options that the usual one needs.
+//! The socket under a QUIC endpoint where `quinn`'s usual one does not work: plain sends and
+//! receives, one datagram at a time. It is slower, and has no congestion marks. Wine, for one,
+//! refuses the socket options that the usual one needs.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};

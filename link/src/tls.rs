@@ -148,11 +148,11 @@ pub fn server_config(chains: Vec<ServerChain>, alpns: &[&[u8]]) -> Result<Server
     Ok(config)
 }
 
-/// Shows each peer the certificate under the CA that it asks for.
+/// Selects the certificate under the CA that a peer asks for ([`wanted_name`]).
 #[derive(Debug)]
 struct ByCa {
     by_name: BTreeMap<String, Arc<CertifiedKey>>,
-    /// For those who do not ask: older programs, which know no newer CA.
+    /// The certificate for peers that do not ask: older programs, which know no newer CA.
     oldest: Arc<CertifiedKey>,
 }
 
@@ -188,7 +188,7 @@ impl ResolvesServerCert for ByCa {
     }
 }
 
-/// Looks at a peer's certificate as of a time at which it holds.
+/// Verifies a peer's certificate as of a time at which it is valid, so that an expired one passes.
 #[derive(Debug)]
 struct AnyTime(Arc<dyn ClientCertVerifier>);
 

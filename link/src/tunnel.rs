@@ -1,7 +1,6 @@
 //! QUIC where UDP does not get through: its datagrams, each behind its length, over a TCP
 //! connection to the master's port of the same number. Everything else is as over UDP: the same
-//! handshake, the same certificates, the same streams. What is not here: when to take this way
-//! (`endpoint`).
+//! handshake, the same certificates, the same streams. `endpoint` decides when to take this way.
 //!
 //! Datagrams that come faster than TCP takes them are dropped, as a network would do, so that QUIC
 //! slows down.
@@ -27,14 +26,14 @@ use crate::crowd::{Crowd, Place};
 const GREETING: [u8; 8] = *b"deskgrd1";
 /// The longest time that the greeting may take.
 const GREETED: Duration = Duration::from_secs(5);
-/// A tunnel in which nothing comes for so long is given up; QUIC gives up before.
+/// The time without data after which a tunnel is given up; QUIC gives up before.
 const SILENCE: Duration = Duration::from_secs(60);
 /// The time that the opener of a tunnel may take to prove its identity, and that an end may be left
 /// without a connection.
 const UNKNOWN: Duration = Duration::from_secs(10);
 /// The most cut tunnels that wait to be reported; further ones are not reported.
 const TOLD: usize = 256;
-/// Datagrams that wait for one tunnel, and for the endpoint.
+/// The most datagrams that wait for one tunnel, and for the endpoint.
 const OUTWARD: usize = 256;
 const INWARD: usize = 1_024;
 /// The pause after a connection could not be accepted, because of too many open files for instance.
@@ -53,7 +52,7 @@ pub(crate) struct Tunnels {
 /// The limits on the tunnels of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TunnelLimits {
-    /// At all. Each takes one of the process's files.
+    /// The most tunnels at all. Each takes one file descriptor of the process.
     pub most: usize,
     /// The most tunnels whose openers have not proved their identity.
     pub unknown: usize,
@@ -86,8 +85,8 @@ pub struct KnownTunnel {
 }
 
 impl TunnelDoor {
-    /// Whoever comes through this tunnel has shown who it is: the tunnel stays for as long as this
-    /// is kept.
+    /// Marks this tunnel as used by a peer that has proved its identity: it stays while the
+    /// returned value exists.
     pub fn known(&self, peer: SocketAddr) -> KnownTunnel {
         self.peers.count(peer, true);
         KnownTunnel {
@@ -96,7 +95,7 @@ impl TunnelDoor {
         }
     }
 
-    /// The next tunnel that was cut; never resolves where there is no listener any more.
+    /// Returns the next tunnel that was cut; never resolves once the listener is gone.
     pub async fn cut(&self) -> Cut {
         match self.cut.lock().await.recv().await {
             Some(cut) => cut,
@@ -115,7 +114,7 @@ impl Drop for KnownTunnel {
 #[derive(Debug)]
 struct Peer {
     send: Sender<Vec<u8>>,
-    /// By how many connections it is known.
+    /// The number of connections that use it and whose peers are known.
     known: watch::Sender<usize>,
 }
 
@@ -141,7 +140,7 @@ impl Peers {
     }
 }
 
-/// Makes a tunnel to this address.
+/// Opens a tunnel to this address.
 pub(crate) async fn dial(address: SocketAddr) -> io::Result<Arc<Tunnels>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(&GREETING).await?;
@@ -200,7 +199,7 @@ pub(crate) fn serve(
     ))
 }
 
-/// Those whose tunnels are used by nobody known.
+/// The tunnels that no known peer uses.
 #[derive(Debug, Clone)]
 struct Strangers {
     crowd: Crowd,
@@ -208,7 +207,7 @@ struct Strangers {
 }
 
 impl Strangers {
-    /// Resolves with why a tunnel is to be cut.
+    /// Waits until a tunnel must be cut, and returns the reason.
     async fn cut(
         &self,
         from: IpAddr,

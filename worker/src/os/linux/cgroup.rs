@@ -4,8 +4,8 @@
 //!
 //! Version 2 where the worker may make groups there, version 1 for what version 2 does not offer.
 //! The worker makes one *ground* in each hierarchy that it uses, the spawner makes *rooms* in them,
-//! and hands a room from attempt to attempt. What is not here: which processes belong to an attempt
-//! (a subreaper knows), and when to freeze them.
+//! and hands a room from attempt to attempt. The subreaper `init` knows which
+//! processes belong to an attempt.
 
 mod find;
 mod ground;

@@ -5,7 +5,8 @@ use std::fs;
 
 use crate::share::Load;
 
-/// Every so many looks every process is looked at, also those that were not ours.
+/// The number of looks after which every process is looked at again, also those that are not the
+/// worker's.
 const AGAIN: u32 = 12;
 
 /// The use of the processors, read again and again. It remembers which processes are not the
@@ -17,7 +18,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Looks now. Nothing where the system does not say.
+    /// Reads the load now; `None` if the system does not report it.
     pub(crate) fn look(&mut self) -> Option<Load> {
         // Ours first: what is used in between would else be taken for nobody's.
         let ours = self.ours();

@@ -33,7 +33,7 @@ pub(super) struct Wires {
 /// The time that killed orphans may take to end before they are looked for again.
 const ORPHANS: Duration = Duration::from_millis(20);
 
-/// The spawner's whole life; its standard input is the socket to the worker. Returns its exit code.
+/// Runs the spawner; its standard input is the socket to the worker. Returns its exit code.
 pub(crate) fn spawner_main() -> i32 {
     sys::close_inherited();
     sys::arrange_signals();
@@ -81,7 +81,7 @@ pub(crate) fn spawner_main() -> i32 {
 struct Inits {
     rooms: Pool,
     filters: Filters,
-    /// By process id; with the number of the room, where there is one.
+    /// The room number, if there is one, by process id.
     running: BTreeMap<i32, Option<u32>>,
 }
 
@@ -101,7 +101,7 @@ impl Inits {
         }
     }
 
-    /// Takes note of a child that ended; whether it was an init that left somebody behind.
+    /// Records a child that ended; returns whether it was an init that left processes behind.
     fn ended(&mut self, pid: Pid, status: Status) -> bool {
         let Some(number) = self.running.remove(&pid.as_raw_nonzero().get()) else {
             return false;
@@ -120,7 +120,7 @@ impl Inits {
     }
 }
 
-/// Waits for one thing to happen and deals with it; false once the worker is gone.
+/// Waits for one event and handles it; returns false once the worker is gone.
 fn serve_one(null: &File, inits: &mut Inits) -> bool {
     if sys::wait_for(Some(io::stdin().as_fd()), None) {
         match receive() {
@@ -142,7 +142,7 @@ fn serve_one(null: &File, inits: &mut Inits) -> bool {
     true
 }
 
-/// An init was killed: what ran below it is now below this process, and is not to live on.
+/// Kills the processes of an init that was killed: they are now below this process.
 fn kill_orphans(inits: &mut Inits) {
     loop {
         let known = inits.running.clone();
@@ -158,7 +158,7 @@ fn kill_orphans(inits: &mut Inits) {
     }
 }
 
-/// The descriptors of the next attempt; none once the worker is gone.
+/// Receives the descriptors of the next attempt; `None` once the worker is gone.
 fn receive() -> io::Result<Option<Wires>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

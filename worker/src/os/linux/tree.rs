@@ -51,8 +51,8 @@ fn look(pid: i32) -> Option<(u8, i32)> {
 /// All processes that one pass over `/proc` shows, by their parents.
 struct Snapshot {
     children: BTreeMap<i32, Vec<(i32, u8)>>,
-    /// Somebody's parent was gone when its turn came: where its child belongs now, only another
-    /// pass can show.
+    /// Whether the parent of some process was gone when its turn came: only another pass can show
+    /// where it belongs now.
     torn: bool,
 }
 

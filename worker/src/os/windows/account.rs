@@ -1,13 +1,13 @@
 //! Accounts for tasks: a worker on Windows gives its tasks none.
 
-/// User and group id of an account: there are no such numbers here.
+/// Returns an error: Windows accounts have no numeric ids such as `Confines::account` needs.
 pub(crate) fn find(name: &str) -> Result<(u32, u32), String> {
     Err(format!(
         "tasks cannot have an account of their own on Windows, such as `{name}`"
     ))
 }
 
-/// The account of nobody: no task gets one.
+/// Returns `None`: no task gets the account of nobody on Windows.
 pub(crate) fn of_nobody() -> Option<(u32, u32)> {
     None
 }

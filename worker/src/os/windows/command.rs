@@ -30,7 +30,8 @@ const ALIASES: [(&str, &str); 3] = [
     ("USERPROFILE", "HOME"),
 ];
 
-/// The command, without its outputs, and its program file. The error is for people.
+/// Builds the command, without its outputs, and the path of its program file. The error is for
+/// people.
 pub(super) fn build(launch: &Launch) -> Result<(Command, PathBuf), String> {
     let dir = PathBuf::from(&launch.dir);
     let name = launch
@@ -99,8 +100,8 @@ fn find_program(name: &str, dir: &Path, path: &str) -> Result<PathBuf, String> {
         })
 }
 
-/// The file itself where its name says that it is a program, else the first with an ending that
-/// says so, else itself.
+/// Returns the file itself if its name has one of `ENDINGS`, else the first file with such an
+/// ending, else the file itself.
 fn complete(file: &Path) -> Option<PathBuf> {
     let says = file.extension().is_some_and(|end| {
         ENDINGS

@@ -46,7 +46,7 @@ pub(crate) fn kind_of(meta: &Metadata) -> &'static str {
     }
 }
 
-/// Reads exactly these bytes from this offset on.
+/// Reads exactly `bytes.len()` bytes from this offset on.
 pub(crate) fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.seek_read(bytes, offset)? {
@@ -68,17 +68,17 @@ pub(crate) fn write_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Re
     Ok(())
 }
 
-/// Makes a directory that was not there before.
+/// Makes a new directory.
 pub(crate) fn make_private_dir(dir: &Path) -> io::Result<()> {
     fs::create_dir(dir)
 }
 
-/// Lets other accounts pass through a directory: no task has one here.
+/// Does nothing: no task has another account on Windows.
 pub(crate) fn let_through(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a file that was not there before.
+/// Makes a new file.
 pub(crate) fn create_private(path: &Path, _executable: bool) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
@@ -111,7 +111,7 @@ pub(crate) fn open_below(dir: &Path, relative: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes everything in a tree removable: nothing that is marked read-only can be removed.
+/// Makes everything in a tree removable by clearing the read-only mark.
 pub(crate) fn open_up(root: &Path) {
     let mut dirs: Vec<PathBuf> = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {

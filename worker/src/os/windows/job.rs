@@ -44,13 +44,13 @@ pub(super) struct Job {
 pub(super) struct Used {
     /// The number of live processes.
     pub processes: u32,
-    /// Processor time of all that were ever in it.
+    /// Processor time of all processes that were ever in it.
     pub cpu: Duration,
 }
 
 impl Job {
-    /// A job with nothing in it. That it dies with us is a must; limits that the system does not
-    /// take are only logged.
+    /// Makes an empty job. It must end with the worker; `limits` that the system refuses are only
+    /// logged.
     pub(super) fn new(limits: Limits) -> io::Result<Self> {
         // SAFETY: neither a name nor rights are passed; the handle is checked, and ours alone.
         let handle = unsafe {
@@ -124,19 +124,19 @@ impl Job {
         self.handle.as_raw_handle()
     }
 
-    /// Puts a process into it; whatever that starts is in it from birth.
+    /// Puts a process into the job; every process that it starts is in the job from birth.
     pub(super) fn take(&self, process: &ProcessHandle) -> io::Result<()> {
         // SAFETY: two handles that are open.
         checked(unsafe { AssignProcessToJobObject(self.raw(), process.raw()) })
     }
 
-    /// Ends every process in it, with this exit code.
+    /// Kills every process in it with this exit code.
     pub(super) fn end(&self, code: u32) {
         // SAFETY: our own handle. Where nothing is left to end, that is what was wanted.
         unsafe { TerminateJobObject(self.raw(), code) };
     }
 
-    /// The processes that are in it now.
+    /// Returns the processes that are in it now, by process id.
     pub(super) fn members(&self) -> io::Result<Vec<u32>> {
         const HEAD: usize =
             offset_of!(JOBOBJECT_BASIC_PROCESS_ID_LIST, ProcessIdList) / size_of::<usize>();

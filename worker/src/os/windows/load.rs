@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{job, sys};
 use crate::share::Load;
 
-/// The attempts' jobs, and what those used that are gone.
+/// The attempts' jobs, and the processor time of the jobs that are gone.
 struct Jobs {
     next: u64,
     alive: BTreeMap<u64, OwnedHandle>,
@@ -33,7 +33,8 @@ pub(super) fn enter(job: &OwnedHandle) -> io::Result<u64> {
     Ok(number)
 }
 
-/// Notes that a job is gone, after it used this much. Nothing else keeps it alive.
+/// Records that a job is gone, after it used the processor time `used`. No other handle keeps it
+/// alive.
 pub(super) fn leave(number: u64, used: Duration) {
     let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
     jobs.alive.remove(&number);
@@ -45,7 +46,7 @@ pub(super) fn leave(number: u64, used: Duration) {
 pub(crate) struct Accounts;
 
 impl Accounts {
-    /// Looks now. Nothing where the system does not say.
+    /// Reads the load now; `None` if the system does not report it.
     #[allow(clippy::unused_self)] // Elsewhere it remembers what it saw.
     pub(crate) fn look(&mut self) -> Option<Load> {
         // Ours first: what is used in between would else be taken for nobody's.

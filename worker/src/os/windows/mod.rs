@@ -41,14 +41,13 @@ pub(crate) use watch::DirWatch;
 /// The tasks' `PATH` unless the owner sets another.
 pub(crate) const TASK_PATH: &str = r"C:\Windows\System32;C:\Windows";
 
-/// Exit codes of processes that we ended; in a range that Windows leaves to programs, and ours
-/// alone.
+/// The exit codes of processes that the worker ended, in a range that Windows leaves to programs.
 const KILLED: u32 = 0xE0DE_0009;
 const TERMINATED: u32 = 0xE0DE_000F;
 /// The time that killed processes may take to end before they are looked for again.
 const DYING: Duration = Duration::from_millis(2);
 
-/// Starts commands.
+/// The starter of commands.
 pub struct Launcher(());
 
 /// A command that was started, or could not be.
@@ -74,7 +73,7 @@ struct Running {
 }
 
 impl Launcher {
-    /// Gets ready. Neither the program nor a place for control groups is needed here.
+    /// Makes a launcher; neither `program` nor `grounds` is needed on Windows.
     ///
     /// # Errors
     /// None on this system.
@@ -144,7 +143,7 @@ fn begin(command: &mut tokio::process::Command, job: &Job) -> io::Result<(Child,
 }
 
 impl Process {
-    /// Passes an order on. Orders after the end are of no effect.
+    /// Passes an order on. An order after the end has no effect.
     pub fn order(&self, order: Order) {
         let State::Running(running) = &self.state else {
             return;
@@ -190,7 +189,7 @@ impl Process {
 }
 
 impl Running {
-    /// Ends whatever the command left, until the system says that nothing is left.
+    /// Kills the processes that the command left, until the system reports none.
     async fn end_tree(&self) -> common::Span {
         loop {
             let used = self.job.used();
@@ -215,8 +214,7 @@ fn told(status: std::process::ExitStatus) -> Status {
     }
 }
 
-/// Lets a command write this many bytes before it is read again: never, pipes have their size from
-/// the start here.
+/// Returns false: on Windows the size of a pipe is fixed when it is made (`ROOM`).
 pub(crate) fn enlarge(_output: &Output, _bytes: usize) -> bool {
     false
 }
@@ -226,7 +224,7 @@ pub(crate) fn spawner_main() -> i32 {
     1
 }
 
-/// The program that this is.
+/// Returns the path of this program.
 pub(crate) fn this_program() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
@@ -250,13 +248,13 @@ pub(crate) fn is_root() -> bool {
     false
 }
 
-/// The version of Landlock: there is none.
+/// Returns 0: Windows has no Landlock.
 pub(crate) fn landlock_version() -> u32 {
     0
 }
 
-/// Returns the identity of this run of the host: `None`, because no version-independent source
-/// exists on Windows.
+/// Returns the identity of this run of the host: `None`, because not every version of Windows has
+/// one.
 pub(crate) fn boot_id() -> Option<uuid::Uuid> {
     None
 }

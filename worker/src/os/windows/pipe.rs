@@ -19,7 +19,8 @@ const ROOM: u32 = 64 * 1024;
 #[derive(Debug)]
 pub struct Output(NamedPipeServer);
 
-/// The worker's end and what the command is given; to nowhere where it is not kept.
+/// Returns the worker's end, and the handle for the command; the null device if the stream is not
+/// kept.
 pub(super) async fn output(keep: bool) -> io::Result<(Option<Output>, Stdio)> {
     if !keep {
         return Ok((None, Stdio::null()));
@@ -28,7 +29,7 @@ pub(super) async fn output(keep: bool) -> io::Result<(Option<Output>, Stdio)> {
     Ok((Some(read), Stdio::from(write)))
 }
 
-/// A pipe. Its name is used up at once: no other program can come in between, only make this fail.
+/// Makes a pipe. Its name is used up at once: another program cannot connect, only make this fail.
 pub(crate) async fn pair() -> io::Result<(Output, OwnedHandle)> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +52,7 @@ pub(crate) async fn pair() -> io::Result<(Output, OwnedHandle)> {
     Ok((Output(server), write.into()))
 }
 
-/// That every writer is gone is the end, not an error.
+/// Treats the end of every writer as the end of the stream, not as an error.
 fn end<T>(done: io::Result<T>, at_end: T) -> io::Result<T> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(at_end),
@@ -68,7 +69,7 @@ impl Output {
         end(self.0.try_read(bytes), 0)
     }
 
-    /// Waits until there is something, or nothing can come any more.
+    /// Waits until there are bytes, or no more can come.
     ///
     /// # Errors
     /// If the pipe fails.

@@ -18,7 +18,7 @@ pub enum Power {
 /// The host's memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// All of it.
+    /// The whole memory.
     pub total: u64,
     /// The memory that is available to programs.
     pub available: u64,
@@ -27,9 +27,9 @@ pub struct Memory {
 /// Processor time of all processors together since the host was started, in units of 100 ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processors {
-    /// That has passed.
+    /// The time that has passed.
     pub total: u64,
-    /// In which something ran.
+    /// The time in which something ran.
     pub busy: u64,
 }
 
@@ -78,7 +78,7 @@ fn told(line: u8, flags: u8, percent: u8) -> Power {
     }
 }
 
-/// The host's memory, where the system says.
+/// Returns the host's memory, if the system reports it.
 pub fn memory() -> Option<Memory> {
     sys::memory().map(|(total, available)| Memory { total, available })
 }

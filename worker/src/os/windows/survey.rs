@@ -14,7 +14,7 @@ use crate::os::{Confines, Freezer};
 pub struct Grounds(());
 
 impl Grounds {
-    /// The way in which trees are frozen there.
+    /// Returns the [`Freezer`] of trees on these grounds.
     pub fn freezer(&self) -> Freezer {
         Freezer::Signals
     }
@@ -35,7 +35,7 @@ impl Grounds {
 pub struct Survey(());
 
 impl Survey {
-    /// Looks; there is nothing to see.
+    /// Makes a survey; there is nothing to look for.
     pub fn make(_key: &str) -> Self {
         Self(())
     }
@@ -56,7 +56,7 @@ impl Survey {
         None
     }
 
-    /// Would let all tasks together have at most this part of the host's processors.
+    /// Returns an error: Windows cannot bound the processor time of all tasks together to `_part`.
     ///
     /// # Errors
     /// Always: jobs are limited one by one only.
@@ -76,7 +76,7 @@ impl Survey {
         }
     }
 
-    /// Ends what an earlier worker left: its jobs ended with it.
+    /// Does nothing: the jobs of an earlier worker ended with it.
     ///
     /// # Errors
     /// None on this system.
@@ -84,10 +84,10 @@ impl Survey {
         Ok(())
     }
 
-    /// Gives up what is not used.
+    /// Does nothing: no directory was made.
     pub fn narrow(&self, _grounds: &Grounds) {}
 
-    /// Removes what was made.
+    /// Does nothing: no directory was made.
     pub fn remove(&self) {}
 }
 

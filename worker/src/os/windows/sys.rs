@@ -82,26 +82,26 @@ fn told(status: NTSTATUS) -> io::Result<()> {
     }
 }
 
-/// Stops every thread of a process once more.
+/// Suspends every thread of a process once more.
 pub(super) fn suspend(process: &ProcessHandle) -> io::Result<()> {
     // SAFETY: an open handle with the right to do so.
     told(unsafe { NtSuspendProcess(process.raw()) })
 }
 
-/// Takes one stop of every thread back.
+/// Takes back one suspension of every thread.
 pub(super) fn resume(process: &ProcessHandle) -> io::Result<()> {
     // SAFETY: an open handle with the right to do so.
     told(unsafe { NtResumeProcess(process.raw()) })
 }
 
-/// Ends one process.
+/// Kills one process with the exit code `code`.
 pub(super) fn end(process: &ProcessHandle, code: u32) {
     // SAFETY: an open handle with the right to do so. If it has ended already, that is what was
     // wanted.
     unsafe { TerminateProcess(process.raw(), code) };
 }
 
-/// Keeps the worker's own standard handles from every program that it starts.
+/// Keeps the worker's own standard handles from being inherited by every program that it starts.
 pub(super) fn keep_standard_handles() {
     for handle in [
         io::stdin().as_raw_handle(),
@@ -113,7 +113,7 @@ pub(super) fn keep_standard_handles() {
     }
 }
 
-/// A time in units of 100 ns.
+/// Converts a time in units of 100 ns.
 pub(super) fn ticks_of(ticks: u64) -> Duration {
     Duration::from_nanos(ticks.saturating_mul(100))
 }
@@ -122,14 +122,14 @@ fn ticks(time: FILETIME) -> u64 {
     u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime)
 }
 
-/// Time since the host was started, suspensions of the host included; in steps of some
+/// Returns the time since the host was started, with suspensions of the host; in steps of some
 /// milliseconds.
 pub(crate) fn since_boot() -> common::Time {
     // SAFETY: takes nothing, and cannot fail.
     common::Time(unsafe { GetTickCount64() }.saturating_mul(1_000))
 }
 
-/// Time since the host was started, suspensions of the host not included.
+/// Returns the time since the host was started, without suspensions of the host.
 pub(crate) fn awake() -> common::Span {
     let mut ticks = 0;
     // SAFETY: a pointer to a local.
@@ -137,13 +137,13 @@ pub(crate) fn awake() -> common::Span {
     common::Span(ticks / 10)
 }
 
-/// Processor time that this process has used.
+/// Returns the processor time that this process has used.
 pub(super) fn own_cpu() -> Duration {
     // SAFETY: takes nothing; this process's own handle needs no closing.
     cpu(unsafe { GetCurrentProcess() })
 }
 
-/// Processor time that a process has used, also after its end.
+/// Returns the processor time that a process has used, also after its end.
 pub(super) fn cpu_of(process: &ProcessHandle) -> Duration {
     cpu(process.raw())
 }
@@ -169,7 +169,7 @@ fn cpu(process: HANDLE) -> Duration {
     ticks_of(ticks(kernel) + ticks(user))
 }
 
-/// All and used time of all processors together, in units of 100 ns.
+/// Returns the whole and the used time of all processors together, in units of 100 ns.
 pub(super) fn processors() -> Option<(u64, u64)> {
     let [mut idle, mut kernel, mut user] = [FILETIME {
         dwLowDateTime: 0,
@@ -182,7 +182,7 @@ pub(super) fn processors() -> Option<(u64, u64)> {
     (known != 0).then(|| (total, total.saturating_sub(ticks(idle))))
 }
 
-/// The host's memory in bytes: all, and what programs could still have.
+/// Returns the host's memory in bytes: the whole, and the part available to programs.
 pub(super) fn memory() -> Option<(u64, u64)> {
     // SAFETY: a struct of numbers, of which zeroes are a valid value; it says its own size, and is
     // a local.
@@ -219,8 +219,8 @@ pub(crate) fn clock_and_memory() -> (u64, u64) {
     (clock.into(), memory().map_or(0, |(total, _)| total >> 20))
 }
 
-/// Whether on mains, what is known of the battery, and its charge in percent: as the system puts
-/// it, in bytes.
+/// Returns the three bytes of the system's power status: mains, the battery's flags, and its charge
+/// in percent.
 pub(super) fn power() -> Option<(u8, u8, u8)> {
     let mut status = MaybeUninit::<SYSTEM_POWER_STATUS>::zeroed();
     // SAFETY: a local; zeroes are a valid value of it.
@@ -280,7 +280,7 @@ pub(super) fn nudge_mouse() {
     unsafe { SendInput(1, &raw const input, size_of::<INPUT>() as i32) };
 }
 
-/// Names that come and go in a directory.
+/// A watch of the names that come and go in a directory.
 #[derive(Debug)]
 pub(super) struct Changes(HANDLE);
 

@@ -1,4 +1,4 @@
-//! Stopping every process of a job, and letting them all go on.
+//! Freezing and thawing of every process of a job.
 
 use std::collections::BTreeMap;
 use std::thread;

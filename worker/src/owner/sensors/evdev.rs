@@ -34,8 +34,8 @@ pub(crate) const ARG: &str = "internal-input-watcher";
 /// The longest time to wait for a new watcher's first word.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 
-/// The watcher's whole life; its standard input is the socket to the worker, its arguments are the
-/// two directories. Returns its exit code.
+/// Runs the watcher; its standard input is the socket to the worker, its arguments are the two
+/// directories. Returns its exit code.
 pub(crate) fn watcher_main() -> i32 {
     os::close_inherited();
     let mut dirs = std::env::args_os().skip(2).map(PathBuf::from);
@@ -56,7 +56,7 @@ pub(crate) fn watcher_main() -> i32 {
     i32::from(watcher::watch(places, &File::from(worker)).is_err())
 }
 
-/// Looks at input devices through the watcher.
+/// The sensor of input devices, by means of the watcher process.
 pub(super) struct Evdev {
     program: PathBuf,
     places: Places,
@@ -64,7 +64,7 @@ pub(super) struct Evdev {
     watcher: Option<Watcher>,
 }
 
-/// A running watcher, and what it said.
+/// A running watcher, and its last messages.
 struct Watcher {
     child: Child,
     socket: UnixStream,
@@ -158,7 +158,7 @@ impl Watcher {
         })
     }
 
-    /// Takes what the watcher has said; waits for its first word.
+    /// Takes the watcher's messages; waits for the first one (`FIRST_WORD`).
     fn listen(&mut self) -> io::Result<()> {
         loop {
             let first = self.devices.is_none();

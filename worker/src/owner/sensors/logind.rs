@@ -29,7 +29,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// However much is told, sessions are not looked at more often than this.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Looks at the sessions.
+/// The sensor of sessions.
 pub(super) struct Logind {
     bus: String,
     every: Duration,

@@ -17,12 +17,12 @@ use crate::owner::sight::{Reading, Sight, Topic};
 /// shortest window that the system grants to everybody.
 const SHORTAGE: &[u8] = b"some 200000 2000000\0";
 
-/// Looks at the memory.
+/// The sensor of memory.
 #[derive(Debug)]
 pub(super) struct Memory {
     proc: PathBuf,
     every: Duration,
-    /// Tells of a shortage.
+    /// The descriptor on which the kernel reports a shortage (`SHORTAGE`).
     bell: Option<OwnedFd>,
 }
 

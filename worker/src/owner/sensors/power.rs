@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Sensor, SensorsConfig};
 use crate::owner::sight::{Reading, Sight, Topic};
 
-/// Looks at what feeds the host.
+/// The sensor of the host's power supply.
 #[derive(Debug)]
 pub(super) struct Power {
     supplies: PathBuf,
@@ -95,7 +95,7 @@ fn supply(dir: &Path) -> Option<Supply> {
     }
 }
 
-/// On battery if a battery is drained and no plug gives current.
+/// Decides from the supplies: on battery if a battery is drained and no plug gives current.
 fn judge(supplies: &[Supply]) -> Option<Sight> {
     let charges: Vec<f64> = supplies
         .iter()

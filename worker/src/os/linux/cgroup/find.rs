@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 /// This process's own group in each hierarchy that is mounted.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
-    /// In version 2.
+    /// The group in version 2.
     pub unified: Option<PathBuf>,
-    /// In version 1, by controller.
+    /// The groups in version 1, by controller.
     pub controllers: BTreeMap<String, PathBuf>,
 }
 
 impl Own {
-    /// As the kernel says now.
+    /// Reads the kernel's present answer in `/proc/self`.
     pub(super) fn read() -> Self {
         let text = |path| std::fs::read_to_string(path).unwrap_or_default();
         Self::parse(&text("/proc/self/mountinfo"), &text("/proc/self/cgroup"))
@@ -102,7 +102,7 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// A path in which the kernel wrote spaces and the like as three octal digits.
+/// Decodes a path in which the kernel wrote spaces and the like as three octal digits.
 fn unescape(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut path = parts.next().unwrap_or_default().to_owned();

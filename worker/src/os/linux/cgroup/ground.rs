@@ -16,14 +16,14 @@ use crate::os::Freezer;
 
 /// The prefix of the names of the worker's grounds in every hierarchy.
 const PREFIX: &str = "deskgrid-";
-/// The group into which a worker moves that is alone in its group, so that limits can be handed
-/// down beside it.
+/// The group that a worker alone in its group moves into, so that limits can be handed down beside
+/// it.
 const ASIDE: &str = "deskgrid-worker";
 /// The time that the processes left by a killed worker may take to end.
 const DYING: Duration = Duration::from_secs(2);
 const DYING_PAUSE: Duration = Duration::from_millis(5);
 
-/// Processor time is limited over this time, in microseconds.
+/// The period over which processor time is limited, in microseconds (`cpu.max`).
 const PERIOD_US: u64 = 100_000;
 
 /// The powers of a group of a ground, each with its name on a command line and its version.
@@ -45,8 +45,7 @@ enum Power {
     Processor,
 }
 
-/// The worker's ground for each thing that control groups are used for; none where there is no such
-/// group to be had.
+/// The worker's ground for each [`Power`] of control groups; none where there is no such group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grounds(Room);
 
@@ -59,8 +58,8 @@ pub struct Survey {
     pub freezer: Result<PathBuf, String>,
     memory: Result<Group, String>,
     processes: Result<Group, String>,
-    /// A group of version 1 that gets only what processor time nobody else wants; in version 2 it
-    /// is the group of all.
+    /// A group of version 1 that gets only the processor time that nobody else wants. In version 2
+    /// `unified` serves for that.
     processor: Result<Group, String>,
 }
 
@@ -169,8 +168,8 @@ impl Survey {
         }
     }
 
-    /// The grounds on which attempts are frozen in this way; limits are taken where they can be
-    /// had.
+    /// Returns the grounds for attempts that are frozen with this [`Freezer`], with limits where
+    /// they are available.
     ///
     /// # Errors
     /// If this host cannot freeze in that way; says why.
@@ -194,7 +193,7 @@ impl Survey {
         }))
     }
 
-    /// The directories that were made.
+    /// Returns the directories that were made.
     fn dirs(&self) -> BTreeSet<PathBuf> {
         let paths = [&self.unified, &self.freezer]
             .into_iter()
@@ -231,7 +230,7 @@ impl Survey {
         fs::write(record, lines.concat())
     }
 
-    /// Removes what is not needed for these grounds.
+    /// Removes the directories that these grounds do not need.
     pub fn narrow(&self, grounds: &Grounds) {
         let used: BTreeSet<&Path> = grounds
             .groups()
@@ -246,7 +245,7 @@ impl Survey {
         }
     }
 
-    /// Removes what was made, as far as nobody is in it.
+    /// Removes the directories that were made, if no process is in them.
     pub fn remove(&self) {
         for dir in self.dirs() {
             empty(&dir);
@@ -355,7 +354,7 @@ fn make_base(own: &Path, key: &str) -> Result<PathBuf, String> {
     Ok(base)
 }
 
-/// Ends everybody in the groups of a ground, and removes them.
+/// Kills every process in the groups of a ground, and removes them.
 fn empty(base: &Path) {
     let version = if base.join("cgroup.controllers").exists() {
         2
@@ -378,7 +377,7 @@ fn empty(base: &Path) {
 }
 
 impl Grounds {
-    /// In which way attempts are frozen on them.
+    /// Returns the [`Freezer`] of attempts on them.
     pub fn freezer(&self) -> Freezer {
         match &self.0.freezer {
             Some(group) if group.version == 2 => Freezer::Cgroup2,
@@ -415,7 +414,7 @@ impl Grounds {
         groups.filter_map(|(power, group)| Some((power, group.as_ref()?)))
     }
 
-    /// As arguments of a program that is to use them.
+    /// Encodes the grounds as arguments of the spawner.
     pub(in super::super) fn to_args(&self) -> Vec<OsString> {
         let name = |power, group: &Group| {
             POWERS
@@ -454,7 +453,7 @@ impl Grounds {
         Self(room)
     }
 
-    /// The room of this name.
+    /// Returns the room of this name.
     fn room(&self, name: &str) -> Room {
         let of = |group: &Option<Group>| {
             group.as_ref().map(|g| Group {
@@ -503,7 +502,7 @@ impl Pool {
         }
     }
 
-    /// An empty room; none where none can be made.
+    /// Takes an empty room; `None` if none can be made.
     pub(in super::super) fn take(&mut self) -> Option<(u32, Room)> {
         if let Some(number) = self.free.pop_first() {
             return Some((number, self.room(number)));
@@ -517,7 +516,7 @@ impl Pool {
         Some((self.made - 1, room))
     }
 
-    /// The room of this number.
+    /// Returns the room of this number.
     pub(in super::super) fn room(&self, number: u32) -> Room {
         self.grounds.room(&format!("{}.{number}", self.series))
     }
@@ -527,7 +526,7 @@ impl Pool {
         self.free.insert(number);
     }
 
-    /// Removes all of them, at the end, and the grounds unless somebody else is on them.
+    /// Removes all rooms, at the end, and the grounds unless some process is in them.
     pub(in super::super) fn remove(&self) {
         let rooms = (0..self.made).map(|number| Grounds(self.room(number)));
         for grounds in rooms.chain([self.grounds.clone()]) {

@@ -1,5 +1,5 @@
-//! One attempt's own control groups, at most one in each hierarchy: who is in them, and what is
-//! done to all of them at once.
+//! The room of one attempt: its own control groups, at most one in each hierarchy, and operations
+//! on all their processes at once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub(in super::super) struct Room {
     pub(super) freezer: Option<Group>,
     pub(super) memory: Option<Group>,
     pub(super) processes: Option<Group>,
-    /// Shared with all other attempts.
+    /// The group for processor time, shared with all other attempts.
     pub(super) processor: Option<Group>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Replaces what one of its files says.
+    /// Overwrites one of its files.
     pub(super) fn set(&self, file: &str, value: &str) -> io::Result<()> {
         OpenOptions::new()
             .write(true)
@@ -43,7 +43,7 @@ impl Group {
         fs::read_to_string(self.dir.join(file)).ok()
     }
 
-    /// The processes in it, as this process numbers them.
+    /// Returns its processes, by their numbers in this process's namespace.
     pub(super) fn members(&self) -> Vec<Pid> {
         let text = self.get("cgroup.procs").unwrap_or_default();
         // Those that this process cannot name are called 0.
@@ -81,7 +81,7 @@ impl Group {
         }
     }
 
-    /// Ends every process in it, also if it is frozen.
+    /// Kills every process in it, also if it is frozen.
     pub(super) fn kill(&self) {
         if self.version == 2 && self.set("cgroup.kill", "1").is_ok() {
             return;
@@ -110,7 +110,8 @@ impl Room {
         self.freezer.is_some()
     }
 
-    /// The files through which a process enters each of the groups, by writing a zero.
+    /// Opens the files (`cgroup.procs`) through which a process enters each of the groups, by
+    /// writing a zero.
     pub(in super::super) fn doors(&self) -> io::Result<Vec<File>> {
         let groups = [
             &self.freezer,
@@ -135,7 +136,7 @@ impl Room {
             .collect()
     }
 
-    /// Leaves out the groups whose limits are not wanted, and sets those that are.
+    /// Drops the groups whose limits are not wanted, and sets the limits of the others.
     pub(in super::super) fn limit(
         &mut self,
         memory: Option<u64>,
@@ -189,17 +190,17 @@ impl Room {
         let _ = self.freezer.as_ref().map(Group::freeze);
     }
 
-    /// Lets them go on.
+    /// Thaws the processes.
     pub(in super::super) fn thaw(&self) {
         let _ = self.freezer.as_ref().map(Group::thaw);
     }
 
-    /// Whether everybody in it is stopped.
+    /// Whether every process in it is frozen.
     pub(in super::super) fn is_frozen(&self) -> bool {
         self.freezer.as_ref().is_some_and(Group::is_frozen)
     }
 
-    /// Sends a signal to everybody in it.
+    /// Sends a signal to every process in it but `spared`.
     pub(in super::super) fn signal(&self, signal: Signal, spared: Option<Pid>) {
         for pid in self
             .freezer
@@ -211,7 +212,7 @@ impl Room {
         }
     }
 
-    /// Ends everybody in it.
+    /// Kills every process in it.
     pub(in super::super) fn kill(&self) {
         let _ = self.freezer.as_ref().map(Group::kill);
     }

@@ -40,7 +40,7 @@ const ALWAYS: [&str; 14] = [
 /// Kernel settings that a task could change if its account may: it sees them read-only.
 const SETTINGS: &str = "/proc/sys";
 
-/// The program, if it is installed.
+/// Returns the path of `bwrap`, if it is installed.
 pub(super) fn find() -> Option<PathBuf> {
     PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
 }
@@ -83,12 +83,12 @@ impl View {
         self
     }
 
-    /// The same at the same place, to be read.
+    /// Shows the path at the same place, read-only.
     fn read_only(self, path: &Path) -> Self {
         self.add(["--ro-bind-try".as_ref(), path.as_os_str(), path.as_os_str()])
     }
 
-    /// The system's directories.
+    /// Shows the system's directories.
     fn system(self, confines: &Confines) -> Self {
         let mut view = self;
         for path in SYSTEM.map(Path::new) {
@@ -121,7 +121,7 @@ impl View {
             .fold(view, |view, path| view.read_only(Path::new(path)))
     }
 
-    /// A place that is memory, of this size in bytes.
+    /// Mounts a `tmpfs` there, of at most this size in bytes.
     fn memory(mut self, path: &str, most: Option<u64>) -> Self {
         if let Some(most) = most {
             let size = most.to_string();
@@ -130,7 +130,7 @@ impl View {
         self.add(["--tmpfs".as_ref(), path.as_ref()])
     }
 
-    /// The attempt's own directory, at its own place. What lies between the other places is memory,
+    /// Shows the attempt's own directory, at its own place. The rest between the places is memory,
     /// too, and of any size: nothing is written there.
     fn own(self, dir: &Path) -> Self {
         let at = dir.as_os_str();

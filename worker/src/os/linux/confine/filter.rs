@@ -1,6 +1,6 @@
-//! The filters of system calls: what no computation needs, and what could reach another process,
-//! the kernel's insides or the network. A list of what is refused, not of what is allowed: programs
-//! that only compute must run, whatever language they are written in.
+//! The filters of system calls: they refuse what no computation needs, and what could reach another
+//! process, the kernel's internals or the network. They list refused calls, not allowed ones:
+//! programs that only compute must run, whatever language they are written in.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -76,7 +76,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_ioperm,
 ];
 
-/// Two calls that are younger than the C library's list; their numbers are the same on every
+/// The numbers of two calls that the `libc` crate does not list yet; they are the same on every
 /// processor.
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const QUOTACTL_FD: libc::c_long = 443;
@@ -147,12 +147,13 @@ const OTHER_FLAVOUR: u32 = 0x4000_0000;
 /// Every filter that an attempt could get, compiled once.
 #[derive(Debug, Default)]
 pub(in super::super) struct Filters {
-    /// By whether the network is allowed, and whether the task is in namespaces of its own.
+    /// The filters, by whether the network is allowed, and whether the task is in namespaces of its
+    /// own.
     programs: BTreeMap<(bool, bool), BpfProgram>,
 }
 
 impl Filters {
-    /// Compiles them. The error is for people.
+    /// Compiles the filters. The error is for people.
     pub(in super::super) fn compile() -> Result<Self, String> {
         let mut programs = BTreeMap::new();
         for (network, apart) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -173,7 +174,7 @@ impl Filters {
     }
 }
 
-/// The filter as a file that is read from its beginning.
+/// Writes the filter to a file that is read from its beginning.
 pub(super) fn to_file(filter: &[sock_filter]) -> io::Result<OwnedFd> {
     if filter.is_empty() {
         return Err(io::Error::other(

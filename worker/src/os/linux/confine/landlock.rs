@@ -1,4 +1,5 @@
-//! The Landlock ruleset of one attempt: what of the file system it may use, and whom it may reach.
+//! The Landlock ruleset of one attempt: the files that it may use, and the processes and ports that
+//! it may reach.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! One input device: what it is, by what the system says of it, and which of its events mean that
-//! somebody is there.
+//! One input device: its use, by the system's description, and the events that mean that somebody
+//! is there.
 
 use std::fs;
 use std::path::Path;
@@ -104,7 +104,7 @@ fn one(event: &[u8]) -> Touch {
 }
 
 /// Tells a person from a device that moves all the time, such as a joystick that drifts: no person
-/// moves anything for half an hour without a pause, and without a button.
+/// moves anything for `LONGEST`, half an hour, without a pause, and without a button.
 #[derive(Debug, Default)]
 pub(super) struct Chatter {
     last: Option<Time>,
@@ -113,9 +113,9 @@ pub(super) struct Chatter {
 }
 
 impl Chatter {
-    /// This long is a pause.
+    /// The shortest time without movement that is a pause.
     const PAUSE: Span = Span::from_secs(10);
-    /// No person goes on for longer.
+    /// The longest time that a person goes on without a pause.
     const LONGEST: Span = Span::from_secs(30 * 60);
 
     /// Whether a touch at this time was a person's.

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use super::device::{self, Chatter, EVENT, Kind, Touch};
 use crate::os;
 
-/// While somebody is active, devices are looked at this often and no more: what they have to say
-/// meanwhile waits in the kernel, and costs nothing.
+/// The interval between reads while somebody is active: events meanwhile wait in the kernel, and
+/// cost nothing.
 const REST: Span = Span::from_millis(500);
 /// The interval between looks for devices where nothing reports new ones.
 const RESCAN: Span = Span::from_secs(60);
@@ -53,9 +53,9 @@ pub(super) struct Devices {
 /// The directories to look in.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
-    /// For the devices.
+    /// The directory of the devices.
     pub input: PathBuf,
-    /// For what the system says of them.
+    /// The directory of the system's descriptions of them.
     pub sys: PathBuf,
 }
 

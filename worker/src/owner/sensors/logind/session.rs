@@ -21,7 +21,8 @@ pub(super) struct Session {
     pub remote: bool,
     pub locked: bool,
     pub idle: bool,
-    /// Of a terminal: when something was typed last. Of a desktop: when its idle hint changed last.
+    /// For a terminal: the time at which something was last typed. For a desktop: the time of the
+    /// last change of its idle hint.
     pub idle_since: u64,
     /// The time at which the person logged in.
     pub began: u64,
@@ -30,11 +31,11 @@ pub(super) struct Session {
 /// The activity of a session's person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// Nothing: it is nobody's, or it is left to those who see its input.
+    /// None: it is nobody's session, or other sensors see its input.
     Nothing,
     /// The person did something at that time, and may be there since.
     At(u64),
-    /// There is a person, and what he does nobody sees; says who.
+    /// There is a person whose input nobody sees; says who.
     Unseen(String),
 }
 
