@@ -1,5 +1,5 @@
 //! Executes `deskgrid doctor`: checks the parts of deskgrid on this machine, and says what is wrong
-//! and what to do. It changes nothing, and asks the master for nothing but its name and version.
+//! and what to do. It changes nothing; it asks the master who it is, and no more.
 
 mod machine;
 mod master;

@@ -238,7 +238,7 @@ async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Fa
     parallel::each(new, one).await.map(drop)
 }
 
-/// Explains how to recompute outputs that the master has lost.
+/// Adds to the failure of a damaged or lost output the hint how to recompute it.
 fn not_whole(error: LinkError) -> Failure {
     let lost = match &error {
         LinkError::Damaged { .. } => true,

@@ -188,7 +188,7 @@ fn token(args: &Enrol, environment: Option<&JoinWord>) -> Result<Option<JoinToke
         (None, None, None) => return Ok(None),
     };
 
-    // What was given is not told: a token with a slip of the pen in it is nearly one.
+    // The text is not repeated: a token with a typing error is nearly a token.
     let wrong = |error: common::token::BadToken| {
         Failure::usage(error.to_string(), "copy it whole; or ask for a new one")
     };

@@ -232,7 +232,8 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(parent).map_err(|e| cannot("make", parent, &e))
 }
 
-/// Removes a file or a tree, and then its parent directory if that is empty and ours.
+/// Removes a file or a tree, and then the directories `deskgrid/bin` and `deskgrid` above it if
+/// they are empty.
 fn remove(path: &Path) -> Result<(), Failure> {
     let gone = if path.is_dir() {
         fs::remove_dir_all(path)
