@@ -17,7 +17,7 @@ use crate::output::table::printable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
-    /// As it should be.
+    /// All is well.
     Ok,
     /// Worth knowing; nothing has to be done.
     Note,

@@ -26,9 +26,9 @@ use crate::session::Session;
 /// The destination of the files.
 #[derive(Debug)]
 pub(super) struct Into {
-    /// The directory.
+    /// The directory given with `--into`.
     pub dir: PathBuf,
-    /// Whether files that differ are overwritten.
+    /// Whether files that differ are overwritten (`--force`).
     pub force: bool,
 }
 

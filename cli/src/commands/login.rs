@@ -23,7 +23,7 @@ struct LoggedIn<'a> {
     new: bool,
 }
 
-/// Gives this machine the identity of a user.
+/// Gives this machine the identity of a user, in `StateDir::client`.
 pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure> {
     let (identity, new) = identity(&context.state.client(), context, &args, Who::User).await?;
     let link = &identity.link;
@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure>
 /// The kind of identity that joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    /// A person's machine, as client or admin.
+    /// A person's machine, with the role `client` or `admin`.
     User,
     /// The worker of a host.
     Worker,

@@ -365,7 +365,8 @@ fn create(
     until(&service, ServiceState::Running)
 }
 
-/// Waits until the service is in this state.
+/// Waits until the service is in this state; fails after `PATIENCE`, or if it stops while it should
+/// run.
 fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE;
     loop {

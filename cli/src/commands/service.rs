@@ -78,7 +78,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     )
 }
 
-/// Removes the service, with the identity, the cache and everything else of the worker.
+/// Removes the service: all paths of `Places::all`, with the worker's identity and cache.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let mut places = places(context, args)?;
     let root = Root::new(args);
