@@ -1,4 +1,4 @@
-//! Runs work on many files concurrently, up to a limit.
+//! Runs work on many files concurrently, up to `AT_A_TIME`.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(crate) enum Progress {
     Bar(ProgressBar),
     /// Lines, elsewhere.
     Lines {
-        /// When the last line was written.
+        /// The time of the last line; `None` before the first.
         written: Option<Instant>,
     },
 }

@@ -11,7 +11,7 @@ pub(crate) const UNIT: &str = "deskgrid-worker.service";
 /// The slice of the service, which gives all of its processes together the lowest weight on the
 /// host.
 const SLICE: &str = "deskgrid.slice";
-/// The account that the system's service runs as.
+/// The account that the system's service runs as, made by `systemd-sysusers`.
 const ACCOUNT: &str = "deskgrid";
 /// The comment in the unit that names the state directory, which `uninstall` reads.
 const DIR_NOTE: &str = "# state-directory: ";
@@ -35,7 +35,7 @@ pub(crate) enum Scope {
 pub(crate) struct Places {
     /// The owner of the service.
     pub scope: Scope,
-    /// The state directory.
+    /// The state directory, which holds the subdirectory `worker`.
     pub dir: PathBuf,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Written {
     pub text: String,
 }
 
-/// One command with its arguments.
+/// One command with its arguments, the program first.
 pub(crate) type Words = Vec<String>;
 
 impl Places {

@@ -67,7 +67,7 @@ macro_rules! collect {
 }
 
 impl Session {
-    /// Connects with the identity in the state directory.
+    /// Connects with the identity in the state directory (`StateDir::client`).
     ///
     /// # Errors
     /// If there is none, or the master is out of reach or does not accept it.
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// The connection.
+    /// The open connection to the master, as a `Client`.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }

@@ -17,7 +17,7 @@ use crate::output::table::printable;
 const FIRST: Duration = Duration::from_secs(1);
 /// Time between two looks where something has changed; it doubles while nothing does.
 const EVERY: Duration = Duration::from_secs(5);
-/// The longest time between two looks.
+/// The longest time between two looks, at which `EVERY` stops doubling.
 const EVERY_AT_MOST: Duration = Duration::from_secs(30);
 /// The least time between two printed lines.
 const SAY_EVERY: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The state directory.
+/// The state directory (`--dir`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StateDir(PathBuf);
 
@@ -44,7 +44,7 @@ impl StateDir {
         self.0.join("client")
     }
 
-    /// The directory itself.
+    /// The path of the state directory itself.
     pub(crate) fn root(&self) -> &Path {
         &self.0
     }

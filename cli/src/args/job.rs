@@ -45,7 +45,7 @@ Examples:
   deskgrid job wait last --timeout 2h && deskgrid job fetch last --into results
 It outlives a restart of the master: it connects again by itself.")]
     Wait(WaitArgs),
-    /// Wait like wait, and show progress with the expected time of finish
+    /// Wait like job wait, and show progress with the expected time of finish
     #[command(after_help = "Example:\n  deskgrid job progress last")]
     Progress(WaitArgs),
     /// Print the standard output or standard error of tasks

@@ -90,7 +90,7 @@ pub(crate) struct Global {
     /// Log as JSON lines
     #[arg(long, global = true)]
     pub log_json: bool,
-    /// Colour the output auto, always or never; NO_COLOR is honoured
+    /// Use of colours; NO_COLOR is honoured
     #[arg(long, global = true, default_value = "auto", value_name = "WHEN")]
     pub color: clap::ColorChoice,
 }
@@ -194,7 +194,7 @@ Example:
     },
 }
 
-/// `deskgrid policy`.
+/// The verbs of `deskgrid policy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// List every policy, with its source

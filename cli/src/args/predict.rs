@@ -109,8 +109,8 @@ seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 s
 /// The flags of `deskgrid predict wait`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// A file with the running jobs (their hosts and start times), the free hosts and the needed
-    /// ones; else the master is asked
+    /// A JSON file with the running jobs (time so far and number of hosts of each), and the numbers
+    /// of free and of needed hosts; else the master is asked
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// Number of hosts that are needed at once [default: what the file says]
@@ -137,7 +137,8 @@ The file is that of `predict wait`, and tells of a job besides: {\"jobs\": [[600
 /// The flags of `deskgrid predict width`.
 #[derive(Debug, Args)]
 pub(crate) struct WidthArgs {
-    /// A file with the running jobs (their hosts and start times), the free hosts and the job
+    /// A JSON file with the running jobs (time so far and number of hosts of each), the number of
+    /// free hosts, and the job
     #[arg(long, value_name = "FILE")]
     pub state: PathBuf,
     /// The policy that chooses

@@ -25,7 +25,7 @@ pub(crate) struct RequestArgs {
     pub wait: bool,
 }
 
-/// A job and some of its tasks.
+/// A job and some of its tasks, written `JOB` or `JOB.TASKS`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     /// The job.

@@ -64,7 +64,7 @@ pub(crate) struct SubmitArgs {
     pub dry_run: bool,
 }
 
-/// A job, as flags or as the keys of a job file.
+/// The options of a job, as flags or as the keys of a job file (`--job-file`).
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct JobArgs {

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::value::When;
 
-/// `deskgrid trace`.
+/// The verbs of `deskgrid trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceCommand {
     /// Export the availability of the master's hosts, or convert a trace to another format
@@ -54,7 +54,7 @@ pub(crate) struct PartArgs {
     pub hosts: Vec<String>,
 }
 
-/// `deskgrid trace export`.
+/// The flags of `deskgrid trace export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Write this format
@@ -74,7 +74,7 @@ pub(crate) struct ExportArgs {
     pub from_format: Read,
 }
 
-/// `deskgrid trace import`.
+/// The flags of `deskgrid trace import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     /// The format of the trace
@@ -88,7 +88,7 @@ pub(crate) struct ImportArgs {
     pub out: PathBuf,
 }
 
-/// `deskgrid trace stats`.
+/// The flags of `deskgrid trace stats`.
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
     /// The trace
@@ -148,7 +148,7 @@ pub(crate) enum Read {
 }
 
 impl Written {
-    /// As people write it.
+    /// Returns the name of the format, as written after `--format`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Written::Fta => "fta",

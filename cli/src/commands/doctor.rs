@@ -1,5 +1,5 @@
 //! Executes `deskgrid doctor`: checks the parts of deskgrid on this machine, and says what is wrong
-//! and what to do. It changes nothing, and asks the master for nothing but its name and version.
+//! and what to do. It changes nothing; it asks the master who it is, and no more.
 
 mod machine;
 mod master;
@@ -17,7 +17,7 @@ use crate::output::table::printable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
-    /// As it should be.
+    /// All is well.
     Ok,
     /// Worth knowing; nothing has to be done.
     Note,

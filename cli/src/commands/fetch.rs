@@ -26,9 +26,9 @@ use crate::session::Session;
 /// The destination of the files.
 #[derive(Debug)]
 pub(super) struct Into {
-    /// The directory.
+    /// The directory given with `--into`.
     pub dir: PathBuf,
-    /// Whether files that differ are overwritten.
+    /// Whether files that differ are overwritten (`--force`).
     pub force: bool,
 }
 
@@ -238,7 +238,7 @@ async fn bring(session: &Session, planned: Vec<(Wanted, bool)>) -> Result<(), Fa
     parallel::each(new, one).await.map(drop)
 }
 
-/// Explains how to recompute outputs that the master has lost.
+/// Adds to the failure of a damaged or lost output the hint how to recompute it.
 fn not_whole(error: LinkError) -> Failure {
     let lost = match &error {
         LinkError::Damaged { .. } => true,

@@ -30,7 +30,7 @@ struct Identities {
     identities: Vec<Identity>,
 }
 
-/// An entry of the audit log, as scripts see it.
+/// An entry of the audit log, as scripts see it in `deskgrid audit`.
 #[derive(Serialize)]
 struct Entry {
     number: u64,
@@ -150,7 +150,7 @@ pub(super) async fn judge(
     })
 }
 
-/// Shows the audit log.
+/// Prints the audit log for `deskgrid audit`.
 pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     let mut views: Vec<AuditView> = Vec::new();

@@ -19,8 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::note;
 use crate::session::Session;
 
-/// The time that the master may hold back news of a change before it is asked again for results to
-/// judge.
+/// The longest wait for a change before the master is asked again for results to judge.
 const PATIENCE: Span = Span::from_secs(2);
 
 #[derive(Serialize)]

@@ -23,7 +23,7 @@ struct LoggedIn<'a> {
     new: bool,
 }
 
-/// Gives this machine the identity of a user.
+/// Gives this machine the identity of a user, in `StateDir::client`.
 pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure> {
     let (identity, new) = identity(&context.state.client(), context, &args, Who::User).await?;
     let link = &identity.link;
@@ -50,7 +50,7 @@ pub(super) async fn run(context: &Context, args: Enrol) -> Result<Exit, Failure>
 /// The kind of identity that joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    /// A person's machine, as client or admin.
+    /// A person's machine, with the role `client` or `admin`.
     User,
     /// The worker of a host.
     Worker,
@@ -188,7 +188,7 @@ fn token(args: &Enrol, environment: Option<&JoinWord>) -> Result<Option<JoinToke
         (None, None, None) => return Ok(None),
     };
 
-    // What was given is not told: a token with a slip of the pen in it is nearly one.
+    // The text is not repeated: a token with a typing error is nearly a token.
     let wrong = |error: common::token::BadToken| {
         Failure::usage(error.to_string(), "copy it whole; or ask for a new one")
     };

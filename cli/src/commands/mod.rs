@@ -61,7 +61,7 @@ pub(crate) struct Context {
 /// Executes the command of `cli`.
 ///
 /// # Errors
-/// Those of the command.
+/// If the command could not be executed.
 pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
     let Cli { global, command } = cli;
     let serving = matches!(

@@ -71,7 +71,7 @@ fn far() -> SystemTime {
     SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(253_402_300_799)
 }
 
-/// Ends a pause.
+/// Ends the owner's pause, if there is one.
 pub(super) async fn resume(context: &Context) -> Result<Exit, Failure> {
     turn(context, &Ask::Resume).await
 }

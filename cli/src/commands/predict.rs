@@ -1,5 +1,6 @@
-//! `deskgrid predict`: sequences of limits for a law of run times, or for runs that were seen;
-//! waits for hosts, in `wait`. What is not here: the dynamic programmes.
+//! Executes `deskgrid predict`: computes sequences of limits for a distribution of run times or for
+//! observed runs; waits for hosts are in `wait`. The dynamic programmes live in
+//! `scheduler::reservation`.
 
 mod accuracy;
 mod calendar;
@@ -16,15 +17,15 @@ use crate::args::predict::{LimitsArgs, PredictCommand};
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 
-/// Points of the grid unless asked otherwise: without small work, and with.
+/// The default numbers of grid points: without small work, and with.
 const POINTS: u32 = 200;
 const ADAPTIVE_POINTS: u32 = 46;
-/// The most points with small work: the programme's cost grows with the fifth power.
+/// The most points with small work: the cost of the dynamic programme grows with their fifth power.
 const MOST_ADAPTIVE: u32 = 500;
 
 #[derive(Serialize)]
 struct Answer {
-    /// The law, or nothing where there are runs.
+    /// The distribution of run times; `null` where observed runs are given.
     dist: Option<String>,
     runs: Option<RunsJson>,
     n: u32,
@@ -34,7 +35,8 @@ struct Answer {
     mean: f64,
     #[serde(flatten)]
     sequence: SequenceJson,
-    /// The sequence for the next runs, which are not just those that were seen.
+    /// The sequence for the next runs, fitted to the observed ones instead of taking them as they
+    /// are.
     #[serde(skip_serializing_if = "Option::is_none")]
     learned: Option<SequenceJson>,
 }
@@ -49,12 +51,12 @@ struct RunsJson {
 #[derive(Serialize)]
 struct SequenceJson {
     algorithm: &'static str,
-    /// The limits, and their places among the points.
+    /// The limits, and their indices among the points.
     sequence: Vec<f64>,
     indices: Vec<usize>,
-    /// The probability that an attempt with this limit, or an earlier one, is done.
+    /// The probability that a task is done by the attempt with this limit or an earlier one.
     done: Vec<f64>,
-    /// The same of the first limit.
+    /// The first entry of `done`.
     p_first: f64,
     expected_cost: f64,
 }
@@ -81,7 +83,7 @@ impl SequenceJson {
     }
 }
 
-/// Does what was asked for.
+/// Executes one kind of `deskgrid predict`.
 pub(super) async fn run(context: &Context, command: &PredictCommand) -> Result<Exit, Failure> {
     match command {
         PredictCommand::Limits(args) => limits(context, args),
@@ -190,7 +192,7 @@ fn of_runs(file: &Path, n: u32, zeta: f64) -> Result<Answer, Failure> {
     })
 }
 
-/// The runs of a file.
+/// Reads the observed runs from a file.
 fn read(file: &Path) -> Result<Vec<Run>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;

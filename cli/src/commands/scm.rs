@@ -1,6 +1,6 @@
-//! The worker as a service of Windows: `deskgrid worker install` and `uninstall` show a plan or
-//! carry it out, and the service manager calls `run`. The service runs as LocalService, an account
-//! with few rights and without files of anybody's.
+//! Makes the worker a service of Windows. `deskgrid worker install` and `uninstall` show a plan or
+//! carry it out; the service manager calls `run`. The service runs as `LocalService`, an account
+//! with few rights that owns nobody's files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -365,7 +365,8 @@ fn create(
     until(&service, ServiceState::Running)
 }
 
-/// Waits until the service is in this state.
+/// Waits until the service is in this state; fails after `PATIENCE`, or if it stops while it should
+/// run.
 fn until(service: &Service, state: ServiceState) -> Result<(), Failure> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -78,7 +78,7 @@ pub(super) async fn install(context: &Context, args: InstallArgs) -> Result<Exit
     )
 }
 
-/// Removes the service, with the identity, the cache and everything else of the worker.
+/// Removes the service: all paths of `Places::all`, with the worker's identity and cache.
 pub(super) fn uninstall(context: &Context, args: &ServiceArgs) -> Result<Exit, Failure> {
     let mut places = places(context, args)?;
     let root = Root::new(args);
@@ -232,7 +232,8 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(parent).map_err(|e| cannot("make", parent, &e))
 }
 
-/// Removes a file or a tree, and then its parent directory if that is empty and ours.
+/// Removes a file or a tree, and then the directories `deskgrid/bin` and `deskgrid` above it if
+/// they are empty.
 fn remove(path: &Path) -> Result<(), Failure> {
     let gone = if path.is_dir() {
         fs::remove_dir_all(path)

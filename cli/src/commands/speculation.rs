@@ -177,7 +177,7 @@ struct Awaited {
 }
 
 /// Waits until all these tasks are settled, also while the master is away, and prints the output of
-/// each as soon as it is.
+/// each as soon as it is settled.
 async fn results(
     context: &Context,
     mut session: Session,

@@ -5,8 +5,8 @@ use common::view::{WayView, WidthView};
 
 use crate::output::when;
 
-/// Describes the ways to run a job: `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13:
-/// done 13:47:10 (chosen)`; or the hosts that it holds.
+/// Describes the ways to run a job, or the hosts that it holds:
+/// `start now on 4 hosts: done 14:20:05; wait about 9m00s for 13: done 13:47:10 (chosen)`.
 pub(super) fn width_in_words(view: &WidthView, now: Time) -> String {
     if let (Some(ranks), Some(_)) = (view.ranks, view.formed) {
         let waits = if view.begun.is_some() {

@@ -20,7 +20,7 @@ pub(crate) use width::Width;
 
 use super::when::iso;
 
-/// A job.
+/// A job, as `job list` and `job info` print it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Job {
     job: u32,
@@ -70,7 +70,7 @@ impl From<&StartView> for Starts {
     }
 }
 
-/// Several jobs.
+/// Several jobs, as `job list` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Jobs {
     /// The jobs, in the order of the list.
@@ -248,7 +248,7 @@ impl From<&CounterView> for Counter {
     }
 }
 
-/// A task with its attempts.
+/// A task with its attempts, as `task info` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Task {
     task: String,
@@ -287,7 +287,7 @@ impl From<&SpeculationView> for Speculation {
     }
 }
 
-/// Several tasks.
+/// Several tasks, as `task list` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Tasks {
     /// The tasks, in the order of their indices.
@@ -401,7 +401,7 @@ impl From<&AttemptView> for Attempt {
     }
 }
 
-/// A host.
+/// A host, as `host list` and `host info` print it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Host {
     host: String,
@@ -431,7 +431,7 @@ pub(crate) struct Host {
     agreed: u32,
 }
 
-/// Several hosts.
+/// Several hosts, as `host list` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Hosts {
     /// The hosts, in the order of the list.
@@ -489,7 +489,7 @@ pub(crate) struct Token {
     revoked: bool,
 }
 
-/// Several tokens.
+/// Several tokens, as `token list` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Tokens {
     /// The tokens, in the order of their numbers.

@@ -10,7 +10,7 @@ use scheduler::policy::BadPolicy;
 
 use crate::failure::{Exit, Failure};
 
-/// A job that cannot be submitted.
+/// The reason why a job cannot be submitted, with a hint for the user.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
     /// No command and no `--noop`.
@@ -40,7 +40,7 @@ pub(crate) enum BuildError {
         /// The file.
         path: PathBuf,
     },
-    /// Not JSON, or not an array.
+    /// A list for `--from-json` that is not JSON, or not an array.
     #[error("{path} is not a JSON array", path = path.display())]
     Json {
         /// The file.
@@ -77,7 +77,7 @@ pub(crate) enum BuildError {
     /// More than one of `array`, `each-line` and `from-json` in a job file.
     #[error("the job has more than one of --array, --each-line and --from-json")]
     TwoBags,
-    /// An unknown placeholder.
+    /// An unknown placeholder, such as `%{TASK}`.
     #[error(transparent)]
     Template(#[from] BadTemplate),
     /// `%{ITEM}` in a job without items.
@@ -108,7 +108,7 @@ pub(crate) enum BuildError {
         /// The name of the placeholder.
         placeholder: &'static str,
     },
-    /// A name under which a worker cannot place the file.
+    /// A name in `F:NAME` under which a worker cannot place the file.
     #[error("the input `{input}` needs another name on the worker")]
     InputName {
         /// The value of `--input`.
@@ -140,7 +140,7 @@ pub(crate) enum BuildError {
         /// The reason.
         why: &'static str,
     },
-    /// A policy that is not in the catalogue.
+    /// A `--policy` that is not in the catalogue.
     #[error("there is no policy `{given}`")]
     Policy {
         /// The name as given.

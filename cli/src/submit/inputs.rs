@@ -21,7 +21,7 @@ pub(super) struct PlannedInput {
     pub name: Template,
     /// Whether the file may be executed.
     pub executable: bool,
-    /// The local files.
+    /// The local files that `F` stands for.
     pub files: Files,
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{BuildError, items};
 use crate::args::submit::JobArgs;
 
-/// Reads a job file.
+/// Reads the job file at `path`; `-` is standard input.
 ///
 /// # Errors
 /// If it cannot be read, or a key or value in it is not understood: names the line.

@@ -18,7 +18,7 @@ use crate::parallel;
 /// The size limit of a spec that travels inside the request, in bytes.
 const MAX_INLINE_SPEC: usize = 128 * 1024;
 
-/// The master's answer to a submission.
+/// The master's answer to a submission: `Submitted` or `NotPromised`.
 pub(crate) use common::wire::client::Reply as Answer;
 
 /// Uploads the blobs that the master does not have, and submits (or, in a dry run, only asks for

@@ -1,4 +1,4 @@
-//! What the doctor finds about this machine: the program, sensors of the owner, confinement, disk.
+//! Checks this machine: the program, the owner's sensors, confinement, and the disk.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use worker::owner::sight::Sight;
 use super::Finding;
 use crate::state::StateDir;
 
-/// Less room than this is worth a word, in bytes.
+/// The free space, in bytes, below which there is a note.
 const ROOM_NOTE: u64 = 5 << 30;
-/// Less room than this is wrong, in bytes.
+/// The free space, in bytes, below which something is wrong.
 const ROOM_WRONG: u64 = 512 << 20;
 
-/// The program, and whether there is anything to look at.
+/// Names the program, and says whether anything of deskgrid is on this machine.
 pub(super) fn program(state: &StateDir) -> Vec<Finding> {
     let os = std::env::consts::OS;
     let arch = std::env::consts::ARCH;
@@ -34,7 +34,7 @@ pub(super) fn program(state: &StateDir) -> Vec<Finding> {
     findings
 }
 
-/// What each sensor sees now.
+/// Checks every sensor, with its present value.
 pub(super) async fn sensors(config: &worker::Config) -> Vec<Finding> {
     let all = sensors::all(&config.sensors);
     let patience = config.sensors.patience();
@@ -68,8 +68,8 @@ fn sensor(view: &View) -> Finding {
     }
 }
 
-/// How well tasks can be confined and frozen here, and why not better. Tried below a directory that
-/// is removed again.
+/// Checks how well tasks can be confined and frozen here, and why not better. The trial runs below
+/// a directory that is removed again.
 pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
     let failed = |why: String| {
         vec![Finding::wrong(
@@ -134,8 +134,8 @@ pub(super) async fn abilities(config: &worker::Config) -> Vec<Finding> {
         .collect()
 }
 
-/// What one level or way can do; that it is not there is worth knowing, and wrong only where it is
-/// asked for.
+/// Checks one level of confinement or one way to freeze. A missing one is worth a note, and wrong
+/// only where the configuration asks for it.
 fn ability(check: &str, what: &str, missing: &Option<String>, gap: &Option<String>) -> Finding {
     let check = format!("{check}: {what}");
     match (missing, gap) {
@@ -153,7 +153,7 @@ fn ability(check: &str, what: &str, missing: &Option<String>, gap: &Option<Strin
     }
 }
 
-/// How much room there is for what is kept.
+/// Checks the free space on the disk of the state directory.
 pub(super) fn disk(state: &StateDir) -> Vec<Finding> {
     let there: Option<PathBuf> = state
         .root()

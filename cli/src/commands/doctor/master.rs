@@ -1,4 +1,4 @@
-//! What the doctor finds about identities and the master that they belong to.
+//! Checks the identities on this machine, and the masters that they belong to.
 
 use std::time::Duration;
 
@@ -11,20 +11,21 @@ use crate::failure::Failure;
 use crate::output::when::{iso, now};
 use crate::state::StateDir;
 
-/// The worker's identity, as findings name it.
+/// The name of the worker's identity in findings.
 pub(super) const WORKER: &str = "worker";
-/// A user's.
+/// The name of a user's identity in findings.
 const USER: &str = "user";
-/// How long a refusal of the worker's certificate may take to arrive.
+/// The time within which a refusal of the worker's certificate arrives.
 const REFUSAL: Duration = Duration::from_millis(500);
-/// A clock that is off by more is worth a word, in seconds.
+/// The clock difference, in seconds, above which there is a note.
 const OFF_NOTE_S: f64 = 5.0;
-/// A clock that is off by more is wrong, in seconds.
+/// The clock difference, in seconds, above which something is wrong.
 const OFF_WRONG_S: f64 = 60.0;
-/// Certificates are renewed when a third of their life is left; less than this is late, in seconds.
+/// The remaining life of a certificate, in seconds, below which its renewal is late: certificates
+/// are renewed when a third of their life is left.
 const LATE_S: i64 = 5 * 86_400;
 
-/// The identities on this machine, or why one of them cannot be read.
+/// Returns the identities on this machine, or the error for one that cannot be read.
 pub(super) fn identities(state: &StateDir) -> Vec<(&'static str, Result<Identity, LinkError>)> {
     let dirs = [
         (WORKER, state.worker().join("identity")),
@@ -36,7 +37,7 @@ pub(super) fn identities(state: &StateDir) -> Vec<(&'static str, Result<Identity
         .collect()
 }
 
-/// Everything about one identity.
+/// Checks one identity and its master.
 pub(super) async fn identity(who: &str, identity: &Result<Identity, LinkError>) -> Vec<Finding> {
     let check = |what: &str| format!("{who}: {what}");
     let identity = match identity {
@@ -131,8 +132,8 @@ fn certificate(check: String, who: &str, identity: &Identity) -> Finding {
     }
 }
 
-/// What came of asking the master by one way. That one does not get through is wrong only where the
-/// other does not either.
+/// Reports the probe of the master over UDP or TCP. A failure is wrong only if the other one fails
+/// too.
 fn way(
     check: &impl Fn(&str) -> String,
     identity: &Identity,
@@ -177,7 +178,7 @@ fn way(
     }
 }
 
-/// What the master told of itself.
+/// Checks what the master told of itself in `probe`.
 fn told(check: &impl Fn(&str) -> String, probe: &Probe) -> Vec<Finding> {
     let ours = Versions::ours();
     let version = match ours.agree(&probe.versions) {
@@ -193,7 +194,7 @@ fn told(check: &impl Fn(&str) -> String, probe: &Probe) -> Vec<Finding> {
     vec![version, clock(check("clock"), now(), probe)]
 }
 
-/// The master's clock is taken to have been read in the middle of its answer.
+/// Compares the clocks, taking the master's as read in the middle of its answer.
 fn clock(check: String, now: Time, probe: &Probe) -> Finding {
     let off_s = probe.off_s(now);
     let way = if off_s < 0.0 { "behind" } else { "ahead of" };
@@ -217,8 +218,8 @@ fn clock(check: String, now: Time, probe: &Probe) -> Finding {
     }
 }
 
-/// Whether the master lets this identity in. A worker only shows its certificate: with more it
-/// would take the place of the one that runs.
+/// Checks whether the master accepts this identity. A worker only shows its certificate: with more
+/// it would replace the running worker.
 async fn accepted(check: String, who: &str, identity: &Identity) -> Finding {
     let result = if who == WORKER {
         let connection = match link::connect(identity, Purpose::Worker).await {

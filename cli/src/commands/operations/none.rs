@@ -1,4 +1,4 @@
-//! `deskgrid master backup`, `check` and `restore` in a program without a master: they say so.
+//! Refuses `deskgrid master backup`, `check` and `restore` in a program without a master.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ fn no_master() -> Failure {
     )
 }
 
-/// Not here.
+/// Refuses: this program has no master.
 pub(super) fn backup(_: &Context, _: &Path) -> Result<Exit, Failure> {
     Err(no_master())
 }
 
-/// Not here.
+/// Refuses: this program has no master.
 pub(super) fn check(_: &Context, _: bool) -> Result<Exit, Failure> {
     Err(no_master())
 }
 
-/// Not here.
+/// Refuses: this program has no master.
 pub(super) fn restore(_: &Context, _: &Path) -> Result<Exit, Failure> {
     Err(no_master())
 }

@@ -1,5 +1,5 @@
-//! `deskgrid predict accuracy`: how good predictions of waits are, on a log. What is not here: the
-//! predictor.
+//! Executes `deskgrid predict accuracy --log`: measures the quality of predicted waits on a log.
+//! The replay of the log lives in `simulator::batch`.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ struct Answer {
     predictors: Vec<WayJson>,
 }
 
-/// How good one way to predict is.
+/// The quality of one predictor.
 #[derive(Serialize)]
 pub(super) struct WayJson {
     pub name: &'static str,
@@ -32,18 +32,18 @@ pub(super) struct WayJson {
     pub intercept: f64,
     pub correlation: f64,
     pub median_ratio: f64,
-    /// What was predicted and what came, in seconds.
+    /// The pairs of a predicted and an actual wait, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scatter: Option<Vec<(f64, f64)>>,
 }
 
 impl WayJson {
-    /// Its name and its median error.
+    /// Formats the predictor's name and its median error.
     pub(super) fn line(&self) -> String {
         format!("{} {:.0}", self.name, self.median_error_s)
     }
 
-    /// How good this way is; with every pair, if so wished.
+    /// Measures a predictor; with `scatter` keeps every pair.
     pub(super) fn of(way: Way, scatter: bool) -> Self {
         let accuracy = way.accuracy;
         WayJson {
@@ -62,7 +62,7 @@ impl WayJson {
     }
 }
 
-/// Does what was asked for, on a log.
+/// Measures the predictors on a log.
 pub(super) fn run(context: &Context, file: &Path, scatter: bool) -> Result<Exit, Failure> {
     let log = Log::read(file).map_err(|error| {
         let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
@@ -102,7 +102,7 @@ fn text(answer: &Answer, color: bool) -> String {
     )
 }
 
-/// A row for each way to predict.
+/// Returns a table with a row for each predictor.
 pub(super) fn table(predictors: &[WayJson], color: bool) -> String {
     let mut rows = Rows::new(
         &[

@@ -1,5 +1,5 @@
-//! `deskgrid predict kill` and `predict calendar`: what policing and the calendar of deadlines
-//! would say. What is not here: what happens then, which `simulate --scenario` tells.
+//! Executes `deskgrid predict kill` and `predict calendar`: asks the rules of policing and the
+//! calendar of deadlines. `simulate --scenario` shows the events that follow.
 
 use std::path::Path;
 
@@ -13,23 +13,23 @@ use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 
-/// What of a scenario's answer is the calendar's word on the new bag.
+/// The fields of a scenario's answer that hold the calendar's answer for the new bag.
 const TOLD: [&str; 3] = ["starts", "finishes", "earliest_feasible_deadline"];
 
-/// Who would be killed.
+/// The answer of `deskgrid predict kill`: the rules under which the attempt would be killed.
 #[derive(Serialize)]
 struct Kill {
     est: f64,
     elapsed: f64,
     hard: bool,
-    /// With the grace that was asked for.
+    /// Whether the rule with a grace kills, with the grace `grace_part`.
     grace: bool,
     grace_part: f64,
-    /// The probability of the probabilistic rule.
+    /// The probability of a kill under the probabilistic rule.
     prob: f64,
 }
 
-/// Says under which rules an attempt would be killed.
+/// Prints the rules under which an attempt would be killed.
 pub(super) fn kill(context: &Context, args: &KillArgs) -> Result<Exit, Failure> {
     let KillArgs {
         est,
@@ -73,13 +73,13 @@ pub(super) fn kill(context: &Context, args: &KillArgs) -> Result<Exit, Failure> 
     Ok(Exit::Well)
 }
 
-/// The answers to a file of several entries.
+/// The answers for a file of several entries.
 #[derive(Serialize)]
 struct Calendars {
     calendar: Vec<Value>,
 }
 
-/// Says where the calendar has the tasks of the new bags of a file.
+/// Prints the times that the calendar gives to the tasks of a file's new bags.
 pub(super) fn calendar(context: &Context, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::io(

@@ -1,5 +1,5 @@
-//! `deskgrid predict accuracy` without a log: how good the master's own predictions of waits were.
-//! What is not here: the predictor.
+//! Executes `deskgrid predict accuracy` without a log: measures the master's own predictions of
+//! waits. The predictor lives in `scheduler`.
 
 use common::view::{AccuracyView, ForetoldView};
 use common::wire::client::{Reply, Request};
@@ -15,13 +15,13 @@ use crate::session::Session;
 
 #[derive(Serialize)]
 struct Answer {
-    /// Predictions that came, and those of which it is not known yet.
+    /// The number of predictions whose wait is over, and (`open`) of those whose wait is not.
     judged: usize,
     open: u64,
     predictors: Vec<WayJson>,
 }
 
-/// Asks the master, and does the sums.
+/// Asks the master for its predictions and computes their quality.
 pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, Failure> {
     let session = Session::open(&context.state).await?;
     let view = match session.one(&Request::Accuracy).await? {
@@ -61,7 +61,7 @@ fn reckon(view: &AccuracyView, scatter: bool) -> Answer {
     }
 }
 
-/// How good these were; nothing of none.
+/// Measures the quality of these predictions; `None` if there are none.
 fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<WayJson> {
     let pairs = all
         .iter()

@@ -1,6 +1,6 @@
-//! `deskgrid predict wait` and `deskgrid predict width`: when so many hosts will be free together,
-//! and for how many a job should hold out, in a state of the machine that a file tells or the
-//! master knows. What is not here: the predictors.
+//! Executes `deskgrid predict wait` and `deskgrid predict width`: predicts when a number of hosts
+//! will be free at once, and the number that a job should wait for. The state of the machine comes
+//! from a file or from the master. The predictors live in `scheduler::malleable`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -19,30 +19,30 @@ use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 use crate::session::Session;
 
-/// Intervals hold this part of the waits.
+/// The part of the waits that an interval holds.
 const HELD: f64 = 0.8;
-/// Lifetimes are uniform-log from e^2 to e^12 seconds unless the file says otherwise.
+/// The default distribution of lifetimes: uniform-log from e^2 to e^12 seconds.
 const LAW: (f64, f64) = (-0.2, 0.1);
-/// The most hosts that a file may tell of, so that no answer takes long.
+/// The most hosts in a file, so that no answer takes long.
 const HOSTS: u32 = 1_000_000;
 
-/// A state of the machine. Fields that are not here are passed over.
+/// A state of the machine, read from a file. Unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 struct State {
-    /// The law of lifetimes: F(t) = b0 + b1 ln t.
+    /// The distribution of lifetimes: F(t) = b0 + b1 ln t.
     b0: Option<f64>,
     b1: Option<f64>,
-    /// What runs: for how many seconds so far, on how many hosts.
+    /// The running jobs: the seconds so far, and the number of hosts, of each.
     jobs: Vec<(f64, u32)>,
-    /// Hosts that are free.
+    /// The number of free hosts.
     #[serde(default)]
     free: u32,
-    /// How many more are needed.
+    /// The number of hosts needed beyond the free ones.
     need: Option<u32>,
-    /// How many are needed altogether.
+    /// The number of hosts needed altogether.
     width: Option<u32>,
-    /// The job whose width is asked for: seconds on one host, average parallelism, its variance,
-    /// and how many wait behind it.
+    /// The job whose width is asked for: seconds on one host (`work_s`), average parallelism, its
+    /// variance (`sigma`), and the number of jobs that wait behind it.
     #[serde(rename = "L")]
     work_s: Option<f64>,
     #[serde(rename = "A")]
@@ -71,7 +71,7 @@ struct WaitJson {
     total_s: Option<f64>,
 }
 
-/// By the law of the number of free hosts.
+/// An interval of the wait, from the distribution of the number of free hosts.
 #[derive(Serialize)]
 struct IntervalJson {
     held: f64,
@@ -98,7 +98,7 @@ struct WayJson {
     total_s: f64,
 }
 
-/// When so many hosts will be free: as a file says, or the master.
+/// Predicts when so many hosts will be free, from a file or by the master's answer.
 pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Failure> {
     let mut answer = match &args.state {
         Some(file) => of_file(file, args.width)?,
@@ -120,7 +120,7 @@ pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Fai
     Ok(Exit::Well)
 }
 
-/// How long so much work takes on so many hosts, in seconds.
+/// Returns the run time of `work_s` on so many hosts, in seconds.
 fn run_s(work_s: f64, parallelism: Option<Parallelism>, hosts: u32) -> Option<f64> {
     let Some(Parallelism(parallelism, sigma)) = parallelism else {
         return Some(work_s / f64::from(hosts));
@@ -241,7 +241,7 @@ fn wait_text(answer: &WaitJson) -> String {
     out
 }
 
-/// For how many hosts a job should hold out.
+/// Prints the number of hosts that a job should wait for.
 pub(super) fn width(context: &Context, args: &WidthArgs) -> Result<Exit, Failure> {
     let state = State::read(&args.state)?;
     let law = state.law(&args.state)?;

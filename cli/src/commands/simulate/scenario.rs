@@ -1,5 +1,5 @@
-//! `deskgrid simulate --scenario`: what becomes of a scripted scenario. What is not here: its
-//! forms, and the simulation.
+//! Executes `deskgrid simulate --scenario`: replays scripted scenarios. Their format and the
+//! simulation live in `simulator`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use simulator::scenario::{Answer, answer, read};
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
 
-/// The answers to a file of several scenarios, by their kind; one alone is answered with its own
+/// The answers for a file of several scenarios, by kind; a single scenario is answered with its own
 /// fields.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Answers(BTreeMap<&'static str, Vec<Answer>>);
 
-/// Replays the file's scenarios.
+/// Replays the scenarios of a file.
 pub(super) fn run(context: &Context, path: &Path) -> Result<Exit, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::io(
@@ -56,7 +56,7 @@ pub(super) fn run(context: &Context, path: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Well)
 }
 
-/// The trace line by line, then each other field on a line of its own.
+/// Formats the trace line by line, then each other field on a line of its own.
 fn words(answer: &Value) -> String {
     let mut out: Vec<String> = Vec::new();
     for entry in answer["trace"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! `deskgrid trace export` and `trace import`.
+//! Executes `deskgrid trace export` and `trace import`.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::args::trace::{ExportArgs, ImportArgs, Written};
 use crate::failure::{Exit, Failure};
 use crate::output::when;
 
-/// What was written.
+/// The answer: the written trace.
 #[derive(Serialize)]
 struct Answer {
     format: &'static str,
@@ -24,7 +24,7 @@ struct Answer {
     until: Option<String>,
 }
 
-/// Writes the master's record, or a trace that is there.
+/// Writes the master's record, or an existing trace, in another format.
 pub(super) async fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
     let trace = match &args.from {
         Some(path) => part(read(args.from_format, path)?, &args.part)?,
@@ -34,7 +34,7 @@ pub(super) async fn export(context: &Context, args: &ExportArgs) -> Result<Exit,
     tell(context, &trace, args.format, &args.out)
 }
 
-/// Puts a trace of others into our format.
+/// Converts a foreign trace to hosts.csv and availability.csv.
 pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
     let trace = read(args.format, &args.path)?;
     write(&trace, Written::Csv, &args.out)?;

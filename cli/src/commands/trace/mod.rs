@@ -1,5 +1,5 @@
-//! `deskgrid trace`: how hosts were available. What is not here: statistics and formats, but for
-//! Parquet.
+//! Executes `deskgrid trace`, which handles the availability of hosts. Statistics live in
+//! `simulator::stats`, formats other than Parquet in `simulator::trace`.
 
 mod convert;
 mod parquet;
@@ -17,7 +17,7 @@ use crate::args::trace::{PartArgs, Read};
 use crate::failure::{Exit, Failure};
 use crate::output::when;
 
-/// Does what was asked for.
+/// Executes one verb of `deskgrid trace`.
 pub(super) async fn run(context: &Context, command: TraceCommand) -> Result<Exit, Failure> {
     match command {
         TraceCommand::Export(args) => convert::export(context, &args).await,
@@ -26,7 +26,7 @@ pub(super) async fn run(context: &Context, command: TraceCommand) -> Result<Exit
     }
 }
 
-/// Reads a trace of one of the formats.
+/// Reads a trace in one of the formats.
 fn read(format: Read, path: &Path) -> Result<Trace, Failure> {
     let (read, hint) = match format {
         Read::Csv => return Trace::read(path).map_err(|why| unusable(&why)),
@@ -52,7 +52,7 @@ fn read(format: Read, path: &Path) -> Result<Trace, Failure> {
     read.map_err(|why| Failure::usage("the trace cannot be used", hint).because(why))
 }
 
-/// A trace that is refused, with what a good one looks like.
+/// The refusal of a trace, with a description of a valid one.
 pub(super) fn unusable(why: &TraceError) -> Failure {
     let hint = "a trace is a directory with hosts.csv (host,clock_mhz) and availability.csv \
                 (host,start_s,end_s,host_available,cpu_fraction), without gaps; deskgrid trace import makes one of other \
@@ -60,7 +60,7 @@ pub(super) fn unusable(why: &TraceError) -> Failure {
     Failure::usage("the trace cannot be used", hint).because(why)
 }
 
-/// From when until when is asked for.
+/// Returns the interval of time that was asked for.
 fn window(part: &PartArgs) -> Result<(Time, Time), Failure> {
     let now = when::now();
     let since = part.since.map_or(Time(0), |since| since.time(now));
@@ -81,7 +81,7 @@ fn window(part: &PartArgs) -> Result<(Time, Time), Failure> {
     Ok((since, until))
 }
 
-/// The part of a trace that is asked for.
+/// Cuts a trace to the interval and the hosts that were asked for.
 fn part(mut trace: Trace, part: &PartArgs) -> Result<Trace, Failure> {
     if let Some(name) = part
         .hosts

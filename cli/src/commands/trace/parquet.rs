@@ -1,5 +1,5 @@
-//! A trace as one Parquet table: a row for each segment. What is not here: a reader, and
-//! compression.
+//! Writes a trace as one Parquet table, with a row for each segment and without compression. There
+//! is no reader.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use simulator::trace::{Note, Segment, Trace};
 
-/// The columns, in this order. Times are milliseconds since 1970, in UTC.
+/// The columns, in the order of the file. Times are milliseconds since 1970, in UTC.
 const SCHEMA: &str = "
 message availability {
     required binary host (STRING);
@@ -25,10 +25,10 @@ message availability {
     optional boolean owner_active;
     optional binary reason (STRING);
 }";
-/// Rows are written in groups of about so many.
+/// The approximate number of rows in a group.
 const GROUP: usize = 500_000;
 
-/// Rows by their columns.
+/// The rows, column by column.
 #[derive(Default)]
 struct Columns {
     host: Vec<ByteArray>,
@@ -36,16 +36,16 @@ struct Columns {
     end: Vec<i64>,
     available: Vec<bool>,
     cpu: Vec<f32>,
-    /// Values that are there, and of each row whether one is (1) or not (0).
+    /// The values that are present, and for each row whether one is (1) or not (0).
     owner: (Vec<bool>, Vec<i16>),
     reason: (Vec<ByteArray>, Vec<i16>),
 }
 
 /// Writes the trace. Clock rates are lost, times are rounded to milliseconds, and parts of the
-/// processor to the numbers that 32 bits have.
+/// processor to 32-bit numbers.
 pub(super) fn write(trace: &Trace, path: &Path) -> Result<(), ParquetError> {
     let mut properties = WriterProperties::builder().set_created_by("deskgrid".to_owned());
-    // A dictionary is of no use for times, which are hardly ever the same.
+    // A dictionary is of no use for times, which hardly ever repeat.
     for column in ["start", "end"].map(ColumnPath::from) {
         properties = properties
             .set_column_dictionary_enabled(column.clone(), false)

@@ -1,5 +1,5 @@
-//! A trace of what the master has recorded. Where a host was known and there is no record, it was
-//! down.
+//! Makes a trace from the master's records. A host counts as down where it was known and has no
+//! record.
 
 use common::Time;
 use common::availability::Stretch;
@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::when;
 use crate::session::Session;
 
-/// Asks the master.
+/// Asks the master for its records, and makes a trace of them.
 pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, Failure> {
     let (since, until) = super::window(part)?;
     let session = Session::open(&context.state).await?;
@@ -44,7 +44,7 @@ pub(super) async fn trace(context: &Context, part: &PartArgs) -> Result<Trace, F
     })
 }
 
-/// The trace of what the master says of each host; none where it says nothing.
+/// Makes the trace from the records of each host; `None` if there are none.
 fn made(views: &[AvailabilityView], (since, until): (Time, Time)) -> Option<Trace> {
     let begin = |view: &AvailabilityView| {
         view.known_since
@@ -99,7 +99,7 @@ fn host(view: &AvailabilityView, (from, until): (Time, Time), origin_s: i64) -> 
         at = at.max(stretch.end);
     }
 
-    // Of a worker that is connected the rest is on its way.
+    // A connected worker has not sent its latest records yet.
     if !view.connected {
         add(at, until, None);
     }
@@ -107,8 +107,8 @@ fn host(view: &AvailabilityView, (from, until): (Time, Time), origin_s: i64) -> 
     host
 }
 
-/// The number whose digits a part of the processor prints with, so that nothing is made up behind
-/// them.
+/// Converts a part of the processor to the 64-bit number with the same decimal digits, so that no
+/// further digits appear.
 fn decimal(cpu: f32) -> f64 {
     cpu.to_string().parse().unwrap_or_else(|_| f64::from(cpu))
 }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(trace.unwrap().hosts[1].segments[0].start_s, 40.0);
         assert_eq!(made(&[view(false, Vec::new())], (Time(0), at(50))), None);
 
-        // Recorded before what is asked for, and gone since.
+        // Recorded before the interval that is asked for, and gone since.
         let mut gone = view(false, Vec::new());
         gone.known_since = Some(at(0));
 

@@ -1,4 +1,4 @@
-//! `deskgrid trace stats`: what traces are like. What is not here: the statistics.
+//! Executes `deskgrid trace stats`: describes traces. The statistics live in `simulator::stats`.
 
 use serde::Serialize;
 use simulator::availability::Model;
@@ -15,7 +15,7 @@ use crate::commands::simulate::write;
 use crate::failure::{Exit, Failure};
 use crate::output::table::{Rows, facts};
 
-/// Days over which a model is compared with the paper.
+/// The number of days over which a model is compared with the paper.
 const CALIBRATION_DAYS: u32 = 20;
 
 #[derive(Serialize)]
@@ -26,7 +26,7 @@ struct Answer<'a> {
     calibration: Option<&'a Calibration>,
 }
 
-/// Says what a trace is like.
+/// Prints the statistics of a trace.
 pub(super) async fn run(context: &Context, args: &StatsArgs) -> Result<Exit, Failure> {
     let (trace, table) = match &args.path {
         Some(path) => (part(read(args.format, path)?, &args.part)?, None),
@@ -76,7 +76,7 @@ fn generated(args: &StatsArgs) -> Result<(Trace, Option<Calibration>), Failure> 
     ))
 }
 
-/// A time in seconds as people say it.
+/// Formats a time in seconds for people.
 fn span(s: f64) -> String {
     match s {
         s if s < 60.0 => format!("{s:.1} s"),
@@ -85,7 +85,7 @@ fn span(s: f64) -> String {
     }
 }
 
-/// A part, in per cent.
+/// Formats a part in per cent.
 fn share(part: Option<f64>) -> String {
     part.map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", 100.0 * part))
 }
@@ -148,7 +148,7 @@ fn text(stats: &Stats, table: Option<&Calibration>, color: bool) -> String {
     out
 }
 
-/// The fitted laws, with their times in hours as the literature has them.
+/// Describes the fitted distributions, with their times in hours as in the literature.
 fn laws(what: &Durations) -> Option<String> {
     let weibull = what.weibull?;
     let lognormal = what.lognormal?;
