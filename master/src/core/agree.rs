@@ -1,6 +1,6 @@
-//! Do results agree? Byte by byte that follows from their hashes and is said at once; numbers are
-//! compared beside the core. And whose the hosts are. What is not here: what follows from either
-//! (that is the scheduler's).
+//! Compares results for a quorum, and tells the scheduler which party owns each host. Byte-by-byte
+//! comparison uses fingerprints and is answered at once; floats are compared outside the core. The
+//! scheduler draws the conclusions.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::compare::Comparison;
 use crate::store::StoreError;
 
 impl Core {
-    /// The scheduler wants to know with which of these results this one agrees.
+    /// Compares the result of `attempt` with those in `with`, as the scheduler asks.
     pub(super) fn on_compare(
         &mut self,
         attempt: AttemptId,
@@ -71,8 +71,8 @@ impl Core {
         Ok(())
     }
 
-    /// The first so many results of a job that wait for a program of the user's, each with those
-    /// that were there before.
+    /// The first `most` results of a job that wait for the user's comparison program, each with the
+    /// earlier results to compare with.
     pub(crate) fn undecided(&self, job: JobId, most: usize) -> Vec<(AttemptId, Vec<AttemptId>)> {
         let of_job = self
             .undecided
@@ -84,14 +84,14 @@ impl Core {
             .collect()
     }
 
-    /// The task is settled: nothing of it waits any more.
+    /// Drops the waiting comparisons of a settled task.
     pub(super) fn nothing_undecided(&mut self, task: TaskId) {
         if !self.undecided.is_empty() {
             self.undecided.retain(|attempt, _| attempt.task != task);
         }
     }
 
-    /// What a program of the user's says of a result; false where nobody waits for that.
+    /// Takes the verdict of the user's program on a result; false if no comparison waits for it.
     pub(crate) fn judge(
         &mut self,
         attempt: AttemptId,
@@ -104,8 +104,8 @@ impl Core {
         Ok(waited)
     }
 
-    /// Tells the scheduler whose each host is, where that has changed: hosts without an owner are
-    /// each their own.
+    /// Tells the scheduler of each host whose party has changed. A host without an owner is a party
+    /// of its own.
     pub(super) fn tell_standings(&mut self) -> Result<(), StoreError> {
         let mut first = BTreeMap::new();
         let mut standings = Vec::new();
@@ -128,7 +128,7 @@ impl Core {
         Ok(())
     }
 
-    /// Says whose a host is.
+    /// Sets or clears the owner of a host.
     pub(crate) fn own(&mut self, id: HostId, owner: Option<String>) -> Result<(), StoreError> {
         let Some(host) = self.hosts.get_mut(&id) else {
             return Ok(());
@@ -138,7 +138,8 @@ impl Core {
         self.tell_standings()
     }
 
-    /// With which other results that of an attempt agrees, as it was found beside the core.
+    /// Tells the scheduler which other results agree with that of `attempt`, as found outside the
+    /// core.
     pub(crate) fn on_compared(
         &mut self,
         attempt: AttemptId,

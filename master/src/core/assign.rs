@@ -1,4 +1,4 @@
-//! From a job's spec to what one attempt does, every placeholder expanded.
+//! Builds the `Assignment` of one attempt from the job's spec, every placeholder expanded.
 
 use common::checkpoint::{Checkpointing, Saved};
 use common::job::{Capture, CommandSpec, Input, JobSpec, Needs, Work};
@@ -7,8 +7,8 @@ use common::template::{PLACEHOLDERS, Values};
 use common::wire::worker::{Assignment, Command, Errand, StagedInput};
 use common::{AttemptId, Span};
 
-/// What `attempt` does on `host`, for how long at most, how often that is to be reported, and from
-/// which saved state.
+/// Builds the assignment of `attempt` on `host`, with its time limit, the interval of its reports,
+/// and the saved state it starts from.
 ///
 /// # Errors
 /// If an input's name, expanded, is no portable path.

@@ -1,4 +1,4 @@
-//! Whether a submission makes sense: everything that can be known of it before the core sees it.
+//! Checks a submission before the core sees it.
 
 use common::job::{Asked, JobSpec};
 use common::wire::{Refusal, RefusalCode};
@@ -8,10 +8,10 @@ use scheduler::policy::Width;
 use super::assign::assignment;
 use super::mail::{MAX_ASSIGNMENT, assignment_bytes};
 
-/// Looks through a submission; takes time in proportion to its list of items.
+/// Checks a submission; takes time in proportion to its list of items.
 ///
 /// # Errors
-/// Says the first thing that makes no sense.
+/// Returns the first fault found.
 pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
     let invalid = |what: String, hint: &str| Refusal::new(RefusalCode::Invalid, what, hint);
     let bad = spec.check().and_then(|()| asked.check(spec));

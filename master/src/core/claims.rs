@@ -1,6 +1,5 @@
-//! What a worker claims that an attempt took, held against what it can have taken: so much time as
-//! went by since the attempt was given out, and the processor time of as many cores as the host
-//! has. What is not here: what is billed.
+//! Bounds the time that a worker claims for an attempt: at most the time since the attempt was
+//! assigned, and the processor time of all the host's cores. Billing is done elsewhere.
 
 use common::attempt::Spent;
 use common::{Completion, HostId, Span};
@@ -8,12 +7,12 @@ use common::{Completion, HostId, Span};
 use super::Core;
 use crate::store::StoreError;
 
-/// Clocks differ, and processor time is counted in ticks: by so much, and one part in `SLACK_PART`
-/// of the time, more is believed.
+/// The slack for differing clocks and for processor time counted in ticks: this span plus one part
+/// in `SLACK_PART` of the time is believed.
 const SLACK: Span = Span::from_millis(100);
 const SLACK_PART: u64 = 16;
 
-/// The most that is believed of an attempt for which a host with so many cores had so long.
+/// Returns the claim cut to what is possible on a host with `cores` cores within `had`.
 fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
     let with_slack = |span: Span| {
         Span(
@@ -38,8 +37,8 @@ fn bounded(claimed: Spent, had: Span, cores: u32) -> Spent {
 }
 
 impl Core {
-    /// What is believed of what a host claims that an attempt of its own took. The first claim
-    /// beyond that is audited.
+    /// Returns the believed part of a host's claim for its own attempt. Audits the host's first
+    /// claim beyond that.
     pub(super) fn believed(&mut self, host: HostId, claimed: Spent) -> Result<Spent, StoreError> {
         let Some(assigned) = self.store.assigned(claimed.attempt, host)? else {
             // Nothing of such an attempt counts.
@@ -78,8 +77,8 @@ impl Core {
         Ok(believed)
     }
 
-    /// The same of a completion. One that nobody asked for is answered anyway, and counts for
-    /// nothing.
+    /// Applies `believed` to a completion. A completion of an attempt that the host was never given
+    /// is still answered, with all times zero.
     pub(super) fn hold_against_time(
         &mut self,
         host: HostId,

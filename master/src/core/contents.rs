@@ -1,6 +1,6 @@
-//! Whose content is whose: what users have sent, what of it no job of theirs needs, and what a host
-//! needs for the attempts that it was given. What is not here: the bytes, and how much anybody may
-//! send.
+//! Records the content that users sent, counts the bytes of it that none of their jobs needs, and
+//! decides what a host needs for its attempts. The bytes and the limits on sending are handled
+//! elsewhere.
 
 use common::content::BlobHash;
 use common::{AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, Span};
@@ -11,7 +11,7 @@ use crate::store::StoreError;
 /// Whether a host needs some content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// It does.
+    /// The host needs the content itself.
     This,
     /// Only if one of these lists of files has it: they are the states from which its attempts
     /// start.
@@ -19,7 +19,7 @@ pub(crate) enum Needs {
 }
 
 impl Core {
-    /// A user has sent this content.
+    /// Notes that `user` has sent this content.
     pub(crate) fn content_came(&mut self, user: &str, blob: BlobRef) -> Result<(), StoreError> {
         let unused = self.store.content_came(user, blob, self.now)?;
         if unused > 0 {
@@ -29,12 +29,13 @@ impl Core {
         Ok(())
     }
 
-    /// How many bytes a user has sent that no job of that user's needs.
+    /// The bytes that a user has sent and that none of that user's jobs needs.
     pub(crate) fn unused_of(&self, user: &str) -> u64 {
         self.unused.get(user).copied().unwrap_or(0)
     }
 
-    /// A job needs what its user has sent.
+    /// Marks the content that a job's `spec` names as needed, so that it no longer counts as unused
+    /// by its user.
     pub(super) fn content_needed(&mut self, user: &str, spec: &JobSpec) -> Result<(), StoreError> {
         let Some(command) = spec.work.command() else {
             return Ok(());
@@ -46,21 +47,21 @@ impl Core {
         Ok(())
     }
 
-    /// Counts anew what users have sent that no job needs.
+    /// Recounts the bytes of unused content by user from the store.
     pub(super) fn count_unused(&mut self) -> Result<(), StoreError> {
         self.unused = self.store.unused_content()?;
         Ok(())
     }
 
-    /// Who sent content longer ago than this, of which no job of the sender's needs any, has to
-    /// send it again.
+    /// Forgets who sent content more than `grace` ago if no job of the sender needs it: the sender
+    /// must then send it again.
     pub(crate) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
         self.store.trim_content_of(self.now - grace)?;
         self.count_unused()
     }
 
-    /// These finished tasks are computed again: of what they left, this content is damaged or gone.
-    /// Says how many are.
+    /// Runs finished tasks again because content of their results (`gone`) is damaged or missing.
+    /// Returns the number of tasks.
     pub(crate) fn recompute(
         &mut self,
         job: JobId,

@@ -1,5 +1,5 @@
-//! What the scheduler has learned of hosts, kept over restarts of the master. What it means is the
-//! scheduler's affair.
+//! Keeps the scheduler's `Experience` of hosts over restarts of the master. Only the scheduler
+//! interprets it.
 
 use common::{Span, Time};
 use scheduler::{Event, Experience};
@@ -7,13 +7,12 @@ use scheduler::{Event, Experience};
 use super::Core;
 use crate::store::StoreError;
 
-/// Under which key the store has it.
+/// The key of the experience in the store.
 const KEY: &str = "experience";
-/// So often it is written at most: what was learned within the last minute may be lost with a
-/// crash.
+/// The least time between two writes: a crash may lose what was learned within the last minute.
 const WRITE_EVERY: Span = Span::from_secs(60);
 
-/// When it was last written, and whether there is a reason to write it again.
+/// The time of the last write, and whether there is a reason for another.
 #[derive(Debug, Default)]
 pub(super) struct Notebook {
     written: Time,
@@ -21,8 +20,8 @@ pub(super) struct Notebook {
 }
 
 impl Core {
-    /// Gives the scheduler what earlier days have taught. What another version wrote and this one
-    /// cannot read is left out: it is learned anew.
+    /// Gives the scheduler the stored `Experience`. A record of another version that cannot be
+    /// decoded is skipped, and learned anew.
     pub(super) fn recall_experience(&mut self) -> Result<(), StoreError> {
         let Some(bytes) = self.store.note(KEY)? else {
             return Ok(());
@@ -36,12 +35,12 @@ impl Core {
         }
     }
 
-    /// A host has gone: something was learned.
+    /// Notes that there is new experience to write.
     pub(super) fn experience_gained(&mut self) {
         self.notebook.due = true;
     }
 
-    /// Writes it down if there is a reason and it is not too soon.
+    /// Writes the experience if there is a reason and the last write is at least `WRITE_EVERY` ago.
     pub(crate) fn write_experience_if_due(&mut self) -> Result<(), StoreError> {
         let soon = self.now.since(self.notebook.written) < WRITE_EVERY;
         if self.notebook.due && !soon {
@@ -51,7 +50,7 @@ impl Core {
         }
     }
 
-    /// Writes it down.
+    /// Writes the experience to the store.
     pub(crate) fn write_experience(&mut self) -> Result<(), StoreError> {
         self.notebook = Notebook {
             written: self.now,
@@ -68,14 +67,14 @@ impl Core {
 }
 
 impl Core {
-    /// Writes down that the master is up.
+    /// Records the present time as the last at which the master was up.
     pub(crate) fn note_up(&mut self) -> Result<(), StoreError> {
         let now = self.now.0.to_le_bytes();
         self.store.set_meta("up", &now)
     }
 }
 
-/// What [`Core::note_up`] has written.
+/// Decodes the time that [`Core::note_up`] has written.
 pub(crate) fn note_of(bytes: Vec<u8>) -> Option<Time> {
     bytes
         .try_into()

@@ -1,5 +1,5 @@
-//! What a worker's messages mean for the core. What is not here: how messages travel, and content,
-//! which is looked at before the core hears of it.
+//! Applies a worker's messages to the core (`Core::on_said`). Transport lives in `sessions`; so
+//! does content, which is read before the core hears of it.
 
 use common::HostId;
 use common::Span;
@@ -12,10 +12,12 @@ use scheduler::Event;
 use super::{Connected, Core, Outbox, SessionId};
 use crate::store::StoreError;
 
-/// More slots than this are a mistake, or hostile: more than the command line takes.
+/// The most slots that a greeting may name: more than the command line takes, so that a larger
+/// number is a mistake or hostile.
 const MAX_SLOTS: u32 = 4_096;
 
-/// What the first message of a worker says, if it is a greeting that makes sense.
+/// Reads the first message of a worker: a `Connected` if it is a valid `Hello`, a refusal
+/// otherwise.
 pub(crate) fn greeted(
     hello: ToMaster,
     (host, name): (HostId, String),
@@ -57,7 +59,7 @@ pub(crate) fn greeted(
     })
 }
 
-/// A status whose numbers are what they must be.
+/// Returns the status with `cpu` clamped to 0..=1 (0 if it is not finite).
 fn sound(status: Status) -> Status {
     let cpu = if status.cpu.is_finite() {
         status.cpu.clamp(0.0, 1.0)
@@ -67,10 +69,11 @@ fn sound(status: Status) -> Status {
     Status { cpu, ..status }
 }
 
-/// No owner's hours say more than a week.
+/// The longest time that a loan may state, as an owner's hours repeat every week.
 const WEEK: Span = Span::from_secs(7 * 86_400);
 
-/// A loan whose times are what they can be.
+/// Returns the loan with its times cut to at most a week, and `again` and `longest` raised to at
+/// least `left`.
 fn possible(loan: Loan) -> Loan {
     let left = loan.left.min(WEEK);
     Loan {
@@ -80,8 +83,8 @@ fn possible(loan: Loan) -> Loan {
     }
 }
 
-/// Whether the content of all that a message delivers is here; the error names a completion that
-/// came without.
+/// Checks that all content of the completions in a `Delivered` message is here; the error names a
+/// completion that came without its content.
 pub(crate) fn content_is_here(contents: &dyn Contents, message: &ToMaster) -> Result<(), String> {
     let ToMaster::Delivered(deliveries) = message else {
         return Ok(());
@@ -101,8 +104,8 @@ pub(crate) fn content_is_here(contents: &dyn Contents, message: &ToMaster) -> Re
 }
 
 impl Core {
-    /// What a worker says on its session after the greeting. A state of an attempt is not for here:
-    /// its content is read first.
+    /// Handles a worker's message after the greeting. `Hello` and `Checkpoint` are ignored here:
+    /// the content of a checkpoint is read first, elsewhere.
     pub(crate) fn on_said(
         &mut self,
         host: HostId,

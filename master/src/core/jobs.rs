@@ -1,4 +1,4 @@
-//! Jobs in memory (only those that are not settled), and what clients ask of them.
+//! Jobs that are not settled, in memory, and the answers to clients' requests about them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct Job {
     submitted: Time,
     started: Option<Time>,
     predicted_makespan: Option<Span>,
-    /// What it was promised, if anything.
+    /// The promise made for its deadline, if any.
     pub(super) promised: Option<Promised>,
     /// Whether it may be kept when it was to start.
     pub(super) foretold: bool,
@@ -41,17 +41,18 @@ pub(super) struct Job {
 
 /// The answer to a submission.
 pub(crate) struct Submitted {
-    /// Its number; none of a dry run.
+    /// The job's number; `None` for a dry run.
     pub(crate) job: Option<JobId>,
     /// Whether the request had been seen before.
     pub(crate) again: bool,
-    /// When it would be done.
+    /// The forecast of its finish.
     pub(crate) predicted: Option<Forecast>,
-    /// What it is promised, where it has a deadline; or why it is not taken, and what would be.
+    /// The promise for a job with a deadline (`None` without one); or, as the error, why it is not
+    /// admitted and what could be promised instead.
     pub(crate) promise: Result<Option<PromiseView>, Box<CounterView>>,
     /// The limits of its attempts, where they are learned.
     pub(crate) limits: Option<LimitsView>,
-    /// On how many hosts it runs, of a job of several ranks.
+    /// The number of hosts of a job of several ranks.
     pub(crate) width: Option<WidthView>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) type SubmitError = Refusal;
 
 /// The present state of a job that is not settled, task by task.
 pub(crate) struct LiveJob {
-    /// Tasks in each state that can be told from memory.
+    /// The tasks in each state that is known from memory.
     pub(crate) states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
     pub(crate) attempts: BTreeMap<AttemptId, LiveAttempt>,
@@ -70,9 +71,9 @@ pub(crate) struct LiveJob {
 pub(crate) struct LiveAttempt {
     /// Its state.
     pub(crate) state: AttemptState,
-    /// Why it is suspended, if it is; or what it waits for.
+    /// The reason for its suspension, or what it waits for.
     pub(crate) reason: Option<String>,
-    /// Since when it has been suspended, if it is.
+    /// The start of the present suspension, if it is suspended.
     pub(crate) suspended_since: Option<Time>,
     /// Run time as last heard.
     pub(crate) ran: Span,
@@ -89,7 +90,8 @@ impl Job {
     }
 }
 
-/// What makes two submissions the same. Nothing in it depends on when it comes.
+/// The encoded form by which two submissions are compared. It does not depend on the time of
+/// submission.
 fn body(spec: &JobSpec, asked: &Asked, disclosed: bool) -> Result<Vec<u8>, StoreError> {
     postcard::to_stdvec(&(spec, asked, disclosed)).map_err(|e| StoreError::Content(e.to_string()))
 }
@@ -116,7 +118,7 @@ pub(crate) fn content_is_missing(hash: &BlobHash) -> Refusal {
     )
 }
 
-/// Who estimates, and of what.
+/// The `Estimator` of a job: its user and program.
 fn estimator(spec: &JobSpec, user: &str) -> Estimator {
     let first = |command: &CommandSpec| {
         command
@@ -132,7 +134,7 @@ fn estimator(spec: &JobSpec, user: &str) -> Estimator {
     }
 }
 
-/// What of a job concerns the scheduler.
+/// The part of a job that the scheduler works with.
 fn bag(
     (spec, estimates): (&JobSpec, Vec<Span>),
     user: &str,
@@ -595,14 +597,14 @@ impl Core {
             .collect()
     }
 
-    /// Those of these that are not settled.
+    /// The jobs of `jobs` that are not settled.
     pub(crate) fn open_of(&self, jobs: &IdSet) -> IdSet {
         jobs.iter()
             .filter(|id| self.jobs.contains_key(&JobId(*id)))
             .collect()
     }
 
-    /// Without a forecast.
+    /// The job's view without forecast, promise, limits, start and width.
     fn view(&self, id: JobId) -> Option<JobView> {
         let job = self.jobs.get(&id)?;
         let mut tasks = self.scheduler.job_counts(id).unwrap_or_default();
@@ -657,8 +659,8 @@ impl Core {
         Some(LiveJob { states, attempts })
     }
 
-    /// Why the job's tasks wait, and why each host takes none of them. Its copies are the store's
-    /// to tell.
+    /// Explains why the job's tasks wait, and why each host takes none of them. `duplicates` is
+    /// left empty: the store fills it in.
     pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
         let promise = self.promise_status(job);
@@ -703,7 +705,7 @@ impl Core {
         })
     }
 
-    /// Writes what has changed of a job.
+    /// Writes the job's present `JobRow` to the store.
     pub(super) fn write_job(
         &mut self,
         id: JobId,
@@ -728,7 +730,7 @@ impl Core {
         self.store.update_job(id, &row)
     }
 
-    /// When the job is expected to be finished.
+    /// The predicted finish of the job, with its interval.
     fn forecast(&self, id: JobId) -> Option<Forecast> {
         let scheduler::Prediction { finish, low, high } = self.scheduler.predict(id, self.now)?;
         Some(Forecast {
@@ -752,7 +754,7 @@ impl Core {
         }
     }
 
-    /// Whether the job's tasks keep their state.
+    /// Whether the job's tasks write checkpoints.
     pub(super) fn saves(&self, job: JobId) -> bool {
         self.jobs
             .get(&job)
@@ -819,7 +821,7 @@ impl Core {
         self.store.restore_job(job)
     }
 
-    /// How many jobs are not settled.
+    /// The number of jobs that are not settled.
     pub(crate) fn open_jobs(&self) -> usize {
         self.jobs.len()
     }

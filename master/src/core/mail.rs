@@ -1,5 +1,5 @@
-//! What one group of changes has to say to one host, put into as few messages as the frame limit
-//! allows.
+//! Collects the changes for one host (`HostMail`) and packs them into as few messages as the frame
+//! limit allows.
 
 use common::AttemptId;
 use common::wire::Refusal;
@@ -11,19 +11,19 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// Everything for one host.
 #[derive(Debug, Default)]
 pub(crate) struct HostMail {
-    /// Comes first.
+    /// The `Welcome`, sent first.
     pub(crate) welcome: Option<ToWorker>,
     /// New attempts.
     pub(crate) assign: Vec<Assignment>,
     /// New attempts that start together with others elsewhere.
     pub(crate) together: Vec<Assignment>,
-    /// Those of them that may start.
+    /// Attempts of `together` that may start.
     pub(crate) begin: Vec<AttemptId>,
-    /// Attempts to be ended, with why.
+    /// Attempts to end, each with the reason.
     pub(crate) stop: Vec<(AttemptId, String)>,
-    /// Attempts to be ended, their states saved, with why.
+    /// Attempts to end after their state is saved, each with the reason.
     pub(crate) give_way: Vec<(AttemptId, String)>,
-    /// Attempts to be frozen, or to go on, in this order.
+    /// Attempts to freeze (`true`) or to thaw (`false`), in this order.
     pub(crate) hold: Vec<(AttemptId, bool)>,
     /// Completions that are durable.
     pub(crate) acknowledge: Vec<AttemptId>,
@@ -31,9 +31,9 @@ pub(crate) struct HostMail {
     pub(crate) abandon: Vec<AttemptId>,
     /// Whether a heartbeat wants its answer.
     pub(crate) beat: bool,
-    /// Up to which number what was recorded is durable.
+    /// The number up to which recorded availability is durable.
     pub(crate) kept: Option<u64>,
-    /// Why the worker is sent away: the only word then.
+    /// The reason for refusing the worker; if set, nothing else is sent.
     pub(crate) refuse: Option<Refusal>,
 }
 
@@ -45,7 +45,7 @@ const ID_BYTES: usize = 24;
 /// The largest assignment that is taken, as [`assignment_bytes`] counts.
 pub(crate) const MAX_ASSIGNMENT: usize = FULL;
 
-/// At least the bytes that an assignment takes in a message.
+/// Returns an upper bound on the bytes that an assignment takes in a message.
 pub(crate) fn assignment_bytes(assignment: &Assignment) -> usize {
     let Errand::Command(command) = &assignment.work else {
         return 2 * ID_BYTES;
@@ -177,7 +177,7 @@ fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
     batches
 }
 
-/// So many messages may wait for a worker that does not read them.
+/// The most messages that may wait for a worker that does not read them.
 const WAITING: usize = 1_024;
 
 /// The way to a worker. Dropping it ends the session, and so does a worker that does not read.

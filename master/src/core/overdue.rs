@@ -1,6 +1,6 @@
-//! Hosts that take work and do not begin it, while others have nothing to do: what they hold is
-//! taken back, and they get no more until an admin says so. A heartbeat alone keeps nothing. What
-//! is not here: attempts that run and do not end.
+//! Takes attempts back from hosts that accept work and do not begin it while another host is ready,
+//! and drains such hosts until an admin undrains them. Heartbeats alone do not protect a host.
+//! Attempts that run and do not end are not looked at here.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use scheduler::Event;
 use super::Core;
 use crate::store::StoreError;
 
-/// Fetching inputs may take so many times as long as waiting for a slot.
+/// The factor by which fetching inputs may take longer than waiting for a slot.
 const STAGING: u64 = 4;
 
 impl Core {
-    /// Takes back what was given to a host so long ago, was not begun, and need not have waited
-    /// there: nothing runs on the host and its owner lets tasks run. Only where another host is
-    /// ready for it.
+    /// Takes back the attempts that a host did not begin within `within` although nothing runs on
+    /// it and its owner lets tasks run. Does so only where another host is ready, and drains the
+    /// host.
     pub(crate) fn take_back(&mut self, within: Span) -> Result<(), StoreError> {
         let ready = self
             .hosts
@@ -61,7 +61,7 @@ impl Core {
             .is_some_and(|status| status.state == state && status.connected && !status.draining)
     }
 
-    /// What each host has not begun in time, of those on which nothing runs although it could.
+    /// The overdue attempts by host, of connected hosts on which nothing runs although it could.
     fn overdue(&self, within: Span) -> BTreeMap<HostId, Vec<AttemptId>> {
         let mut overdue: BTreeMap<HostId, Vec<AttemptId>> = BTreeMap::new();
         let mut works: BTreeMap<HostId, bool> = BTreeMap::new();
@@ -73,7 +73,7 @@ impl Core {
             let late = match live.phase {
                 Phase::Queued => within,
                 Phase::Staging => Span(within.0.saturating_mul(STAGING)),
-                // Who is ready waits for others; and what runs, or has run, was begun.
+                // A ready attempt waits for other ranks; one in any other phase was begun.
                 _ => {
                     works.insert(live.host, true);
                     continue;

@@ -1,5 +1,5 @@
-//! Disclosed jobs: what is requested of them, and what is dropped. What is not here: which task
-//! runs when (the scheduler).
+//! Requests tasks of disclosed jobs, and drops the tasks that nobody requested. The scheduler
+//! decides the order of tasks.
 
 use common::job::SPECULATIVE_POLICY;
 use common::wire::{Refusal, RefusalCode};
@@ -9,7 +9,7 @@ use scheduler::Event;
 use super::Core;
 use crate::store::StoreError;
 
-/// Why a job cannot be disclosed, if so.
+/// Returns the refusal of a job that cannot be disclosed, if so.
 pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
     let what = match scheduler::policy::policy(&spec.rules.policy) {
         Some(policy) if !policy.tells_disclosed() => {
@@ -28,19 +28,18 @@ pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
     Some(Refusal::new(RefusalCode::Invalid, what, hint))
 }
 
-/// What became of a request for tasks.
+/// The outcome of a request for tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Requested {
-    /// So many had not been requested before, and are now.
+    /// The number of tasks that this request newly requested.
     pub(crate) new: u64,
-    /// These are cancelled, and were not requested by this.
+    /// The tasks that were not requested because they are cancelled.
     pub(crate) cancelled: IdSet,
 }
 
 impl Core {
-    /// Somebody waits for these tasks of a job from now on, if it was disclosed; says how many
-    /// nobody waited for. Those that are cancelled are not requested: nothing would come of it but
-    /// a bill.
+    /// Marks disclosed tasks of a job as requested. Cancelled tasks are not requested: they would
+    /// only be billed. A job that was never disclosed changes nothing.
     pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet) -> Result<Requested, StoreError> {
         let Some(disclosure) = self.store.disclosure(job)? else {
             return Ok(Requested::default());
@@ -82,8 +81,7 @@ impl Core {
         })
     }
 
-    /// Drops what nobody has requested of a job, running tasks included; says how many tasks that
-    /// were.
+    /// Cancels the unrequested tasks of a job, running ones included, and returns their number.
     pub(crate) fn drop_unrequested(&mut self, job: JobId) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return self.drop_kept(job);
@@ -98,9 +96,9 @@ impl Core {
         }))
     }
 
-    /// Of a job that is over everything was executed: nothing is dropped, but that its user needs
-    /// no more of it says how likely the rest of others is needed. Once; a job whose rest was
-    /// dropped before has cancelled tasks.
+    /// Notes, for a job that is over, that its user needs no more of it. All of it was executed, so
+    /// nothing is dropped, but the note helps predict how likely the rest of other jobs is needed.
+    /// Counts once, and not for a job with cancelled tasks.
     fn drop_kept(&mut self, job: JobId) -> Result<u64, StoreError> {
         let Some(disclosure) = self.store.disclosure(job)? else {
             return Ok(0);
@@ -116,8 +114,8 @@ impl Core {
         Ok(0)
     }
 
-    /// The user of a job that is over asked for a result of it, went on with another, or dropped
-    /// the rest.
+    /// Tells the scheduler whether the user of a job that is over dropped the rest, went on, or
+    /// asked for a first result (`None`).
     fn rest_decided(&mut self, job: JobId, dropped: Option<bool>) -> Result<(), StoreError> {
         let Some((view, ..)) = self.store.job(job)? else {
             return Ok(());

@@ -1,5 +1,4 @@
-//! When waiting jobs should start, and when hosts should be free. What is not here: how that is
-//! predicted.
+//! Shows the predicted starts of waiting jobs and of free hosts. The prediction is the scheduler's.
 
 use common::view::{JobState, JobView, StartView, WaitView};
 use common::{JobId, Span};
@@ -7,12 +6,12 @@ use common::{JobId, Span};
 use super::Core;
 
 impl Core {
-    /// When the job should start, if it waits.
+    /// The predicted start of the job, if it waits.
     pub(super) fn starts(&self, id: JobId) -> Option<StartView> {
         self.scheduler.predict_start(id, self.now).map(seen)
     }
 
-    /// Says of those of these jobs that wait when they should start.
+    /// Fills in `starts` of the views whose jobs wait.
     pub(super) fn say_starts<'a>(&self, views: impl Iterator<Item = &'a mut JobView>) {
         let waiting: Vec<&mut JobView> = views
             .filter(|view| view.state == JobState::Waiting)
@@ -27,7 +26,7 @@ impl Core {
         }
     }
 
-    /// When so many hosts should be free together.
+    /// The predicted time until `wanted` hosts are free together.
     pub(crate) fn hosts_wait(&self, wanted: u32) -> WaitView {
         let scheduler::HostsWait {
             free,

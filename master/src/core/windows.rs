@@ -1,5 +1,5 @@
-//! How long hosts' idle windows last, from how they were recorded to be available: told to the
-//! scheduler when a host connects. What is not here: recording, and what follows.
+//! Tells the scheduler how long a host's idle windows last when the host connects, from its
+//! recorded availability. Recording lives in `availability`.
 
 use common::availability::{LEAST_CPU, Stretch};
 use common::{HostId, Span};
@@ -9,11 +9,12 @@ use scheduler::reservation::Windows;
 use super::Core;
 use crate::store::StoreError;
 
-/// What is older says little of how the host is used now.
+/// The age up to which recorded availability is used: older records say little of present use.
 const RECENT: Span = Span::from_secs(28 * 86_400);
-/// So many stretches of a host are looked at, the newest ones.
+/// The most recorded intervals of a host that are read, the newest ones.
 const MOST: u32 = 5_000;
-/// Stretches that are no farther apart are one: a restart of the worker ends no window.
+/// The gap up to which consecutive usable intervals count as one: a restart of the worker ends no
+/// window.
 const NEAR: Span = Span::from_secs(60);
 
 impl Core {
@@ -30,7 +31,7 @@ impl Core {
     }
 }
 
-/// What these stretches, the oldest first, say of windows; nothing where there is none.
+/// Builds `Windows` from recorded intervals, the oldest first; `None` if they contain no window.
 fn windows(recorded: &[Stretch]) -> Option<Windows> {
     let mut windows = Windows::default();
     let mut open = None::<Stretch>;
