@@ -243,6 +243,46 @@ fn a_full_disk_stops_new_work_but_not_results_and_is_left_behind() {
 }
 
 #[test]
+fn a_master_that_starts_on_a_full_disk_says_that_it_is_full_and_not_that_its_store_is_damaged() {
+    let Some(disk) = Disk::new(192) else { return };
+    let mut grid = on(&disk, "");
+    grid.begin();
+    worker(&mut grid, "h1", 1).start();
+    let mut ledger = Ledger::new(0.0);
+    ledger.submit(&grid, 2);
+    disk.fill();
+    grid.master().signal(Signal::TERM);
+    eventually("the master ends in order", Duration::from_secs(30), || {
+        grid.master().ended()
+    });
+
+    // Its reserve may have been given back meanwhile.
+    disk.fill();
+    grid.launch_master();
+    let code = eventually("the master ends", Duration::from_secs(30), || {
+        grid.master().ended()
+    });
+    let logs = grid.logs();
+    assert_eq!(code, 1, "it ends by itself, and by no signal: {logs}");
+    assert!(
+        logs.contains("is full") && !logs.contains("damaged"),
+        "{logs}"
+    );
+
+    let words = grid.as_user("admin", ["master", "check"]);
+    assert!(words.code != 0, "{words:?}");
+    let said = format!("{}{}", words.stdout, words.stderr);
+    assert!(
+        said.contains("is full") && !said.contains("backup"),
+        "{said}"
+    );
+
+    disk.make_room();
+    grid.start_master();
+    ledger.settle(&grid);
+}
+
+#[test]
 fn a_master_on_a_read_only_disk_says_so_and_changes_nothing() {
     let Some(disk) = Disk::new(512) else { return };
     let mut grid = on(&disk, "");
