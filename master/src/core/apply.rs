@@ -1,4 +1,4 @@
-//! What each effect of the scheduler means for the store and for the hosts.
+//! Applies each `Effect` of the scheduler to the store and to the hosts' mail.
 
 use common::attempt::{Outcome, Spent};
 use common::view::{AttemptState, JobState, TaskState};
@@ -10,7 +10,7 @@ use super::assign::assignment;
 use super::{Core, HostMail};
 use crate::store::{NewAttempt, StoreError};
 
-/// What an attempt that ended for this reason is from then on, if no limit was learned for it.
+/// The state of an attempt that ended for this reason, if no limit was learned for it.
 fn end_state(why: &EndReason) -> AttemptState {
     match why {
         EndReason::Delivered(outcome) if outcome.success() => AttemptState::Finished,
@@ -91,7 +91,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whose task goes on from its state has it saved first, by a worker that can.
+    /// Tells the host to end the attempt. If the task goes on from its state (`kept`), the state is
+    /// saved first.
     fn tell_to_stop(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
         let kept = matches!(why, EndReason::Preempted { kept: true, .. });
         let mail = self.mail(host);
@@ -184,8 +185,8 @@ impl Core {
         }
     }
 
-    /// What an attempt that ended for this reason is from then on. At a learned limit it did as was
-    /// wanted.
+    /// The state of an attempt that ended for this reason. One that reached a learned limit is
+    /// killed, not failed.
     fn state_after(&self, attempt: AttemptId, why: &EndReason) -> AttemptState {
         match why {
             EndReason::Delivered(Outcome::TimedOut(limit))

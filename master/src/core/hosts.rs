@@ -25,23 +25,23 @@ pub(super) struct Host {
     facts: Option<HostFacts>,
     session: Option<(SessionId, Outbox)>,
     draining: bool,
-    /// Whose it is, in an admin's words.
+    /// The owner of the host, as an admin named it.
     pub(super) owner: Option<String>,
     /// The host that stands for all of its owner's, as the scheduler was last told; itself where
     /// nothing was said.
     pub(super) party: Option<HostId>,
-    /// Since when this process has known it.
+    /// The time since which this process has known the host.
     known: Time,
     heard: Option<Time>,
     /// The part of a slot's processor that tasks could have when it was last heard of.
     cpu: Option<f32>,
     finished: u64,
     lost: u64,
-    /// Whether it is let in no more.
+    /// Whether its identity is revoked.
     revoked: bool,
-    /// Which runs of its worker were there.
+    /// The runs of its worker that were seen.
     runs: Runs,
-    /// Whether it has claimed for an attempt what cannot be true.
+    /// Whether it has claimed an impossible time for an attempt.
     claimed_wildly: bool,
 }
 
@@ -56,13 +56,14 @@ struct Runs {
 
 /// The memory that there must be for each attempt, running or frozen, before another is frozen.
 const FROZEN_MIB: u64 = 512;
-/// No PC has more cores than this.
+/// The most cores that are believed of a host.
 const MOST_CORES: u32 = 4_096;
-/// So many earlier runs of a worker are remembered.
+/// The most earlier runs of a worker that are remembered.
 const RUNS: usize = 32;
 
 impl Runs {
-    /// A run is there. False if another has taken its place before: then two use one identity.
+    /// Enters a run. Returns false if another run has replaced it before: two workers then use one
+    /// identity.
     fn enter(&mut self, run: Uuid) -> bool {
         if self.before.contains(&run) {
             return false;
@@ -79,23 +80,23 @@ impl Runs {
 
 /// A worker that has said hello.
 pub(crate) struct Connected {
-    /// Which host its certificate names.
+    /// The host that its certificate names.
     pub(crate) host: HostId,
     /// The host's unique name.
     pub(crate) name: String,
     /// This session.
     pub(crate) session: SessionId,
-    /// Where messages for it go. Dropping it ends the session.
+    /// The outbox for its messages. Dropping it ends the session.
     pub(crate) outbox: Outbox,
     /// The version that both speak.
     pub(crate) version: u16,
-    /// How often it is to report.
+    /// The interval of its heartbeats.
     pub(crate) heartbeat: Span,
-    /// What it is.
+    /// The facts of the host, such as its slots and speed.
     pub(crate) facts: HostFacts,
-    /// How it can be used now.
+    /// The present `Status` of the host.
     pub(crate) status: Status,
-    /// Everything it holds.
+    /// The attempts that it holds.
     pub(crate) held: Vec<Held>,
 }
 
@@ -135,8 +136,8 @@ impl Host {
     }
 }
 
-/// How many attempts a host can hold frozen: so many for each slot, if its memory has room for
-/// them.
+/// Returns the number of attempts that a host can hold frozen: `per_slot` for each slot, if its
+/// memory has `FROZEN_MIB` for each attempt.
 fn holds_frozen(facts: &HostFacts, per_slot: u32) -> u32 {
     let rooms = u32::try_from(facts.memory_mib / FROZEN_MIB).unwrap_or(u32::MAX);
     facts
@@ -423,7 +424,7 @@ impl Core {
         self.tell_stirred()
     }
 
-    /// How many cores the host has, as far as that can be true.
+    /// The number of cores of the host, clamped to 1..=`MOST_CORES`.
     pub(super) fn cores_of(&self, id: HostId) -> u32 {
         let facts = self.hosts.get(&id).and_then(|host| host.facts.as_ref());
         facts.map_or(1, |facts| facts.cores.clamp(1, MOST_CORES))
@@ -593,7 +594,7 @@ impl Core {
             .retain(|attempt| self.is_of(attempt.task.job, user));
     }
 
-    /// How many hosts are in each state.
+    /// The number of hosts in each `HostState`.
     pub(crate) fn host_states(&self) -> Vec<(HostState, usize)> {
         let states: Vec<HostState> = self
             .hosts

@@ -1,6 +1,6 @@
-//! How much is kept of what was executed and nobody has requested: so much of each user, so much in
-//! all. The oldest goes first; whose share is full has no more disclosed work started, whatever is
-//! kept of others. What is not here: the rows (`store::kept`), and content, which is swept.
+//! Limits the bytes kept of executed tasks that nobody has requested, for each user and in all. The
+//! oldest are evicted first. A user whose share is full has no more disclosed work started,
+//! whatever is kept of others. The rows live in `store::kept`; content is swept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ const FULL: u64 = 90;
 /// outputs of one size never come below it by what had to go for the next.
 const ROOMY: u64 = 50;
 
-/// How much is kept, and may be, in bytes.
+/// The bytes that are kept, and the limits.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     /// Of all users together, and of one.
@@ -95,7 +95,7 @@ impl Shelf {
         }
     }
 
-    /// What is to be removed next: something of this user's, or of anybody's.
+    /// The next eviction, if any: of this user's outputs (`Some`) or of anybody's (`None`).
     fn excess<'a>(&self, user: &'a str) -> Option<Option<&'a str>> {
         match (self.of_user(user) > self.most.1, self.total > self.most.0) {
             (true, _) => Some(Some(user)),
@@ -148,9 +148,9 @@ impl Core {
         Ok(())
     }
 
-    /// What an attempt has left is about to be kept. If its user's share is full then, nothing more
-    /// is to be started in the slot that is free now. Once it is kept, or is not,
-    /// [`Core::tell_stirred`] says how it is.
+    /// Tells the scheduler if the user's share will be full once the output of this attempt is
+    /// kept, so that the slot that is free now gets no more disclosed work. [`Core::tell_stirred`]
+    /// corrects that later.
     pub(super) fn foresee_share(&mut self, completion: &Completion) -> Result<(), StoreError> {
         let task = completion.attempt.task;
         let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else {
@@ -197,7 +197,7 @@ impl Core {
         })
     }
 
-    /// So much of a user's is requested or forgotten: there may be room again.
+    /// Takes requested or forgotten bytes off a user's share: there may be room again.
     pub(super) fn unshelve(&mut self, user: &str, bytes: u64) -> Result<(), StoreError> {
         self.shelf.take(user, bytes);
         self.shelf.overflown.remove(user);

@@ -1,4 +1,4 @@
-//! Who may come in: tokens and identities, and the audit log of both.
+//! Tokens and identities, which decide who is admitted, and the audit log of both.
 
 use common::identity::{IdentityState, IdentityView};
 use common::token::{JoinToken, Role};
@@ -10,12 +10,12 @@ use uuid::Uuid;
 use super::Core;
 use crate::store::{Entry, NewToken, Peer, Redeemed, Standing, StoreError};
 
-/// What the store keeps of a token's secret.
+/// The hash of a token's secret, as the store keeps it.
 fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
     *blake3::hash(secret).as_bytes()
 }
 
-/// What became of a word about somebody's identity.
+/// The outcome of an approval or a revocation of an identity.
 pub(crate) enum Judged {
     /// Done.
     Done(Peer),
@@ -159,7 +159,7 @@ impl Core {
         self.restore_host(restored)
     }
 
-    /// How whoever shows a certificate of this number and key stands.
+    /// The `Standing` of the identity with this number and key.
     pub(crate) fn authenticate(
         &mut self,
         id: Uuid,
@@ -168,7 +168,8 @@ impl Core {
         self.store.standing(id, key_hash)
     }
 
-    /// Takes the key of a renewal; false for who is not let in any more.
+    /// Stores the key of a renewed certificate; false for an identity that is not admitted any
+    /// more.
     pub(crate) fn renew(
         &mut self,
         peer: &Peer,
@@ -183,7 +184,7 @@ impl Core {
         Ok(renewed)
     }
 
-    /// When the newest certificate of an identity expires.
+    /// The expiry of the newest certificate of an identity.
     pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
         self.store.expiry_of(id)
     }

@@ -1,5 +1,5 @@
-//! What jobs with a deadline were promised: noted when it is, kept over restarts, and told with how
-//! it stands. What is not here: whether a promise is made, which the scheduler says.
+//! Records the promises made to jobs with a deadline, keeps them over restarts, and reports how
+//! they stand. The scheduler decides whether to promise.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::Core;
 use crate::store::{Promised, StoreError};
 
 impl Core {
-    /// How good somebody's estimates were.
+    /// The quality of one estimator's estimates.
     pub(super) fn quality(&self, estimator: &Estimator) -> Option<QualityView> {
         self.scheduler
             .estimates()
@@ -27,7 +27,7 @@ impl Core {
             .and_then(|source| quality_view(source.quality()))
     }
 
-    /// How good people's estimates were, by user and program: everybody's, or one's.
+    /// The quality of estimates by user and program, of all users or of `user`.
     pub(crate) fn estimates(&self, user: Option<&str>) -> Vec<EstimatesView> {
         let all = self.scheduler.estimates().quality();
         let wanted = all.filter(|(of, _)| user.is_none_or(|user| of.user == user));
@@ -40,8 +40,7 @@ impl Core {
         wanted.map(view).collect()
     }
 
-    /// What the bag will be promised when it is submitted now, if it has a deadline; or what would
-    /// be instead.
+    /// The promise for a bag that is submitted now, if it has a deadline; or the counter-offer.
     ///
     /// # Errors
     /// Says why it can be promised nothing at all.
@@ -136,7 +135,7 @@ impl Core {
         }
     }
 
-    /// The job is promised this.
+    /// Stores the promise made to the job.
     pub(super) fn on_promised(&mut self, id: JobId, offer: Offer) -> Result<(), StoreError> {
         let Offer {
             finish,
@@ -209,7 +208,7 @@ impl Core {
         self.store.keep_promise(id, &promised)
     }
 
-    /// How the job's promise stands.
+    /// The present state of the job's promise.
     pub(super) fn promise_status(&self, id: JobId) -> Option<PromiseStatus> {
         let promised = self.jobs.get(&id)?.promised.as_ref()?;
         if let Some(withdrawn) = promised.withdrawn() {
@@ -246,10 +245,10 @@ impl Core {
     }
 }
 
-/// So many limits of a sequence are told: the rest is hardly ever needed.
+/// The most limits of a sequence that are shown: later ones are hardly ever needed.
 const TOLD: usize = 16;
 
-/// What can be shown of learned limits, of a job whose tasks may keep their state.
+/// Builds the view of learned limits; `keeps` says whether the job's tasks write checkpoints.
 fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
     let LearnedLimits {
         runs,
@@ -298,7 +297,7 @@ fn limits_view(learned: LearnedLimits, keeps: bool) -> LimitsView {
     }
 }
 
-/// What can be shown of somebody's estimates; nothing where nothing was estimated.
+/// Builds the view of an estimate quality; `None` if nothing was estimated.
 pub(super) fn quality_view(quality: Quality) -> Option<QualityView> {
     let Quality {
         ratio,
@@ -329,7 +328,7 @@ fn askable(earliest: Time) -> Time {
     )
 }
 
-/// How a promise stands of whose tasks so many have failed for good, and why.
+/// The state of a promise, of whose tasks `failed` have failed for good, and the reason.
 fn standing(keeping: &Keeping, failed: u64, now: Time) -> (PromiseState, String) {
     let Keeping {
         deadline,

@@ -12,7 +12,7 @@ use common::{Incarnation, Time};
 use scheduler::record::{self, MAGIC};
 use scheduler::{Effect, Event, Settings};
 
-/// So many bytes may collect before they are written.
+/// The bytes that may collect before they are written.
 const ROOM: usize = 256 * 1024;
 
 /// A recording that is being made.
@@ -90,7 +90,7 @@ impl Recorder {
     }
 }
 
-/// How long the file is without an entry that broke off.
+/// The length of the file in bytes without a last entry that broke off.
 fn whole_length(file: &File) -> io::Result<u64> {
     let length = file.metadata()?.len();
     if length == 0 {

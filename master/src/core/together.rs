@@ -1,5 +1,5 @@
-//! Jobs of several ranks: how many they have once they start, and what was said of when they would.
-//! What is not here: how many that are, which the scheduler says.
+//! Jobs of several ranks: their width once they start, and the predictions of their start. The
+//! scheduler decides on the width.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::store::{Foretold, StoreError};
 /// The start of a job that must wait is predicted and compared with what comes, but not more often
 /// than this.
 const FORETOLD_EVERY: Span = Span::from_secs(1);
-/// So many ways to run a job are told.
+/// The most ways to run a job that are shown.
 const WAYS: usize = 16;
 
 impl Core {
-    /// What a bag of several ranks would be on how many hosts; none of any other.
+    /// The width that a bag of several ranks would get; `None` for any other bag.
     pub(super) fn width_of(&self, bag: &Bag) -> Option<WidthView> {
         Some(view_of(
             &self.scheduler.width_offered(bag, self.now)?,
@@ -27,7 +27,7 @@ impl Core {
         ))
     }
 
-    /// How a job of several ranks stands; none of any other.
+    /// The width and progress of a job of several ranks; `None` for any other job.
     pub(super) fn width(&self, id: JobId) -> Option<WidthView> {
         let Together {
             width,
@@ -58,7 +58,7 @@ impl Core {
         }))
     }
 
-    /// The job has so many ranks from now on; so many hosts were free for it together.
+    /// Fixes the job's number of ranks; `free` hosts were free for it together.
     pub(super) fn on_formed(&mut self, id: JobId, ranks: u32, free: u32) -> Result<(), StoreError> {
         let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
@@ -70,7 +70,8 @@ impl Core {
         self.store.came(id, free, self.now)
     }
 
-    /// So many hosts should be free for the job in this time, which lies between these two.
+    /// Stores the prediction that `hosts` hosts are free for the job after `wait`, which lies
+    /// between `low` and `high`.
     pub(super) fn on_foretold(
         &mut self,
         id: JobId,
@@ -126,7 +127,7 @@ impl Core {
     }
 }
 
-/// What can be shown of an offer.
+/// Builds the view of a `WidthOffer`.
 fn view_of(offer: &WidthOffer, now: Time) -> WidthView {
     let WidthOffer {
         scaling,

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 
 use common::{Span, Time};
 
-/// How fast a bucket fills, and how much it holds.
+/// The rate at which a bucket fills, and its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rate {
-    /// So many come back in a second.
+    /// The units that come back in a second.
     pub(crate) per_s: f64,
-    /// So many can be taken at once.
+    /// The units that can be taken at once.
     pub(crate) burst: f64,
 }
 
-/// What has been taken from a bucket and has not come back, as of a time.
+/// The units taken from a bucket that have not come back, as of a time.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
     count: f64,
@@ -48,7 +48,7 @@ impl<K: Ord> Buckets<K> {
         }
     }
 
-    /// How long until this key may take one more; zero: now.
+    /// The time until this key may take one more; zero if it may now.
     pub(crate) fn wait(&self, key: &K, now: Time) -> Span {
         let full = self.taken.len() >= self.most;
         let taken = self.taken.get(key).copied().unwrap_or(if full {

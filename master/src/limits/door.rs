@@ -7,18 +7,18 @@ use std::net::IpAddr;
 
 use link::{Crowd, Place};
 
-/// So many may be on their way in without having proved their address.
+/// The most peers on their way in without a proved address.
 const UNPROVED: usize = 200;
-/// So many may be on their way in at all.
+/// The most peers on their way in at all.
 const PENDING: usize = 1_600;
 /// So many of them may come from one address.
 const OF_ONE: usize = 400;
-/// So many may be about to join and have not said with which token.
+/// The most peers that are about to join and have not named a token.
 const SILENT: usize = 512;
 /// So many of them may come from one address.
 const SILENT_OF_ONE: usize = 64;
 
-/// What is done with somebody who knocks.
+/// The answer to a new connection.
 #[derive(Debug)]
 pub(crate) enum Knock {
     /// Let in; the handshake may go on while this is kept.

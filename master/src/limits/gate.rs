@@ -1,5 +1,4 @@
-//! Whose request is answered next: a few at a time, each user in turn, however many another has
-//! waiting.
+//! Admits requests: a few at a time, each user in turn, however many another has waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +8,15 @@ use uuid::Uuid;
 
 type Ticket = u64;
 
-/// Who waits and who is being served. Pure: tickets go in, those that are let through come out.
+/// The tickets that wait and the count of those served. Pure: tickets go in, admitted tickets come
+/// out.
 #[derive(Debug)]
 struct Lanes<K> {
     total: usize,
     each: usize,
     served: usize,
     lanes: BTreeMap<K, Lane>,
-    /// Who was let through last: the next one after that is next.
+    /// The key that was admitted last: the next key after it is next.
     last: Option<K>,
 }
 

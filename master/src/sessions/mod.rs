@@ -33,11 +33,11 @@ use live::Beyond;
 /// before another is refused.
 const LOOKS_FOR_IDLE: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// How long a message may take to arrive once its stream is open.
+/// The time a message may take to arrive once its stream is open.
 const MESSAGE_DEADLINE: Duration = Duration::from_secs(30);
-/// How long a handshake may take.
+/// The time a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// So many connections one worker may have: some that are dead are noticed late.
+/// The most connections of one worker: some that are dead are noticed late.
 const OF_A_WORKER: usize = 4;
 /// How often it is looked whether a certificate has expired meanwhile, at least.
 const LOOK: Duration = Duration::from_secs(6 * 3_600);
@@ -365,7 +365,7 @@ async fn accept(connection: &Connection) -> Result<Channel, LinkError> {
     Ok(Channel::new(tx, rx))
 }
 
-/// What a stream is for.
+/// Reads the purpose of a stream.
 async fn read_open(channel: &mut Channel) -> Result<Open, LinkError> {
     within_deadline(channel.rx.expect()).await
 }

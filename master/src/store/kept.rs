@@ -13,11 +13,11 @@ use super::{StoreError, micros};
 /// What was kept of one attempt, and is not any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Removed {
-    /// Whose attempt.
+    /// The attempt.
     pub(crate) attempt: AttemptId,
-    /// Of which user.
+    /// The attempt's user.
     pub(crate) user: String,
-    /// How many bytes that were.
+    /// The bytes that were removed.
     pub(crate) bytes: u64,
 }
 
@@ -83,7 +83,7 @@ impl Writer {
         Ok(bytes)
     }
 
-    /// How much is kept of whom, in bytes.
+    /// The bytes that are kept, by user.
     pub(crate) fn kept_by_user(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         let mut query = self
             .db()
