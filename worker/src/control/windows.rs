@@ -68,7 +68,7 @@ pub(super) async fn connect(dir: &Path) -> io::Result<NamedPipeClient> {
     loop {
         match ClientOptions::new().open(&name) {
             Err(error) if error.raw_os_error() == Some(PIPE_BUSY) => {
-                tokio::time::sleep(BUSY_PAUSE).await
+                tokio::time::sleep(BUSY_PAUSE).await;
             }
             done => return done,
         }

@@ -45,7 +45,7 @@ enum Power {
     Processor,
 }
 
-/// The worker's ground for each [`Power`] of control groups; none where there is no such group.
+/// The worker's ground for each `Power` of control groups; none where there is no such group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grounds(Room);
 
