@@ -66,12 +66,7 @@ pub(crate) fn is_full(dir: &Path) -> bool {
         .open(&path)
         .and_then(|file| take(&file, BESIDE));
     let _ = fs::remove_file(&path);
-    tried.is_err_and(|error| {
-        matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        )
-    })
+    tried.is_err_and(|error| link::is_full(&error))
 }
 
 /// Fills a file.

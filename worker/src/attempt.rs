@@ -158,9 +158,11 @@ impl Workshop {
         };
 
         if let Err(error) = files::make_private_dir(dir) {
-            return Ok(Ending::bare(unstarted(
-                format!("its directory cannot be made: {error}"),
-                &error,
+            let why = format!("its directory cannot be made: {error}");
+            return Ok(Ending::bare(fault(
+                link::is_full(&error),
+                why,
+                Outcome::NotStarted,
             )));
         }
 
@@ -178,9 +180,11 @@ impl Workshop {
                 () = until_dropped(orders) => return Err(Dropped),
             };
             if let Err(error) = restored {
-                return Ok(Ending::bare(unstarted(
-                    format!("its checkpoint directory cannot be made: {error}"),
-                    &error,
+                let why = format!("its checkpoint directory cannot be made: {error}");
+                return Ok(Ending::bare(fault(
+                    link::is_full(&error),
+                    why,
+                    Outcome::NotStarted,
                 )));
             }
         }
@@ -308,11 +312,7 @@ impl Workshop {
                 Ok(pinned) => here.push((pinned, input)),
                 Err(error) => {
                     let why = format!("its input `{}` cannot be fetched: {error}", input.path);
-                    return Err(if error.is_full() {
-                        Outcome::NoRoom(why)
-                    } else {
-                        Outcome::NotStarted(why)
-                    });
+                    return Err(fault(error.is_full(), why, Outcome::NotStarted));
                 }
             }
         }
@@ -346,10 +346,7 @@ impl Workshop {
             dir: dir.as_os_str().to_owned(),
             stdin: command.stdin.as_ref().map(|path| path.as_str().to_owned()),
             limits: self.config.limits(),
-            confines: Confines {
-                memory: self.config.limits().memory,
-                ..confines
-            },
+            confines,
         }
     }
 
@@ -437,8 +434,8 @@ impl Workshop {
             match capture.finish(&self.blobs).await {
                 Ok(kept) => *stream = kept,
                 Err(error) if ending.outcome.success() => {
-                    ending.outcome =
-                        unkept(format!("its {name} could not be kept: {error}"), &error);
+                    let why = format!("its {name} could not be kept: {error}");
+                    ending.outcome = fault(link::is_full(&error), why, Outcome::BadOutput);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the {name} of a failed attempt could not be kept");
@@ -547,23 +544,13 @@ async fn drive(
     }
 }
 
-/// Returns the outcome of an attempt that could not be started because of this error. A full disk
-/// is no fault of the task.
-fn unstarted(why: String, error: &io::Error) -> Outcome {
-    if link::is_full(error) {
+/// Returns the outcome of an attempt that failed on the worker's side. A full disk is no fault of
+/// the task; of other errors `otherwise` makes the outcome.
+fn fault(disk_full: bool, why: String, otherwise: fn(String) -> Outcome) -> Outcome {
+    if disk_full {
         Outcome::NoRoom(why)
     } else {
-        Outcome::NotStarted(why)
-    }
-}
-
-/// Returns the outcome of an attempt that succeeded and whose results could not be kept because of
-/// this error.
-fn unkept(why: String, error: &io::Error) -> Outcome {
-    if link::is_full(error) {
-        Outcome::NoRoom(why)
-    } else {
-        Outcome::BadOutput(why)
+        otherwise(why)
     }
 }
 
@@ -587,7 +574,7 @@ async fn place(
                 Ok(false) => damaged.push(input),
                 Err(error) => {
                     let why = format!("its input `{}` cannot be placed: {error}", input.path);
-                    return Err(unstarted(why, &error));
+                    return Err(fault(link::is_full(&error), why, Outcome::NotStarted));
                 }
             }
         }

@@ -12,7 +12,6 @@ use crate::policy::replication::Replication;
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::host::{Host, Hosts, Load};
 use crate::state::job::{Job, Record};
-use crate::state::settings::Settings;
 
 /// The run time at which an attempt is overdue, as a multiple of the longest run seen of its kind.
 const OVERDUE: f64 = 3.0;
@@ -92,7 +91,14 @@ impl Starter<'_> {
         if next_s.is_infinite() {
             return;
         }
-        let going: Vec<Going> = going(job, self.hosts, self.settings, self.now).collect();
+        let going: Vec<Going> = going(
+            job,
+            self.hosts,
+            self.settings.benching,
+            self.settings.max_copies,
+            self.now,
+        )
+        .collect();
 
         for going in going {
             let Some(why) = going.overdue(job) else {
@@ -140,12 +146,11 @@ fn due_s(longest_s: f64, speed: f64) -> f64 {
 pub(crate) fn going(
     job: &Job,
     hosts: &Hosts,
-    settings: &Settings,
+    benching: bool,
+    max_copies: u32,
     now: Time,
 ) -> impl Iterator<Item = Going> {
     let longest_s = job.longest_s();
-    let max_copies = settings.max_copies;
-    let benching = settings.benching;
     job.records.iter().filter_map(move |(index, record)| {
         let (host, load, number) = alone(record, hosts, max_copies)?;
         if !load.phase.executing() {

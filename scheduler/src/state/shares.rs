@@ -231,6 +231,12 @@ impl Asked {
     }
 }
 
+/// Returns the first rank of each class and user in this queue, from this class and user on.
+fn firsts(line: &BTreeSet<Rank>, from: (bool, bool, u32)) -> impl Iterator<Item = Rank> {
+    let first = line.range(Rank::first_of(from)..).next().copied();
+    std::iter::successors(first, |rank| after(line, Some(Rank::last_of(rank.class()))))
+}
+
 impl Lines {
     /// Returns the next job of this queue whose turn it is, not passed yet and of a user who may
     /// run more tasks.
@@ -240,8 +246,7 @@ impl Lines {
         }
 
         let mut best: Option<((bool, bool), f64, Rank)> = None;
-        let mut from = line.first().copied();
-        while let Some(rank) = from {
+        for rank in firsts(line, (false, false, 0)) {
             let class = rank.class();
             let key = (class.0, class.1);
             if best.as_ref().is_some_and(|(found, ..)| *found != key) {
@@ -255,11 +260,6 @@ impl Lines {
                     best = Some((key, claim, next));
                 }
             }
-
-            from = line
-                .range((Excluded(Rank::last_of(class)), Unbounded))
-                .next()
-                .copied();
         }
 
         best.map(|(.., rank)| rank)
@@ -271,25 +271,18 @@ impl Lines {
         let Some(mine) = self.shares.of(user) else {
             return false;
         };
-        let mut from = self
-            .waiting
-            .range(Rank::first_of((true, false, 0))..)
-            .next();
-        while let Some(rank) = from.filter(|rank| !rank.disclosed()) {
-            let other = rank.user();
-            let may = self.shares.room(other).is_none_or(|room| room > 0);
-            let fewer = self
-                .shares
-                .of(other)
-                .is_some_and(|of| of.claim + f64::from(yielded) / of.weight < mine.claim);
-            if other != user && may && fewer && fits(rank.job) {
-                return true;
-            }
 
-            let behind = (Excluded(Rank::last_of(rank.class())), Unbounded);
-            from = self.waiting.range(behind).next();
-        }
-        false
+        firsts(&self.waiting, (true, false, 0))
+            .take_while(|rank| !rank.disclosed())
+            .any(|rank| {
+                let other = rank.user();
+                let may = self.shares.room(other).is_none_or(|room| room > 0);
+                let fewer = self
+                    .shares
+                    .of(other)
+                    .is_some_and(|of| of.claim + f64::from(yielded) / of.weight < mine.claim);
+                other != user && may && fewer && fits(rank.job)
+            })
     }
 
     /// Returns the number of tasks of the job at this rank that may start before another user's
@@ -352,30 +345,13 @@ impl Jobs {
         }
 
         let (unpromised, disclosed, user) = job.rank.class();
-        let mut ahead = Vec::new();
-        let mut from = self
-            .lines
-            .waiting
-            .range(Rank::first_of((unpromised, disclosed, 0))..)
-            .next()
-            .copied();
-
-        while let Some(rank) =
-            from.filter(|rank| (rank.class().0, rank.class().1) == (unpromised, disclosed))
-        {
-            let other = rank.class().2;
-            ahead.extend(
-                shares
-                    .of(other)
-                    .filter(|of| other != user && of.claim < mine.claim),
-            );
-            from = self
-                .lines
-                .waiting
-                .range((Excluded(Rank::last_of(rank.class())), Unbounded))
-                .next()
-                .copied();
-        }
+        let ahead: Vec<Use> = firsts(&self.lines.waiting, (unpromised, disclosed, 0))
+            .map(Rank::class)
+            .take_while(|class| (class.0, class.1) == (unpromised, disclosed))
+            .filter(|class| class.2 != user)
+            .filter_map(|class| shares.of(class.2))
+            .filter(|of| of.claim < mine.claim)
+            .collect();
 
         let first = ahead
             .iter()

@@ -12,11 +12,9 @@ use crate::policy::ordering::Rank;
 use crate::policy::replication::Replication;
 use crate::protocol::effect::CopyReason;
 use crate::state::host::{Host, Presence};
-use crate::state::job::waiting;
-use crate::state::job::{Job, Record};
+use crate::state::job::{Job, Record, waiting};
 use crate::state::owner_hours::TooLong;
 use crate::state::scheduler::Scheduler;
-use crate::state::settings::Settings;
 
 /// The reasons why a job does not go on faster.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -141,11 +139,9 @@ impl Scheduler {
             .records
             .iter()
             .filter_map(|(index, record)| Some((index, held_up(record)?)));
-        let any = Settings {
-            max_copies: u32::MAX,
-            ..self.settings.clone()
-        };
-        let overdue = going(job, &self.hosts, &any, self.now).filter_map(|going| {
+        let benching = self.settings.benching;
+        let all = going(job, &self.hosts, benching, u32::MAX, self.now);
+        let overdue = all.filter_map(|going| {
             let host = job
                 .records
                 .get(&going.index)?
@@ -189,8 +185,14 @@ impl Scheduler {
             );
         }
 
-        let left_s = going(job, &self.hosts, &self.settings, self.now)
-            .map(|going| going.due_s - going.ran_s);
+        let left_s = going(
+            job,
+            &self.hosts,
+            self.settings.benching,
+            self.settings.max_copies,
+            self.now,
+        )
+        .map(|going| going.due_s - going.ran_s);
         match left_s.min_by(f64::total_cmp) {
             None => format!("{none}, and those that run have copies or stand still"),
             Some(left_s) => {

@@ -222,10 +222,8 @@ impl Found {
             blobs.add(&mut file)
         };
         let blob = stored().map_err(|error| {
-            super::unkept(
-                format!("`{}` could not be copied: {error}", self.path),
-                &error,
-            )
+            let why = format!("`{}` could not be copied: {error}", self.path);
+            super::fault(link::is_full(&error), why, Outcome::BadOutput)
         })?;
 
         let executable = files::is_executable(&self.meta);

@@ -128,7 +128,6 @@ impl Means {
             network: false,
             readable: self.readable.clone(),
             account,
-            memory: None,
         })
     }
 

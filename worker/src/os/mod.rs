@@ -100,8 +100,6 @@ pub struct Confines {
     pub readable: Vec<String>,
     /// User and group id of the account that runs the task, if it has its own.
     pub account: Option<(u32, u32)>,
-    /// The most that its own `/tmp` and `/dev/shm` may hold, each, in bytes; both are memory.
-    pub memory: Option<u64>,
 }
 
 impl Default for Confines {
@@ -112,7 +110,6 @@ impl Default for Confines {
             network: false,
             readable: Vec::new(),
             account: None,
-            memory: None,
         }
     }
 }
@@ -121,7 +118,8 @@ impl Default for Confines {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Memory of all its processes together, in bytes; where the host cannot limit that, the
-    /// address space of each.
+    /// address space of each. From [`Confinement::Namespace`] on its own `/tmp` and `/dev/shm` may
+    /// hold as much, each.
     pub memory: Option<u64>,
     /// Processes and threads at a time, where the host can count them.
     pub processes: Option<u64>,

@@ -18,7 +18,7 @@ use common::host::Confinement;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::birth::Cage;
-use crate::os::Confines;
+use crate::os::{Confines, Launch};
 pub(super) use filter::Filters;
 pub(super) use mask::{MOST, Mask, Place};
 
@@ -49,12 +49,13 @@ pub(super) struct Wrapped {
 
 /// Prepares the confinement of a command in its directory. The error is for people.
 pub(super) fn wrap(
-    confines: &Confines,
+    launch: &Launch,
     filters: &Filters,
     dir: &Path,
     program: CString,
     argv: Vec<CString>,
 ) -> Result<Wrapped, String> {
+    let confines = &launch.confines;
     let network = confines.network;
     let bare = |cage: Cage, program, argv| {
         Ok(Wrapped {
@@ -80,25 +81,27 @@ pub(super) fn wrap(
             if confines.level == Confinement::Account && confines.account.is_none() {
                 return Err("this worker has no account for tasks".to_owned());
             }
-            in_namespaces(confines, filters, dir, &program, argv)
+            in_namespaces(launch, filters, dir, &program, argv)
         }
     }
 }
 
 fn in_namespaces(
-    confines: &Confines,
+    launch: &Launch,
     filters: &Filters,
     dir: &Path,
     program: &CStr,
     argv: Vec<CString>,
 ) -> Result<Wrapped, String> {
+    let confines = &launch.confines;
     let bwrap = bubblewrap::find().ok_or("bubblewrap (`bwrap`) is not installed on this host")?;
     let unpassed = |error: std::io::Error| format!("its filter cannot be passed on: {error}");
     let filter = filter::to_file(filters.of(confines.network, true)).map_err(unpassed)?;
     let (word, said) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
         .map_err(|error| unpassed(error.into()))?;
     let zero = |_| "a path has a zero byte".to_owned();
-    let argv = bubblewrap::argv(confines, dir, program, argv).map_err(zero)?;
+    let argv =
+        bubblewrap::argv(confines, launch.limits.memory, dir, program, argv).map_err(zero)?;
 
     // bubblewrap gives up its capabilities itself, after it has used them.
     let cage = Cage {

@@ -68,7 +68,7 @@ pub(super) fn start(
         program: wrapped,
         argv,
         word,
-    } = wrap(&launch.confines, filters, &dir, path, argv)?;
+    } = wrap(launch, filters, &dir, path, argv)?;
 
     if word.is_some() {
         program::check(&program, &dir, &launch.confines)

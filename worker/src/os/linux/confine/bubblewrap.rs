@@ -45,14 +45,16 @@ pub(super) fn find() -> Option<PathBuf> {
     PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
-/// The arguments with which bubblewrap runs `program` with `argv` in `dir`.
+/// Returns the arguments with which bubblewrap runs `program` with `argv` in `dir`. Its `/tmp` and
+/// `/dev/shm` may hold `memory` bytes each.
 pub(super) fn argv(
     confines: &Confines,
+    memory: Option<u64>,
     dir: &Path,
     program: &CStr,
     argv: Vec<CString>,
 ) -> Result<Vec<CString>, NulError> {
-    let view = View::default().system(confines).own(dir);
+    let view = View::default().system(confines, memory).own(dir);
     let end = ALWAYS.len() - 1;
     let always = ALWAYS.map(OsString::from);
     let net = (!confines.network).then(|| OsString::from("--unshare-net"));
@@ -89,7 +91,7 @@ impl View {
     }
 
     /// Shows the system's directories.
-    fn system(self, confines: &Confines) -> Self {
+    fn system(self, confines: &Confines, memory: Option<u64>) -> Self {
         let mut view = self;
         for path in SYSTEM.map(Path::new) {
             // On most systems `/bin` and its like are links into `/usr`.
@@ -110,7 +112,7 @@ impl View {
         view = view.add(["--dev", "/dev"].map(OsStr::new));
         view = ["/dev/shm", "/tmp"]
             .into_iter()
-            .fold(view, |view, path| view.memory(path, confines.memory));
+            .fold(view, |view, path| view.memory(path, memory));
         if confines.network {
             view = view.read_only(Path::new(RESOLVER));
         }
@@ -152,7 +154,7 @@ mod tests {
                 ..Confines::default()
             };
             let words = vec![c"sh".to_owned(), c"-c".to_owned()];
-            let argv = argv(&confines, Path::new("/the/dir"), c"/bin/sh", words).unwrap();
+            let argv = argv(&confines, None, Path::new("/the/dir"), c"/bin/sh", words).unwrap();
             argv.iter()
                 .map(|arg| String::from_utf8_lossy(arg.as_bytes()).into_owned())
                 .collect::<Vec<_>>()
