@@ -40,7 +40,7 @@ impl From<Exit> for ExitCode {
 
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// How the program exits.
     pub exit: Exit,
     /// A word for scripts.
@@ -55,7 +55,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure without a cause of its own.
-    pub(crate) fn new(
+    pub fn new(
         exit: Exit,
         code: &'static str,
         what: impl Into<String>,
@@ -71,12 +71,12 @@ impl Failure {
     }
 
     /// Something that the user wrote makes no sense.
-    pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::new(Exit::Usage, "usage", what, hint)
     }
 
     /// A file or another thing of the system's did not do what was needed.
-    pub(crate) fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
+    pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         let hint = match error.kind() {
             ErrorKind::PermissionDenied => {
@@ -103,13 +103,13 @@ impl Failure {
 
     /// The failure with its cause.
     #[must_use]
-    pub(crate) fn because(mut self, cause: impl std::fmt::Display) -> Self {
+    pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.because = Some(cause.to_string());
         self
     }
 
     /// The failure with the causes that an error names below itself.
-    pub(crate) fn caused(self, error: &dyn std::error::Error) -> Self {
+    pub fn caused(self, error: &dyn std::error::Error) -> Self {
         let causes: Vec<String> = std::iter::successors(error.source(), |e| e.source())
             .map(ToString::to_string)
             .collect();
@@ -121,12 +121,12 @@ impl Failure {
     }
 
     /// Whether trying again later, with nothing else changed, may work.
-    pub(crate) fn passing(&self) -> bool {
+    pub fn passing(&self) -> bool {
         matches!(self.code, "unreachable" | "unavailable" | "damaged")
     }
 
     /// As people read it.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut out = format!("error: {}\n", self.what);
         if let Some(because) = &self.because {
             let _ = writeln!(out, "because: {because}");
@@ -138,7 +138,7 @@ impl Failure {
     }
 
     /// As scripts read it.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let message = match &self.because {
             Some(because) => format!("{}: {because}", self.what),
             None => self.what.clone(),

@@ -27,6 +27,18 @@ use std::process::ExitCode;
 
 pub use failure::Exit;
 
+/// Flags, failures and printing, for programs that talk as `deskgrid` does.
+pub mod terminal {
+    pub use crate::args::predict::WorkArgs;
+    pub use crate::args::{OutputMode, Printing, STYLES};
+    pub use crate::commands::{failed, threads, write};
+    pub use crate::failure::{Exit, Failure};
+    pub use crate::output::table::Rows;
+    pub use crate::output::waits::{Interval, Quality, Wait, table};
+    pub use crate::output::{Output, note};
+    pub use crate::usage::parse;
+}
+
 /// Checks whether `bytes` are a job file, as `submit --job-file` reads them.
 ///
 /// # Errors
@@ -38,11 +50,11 @@ pub fn check_job_file(bytes: &[u8]) -> Result<(), String> {
 /// Runs the command that this process was started with, and returns its exit code.
 pub fn main() -> ExitCode {
     let handed = handed::take();
-    let cli = match usage::parse(&handed.words) {
+    let cli = match usage::parse::<args::Cli>(&handed.words) {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };
-    let mode = cli.global.output;
+    let mode = cli.global.printing.output;
 
     match commands::run(cli, handed.join) {
         Ok(exit) => exit.into(),

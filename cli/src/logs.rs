@@ -2,7 +2,7 @@
 
 use tracing_subscriber::EnvFilter;
 
-use crate::args::Global;
+use crate::args::Printing;
 
 /// Returns the filter of log lines; `DESKGRID_LOG` replaces it.
 fn filter(level: &str) -> EnvFilter {
@@ -28,8 +28,8 @@ pub(crate) fn of_service(dir: &std::path::Path) {
 
 /// Starts logging. With `serving` (the program serves until it is stopped) the usual level is
 /// `info`, else `warn`.
-pub(crate) fn start(global: &Global, serving: bool) {
-    let level = match (global.verbose, serving) {
+pub(crate) fn start(printing: &Printing, serving: bool) {
+    let level = match (printing.verbose, serving) {
         (0, false) => "warn",
         (0, true) | (1, false) => "info",
         _ => "debug",
@@ -39,10 +39,10 @@ pub(crate) fn start(global: &Global, serving: bool) {
         .with_writer(std::io::stderr);
 
     // Fails only if logging was started before; then that one continues.
-    let _ = if global.log_json {
+    let _ = if printing.log_json {
         builder.json().try_init()
     } else {
-        let ansi = match global.color {
+        let ansi = match printing.color {
             clap::ColorChoice::Always => true,
             clap::ColorChoice::Never => false,
             clap::ColorChoice::Auto => std::io::IsTerminal::is_terminal(&std::io::stderr()),

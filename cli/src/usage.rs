@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::error::ErrorKind;
-use clap::{ColorChoice, CommandFactory, FromArgMatches, ValueEnum};
+use clap::{ColorChoice, Parser, ValueEnum};
 
-use crate::args::{Cli, OutputMode};
+use crate::args::OutputMode;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
@@ -15,12 +15,12 @@ use crate::output::Output;
 ///
 /// # Errors
 /// If the words are not a command.
-pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Exit> {
+pub fn parse<C: Parser>(words: &[OsString]) -> Result<C, Exit> {
     let color = flag(words, "--color").and_then(|value| ColorChoice::from_str(&value, true).ok());
-    let command = Cli::command().color(color.unwrap_or(ColorChoice::Auto));
+    let command = C::command().color(color.unwrap_or(ColorChoice::Auto));
     command
         .try_get_matches_from(words)
-        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .and_then(|matches| C::from_arg_matches(&matches))
         .map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 let _ = error.print();
@@ -31,7 +31,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Exit> {
                 Exit::Usage
             }
             _ => {
-                Output::failure(mode(words), &failure(&error, words));
+                Output::failure(mode(words), &failure(&C::command(), &error, words));
                 let _ = std::io::stderr().flush();
                 Exit::Usage
             }
@@ -39,7 +39,7 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Exit> {
 }
 
 /// What clap found wrong, as a failure like any other.
-fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
+fn failure(whole: &clap::Command, error: &clap::Error, words: &[OsString]) -> Failure {
     let (text, hidden) = without_tokens(&error.render().to_string());
     let mut lines = text.lines();
     let what = lines.next().unwrap_or_default();
@@ -68,9 +68,10 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
         }
     }
 
+    tips.extend(in_lab(whole, words).then(|| IN_LAB.to_owned()));
     tips.extend(usage);
     if tips.is_empty() {
-        tips.push(format!("{} --help", named(words)));
+        tips.push(format!("{} --help", named(whole, words)));
     }
 
     let failure = Failure::usage(what, tips.join("; or: "));
@@ -79,6 +80,25 @@ fn failure(error: &clap::Error, words: &[OsString]) -> Failure {
     } else {
         failure.because(details.join(" "))
     }
+}
+
+/// The tip for a command of the laboratory.
+const IN_LAB: &str = "`deskgrid-lab` has this command";
+/// Commands and flags of `deskgrid-lab`, by the words with which they begin.
+const LAB: [&[&str]; 7] = [
+    &["reproduce"],
+    &["simulate", "--scenario"],
+    &["predict", "calendar"],
+    &["predict", "kill"],
+    &["predict", "width"],
+    &["predict", "--state"],
+    &["predict", "--log"],
+];
+
+/// Whether the words given to `deskgrid` are a command of `deskgrid-lab`.
+fn in_lab(whole: &clap::Command, words: &[OsString]) -> bool {
+    let has = |word: &str| words.iter().any(|given| given == word);
+    whole.get_name() == "deskgrid" && LAB.iter().any(|all| all.iter().all(|word| has(word)))
 }
 
 /// What stands in the place of a join token.
@@ -104,10 +124,9 @@ fn without_tokens(text: &str) -> (String, bool) {
 }
 
 /// The command that the words begin with, as far as they name one.
-fn named(words: &[OsString]) -> String {
-    let whole = Cli::command();
-    let mut command = &whole;
-    let mut name = "deskgrid".to_owned();
+fn named(whole: &clap::Command, words: &[OsString]) -> String {
+    let mut command = whole;
+    let mut name = whole.get_name().to_owned();
     for word in words.iter().skip(1).map(|word| word.to_string_lossy()) {
         if let Some(sub) = command.find_subcommand(&*word) {
             name = format!("{name} {word}");
@@ -144,11 +163,15 @@ fn flag(words: &[OsString], name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::args::Cli;
 
     fn wrong(line: &str) -> Failure {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         failure(
+            &Cli::command(),
             &Cli::command().try_get_matches_from(&words).unwrap_err(),
             &words,
         )
@@ -178,6 +201,20 @@ mod tests {
             failure.what.contains("or `auto`") && failure.hint == "deskgrid submit --help",
             "{failure:?}"
         );
+    }
+
+    #[test]
+    fn a_command_of_the_laboratory_is_named_as_such() {
+        for line in [
+            "deskgrid reproduce kondo",
+            "deskgrid predict calendar --state x",
+            "deskgrid predict wait --width 2 --state x",
+            "deskgrid simulate --scenario x",
+        ] {
+            let failure = wrong(line);
+            assert!(failure.hint.contains(IN_LAB), "{line}: {failure:?}");
+        }
+        assert!(!wrong("deskgrid predict wait").hint.contains(IN_LAB));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A simulated world of owners' absences: hosts whose owners come and go by the hour of the week,
 //! and one bag of tasks with random run times. It drives the scheduler through its two doors and
 //! obeys its effects; it contains no rule of scheduling. The hours of absence live in `week`, the
-//! report in `report::gainaru::absent`.
+//! report in the crate `papers`.
 //!
 //! An owner who comes back suspends the attempt that runs there. An attempt that is suspended for
 //! fifteen minutes is given back, and its task begins anew.

@@ -9,7 +9,7 @@
 
 mod course;
 mod parameters;
-pub(crate) mod stream;
+pub mod stream;
 
 use course::Course;
 use parameters::Parameters;

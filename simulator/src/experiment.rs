@@ -1,12 +1,13 @@
 //! Experiments: policies compared with each other and with the optimum, on platforms, over days and
-//! hours, for jobs of several sizes. Single runs live in `world`, the presentation of results in
-//! `report`.
+//! hours, for jobs of several sizes. Single runs live in `world`, the figures in
+//! `figure`.
 
 mod days;
 mod grid;
 mod history;
 mod measure;
 pub mod requests;
+pub mod rows;
 mod stats;
 mod threads;
 
@@ -15,4 +16,4 @@ pub use grid::{Contender, Day, Grid, GridError, Job, KONDO_JOBS, Row, Site, Sour
 pub use history::{BUSINESS_HOURS_S, Knowledge, experience_of, track_records};
 pub use measure::{Figure, Reading, Summary, summarize};
 pub use stats::{Interval, geometric_mean};
-pub(crate) use threads::in_parallel;
+pub use threads::in_parallel;

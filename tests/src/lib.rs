@@ -12,5 +12,5 @@ mod process;
 pub use display::Display;
 pub use grid::{Grid, WorkerSetup};
 pub use process::{
-    Output, Started, alive_with, build_release, clean, eventually, program, resident,
+    Output, Started, alive_with, build_release, clean, eventually, lab, lab_json, program, resident,
 };

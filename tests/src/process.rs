@@ -34,6 +34,30 @@ pub fn program(name: &str) -> PathBuf {
     })
 }
 
+/// Runs a command of `deskgrid-lab` and waits for its end.
+///
+/// # Panics
+/// If it is not built.
+pub fn lab<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
+    Started::new(Command::new(program("deskgrid-lab")).args(args)).finish()
+}
+
+/// Runs a command of `deskgrid-lab` for a JSON answer.
+///
+/// # Panics
+/// If it fails, or answers something else.
+#[track_caller]
+pub fn lab_json<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Value {
+    Started::new(
+        Command::new(program("deskgrid-lab"))
+            .args(["--output", "json"])
+            .args(args),
+    )
+    .finish()
+    .expect_code(0)
+    .json()
+}
+
 /// What a command left.
 #[derive(Debug)]
 pub struct Output {

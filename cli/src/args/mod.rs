@@ -4,10 +4,10 @@
 pub(crate) mod account;
 pub(crate) mod job;
 pub(crate) mod predict;
-pub(crate) mod research;
 #[cfg(windows)]
 pub(crate) mod scm;
 pub(crate) mod serve;
+pub(crate) mod simulate;
 pub(crate) mod speculation;
 pub(crate) mod submit;
 pub(crate) mod trace;
@@ -27,7 +27,7 @@ pub(crate) use submit::SubmitArgs;
 pub(crate) use trace::TraceCommand;
 
 /// The colours of help texts and usage errors.
-pub(crate) const STYLES: Styles = Styles::styled()
+pub const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
     .literal(AnsiColor::Cyan.on_default().bold())
@@ -74,6 +74,15 @@ pub(crate) struct Global {
         value_name = "DIR"
     )]
     pub dir: Option<PathBuf>,
+    /// The flags that say how to print.
+    #[command(flatten)]
+    pub printing: Printing,
+}
+
+/// The flags that say how to print and to log.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub struct Printing {
     /// cli: for people; json: exactly one JSON value; quiet: only ids
     #[arg(
         long,
@@ -97,7 +106,7 @@ pub(crate) struct Global {
 
 /// The form in which a command prints its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputMode {
+pub enum OutputMode {
     /// Text for people.
     Cli,
     /// One JSON value, for scripts.
@@ -165,15 +174,12 @@ The admin makes the token with: deskgrid token create --role client")]
     /// List the scheduling policies, and show what each one does
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Predict waits, limits, widths and deadlines from what is known
+    /// Predict waits and limits from what is known
     #[command(subcommand)]
     Predict(predict::PredictCommand),
     /// Simulate jobs on desktop grids, under any policy
-    #[command(after_help = research::SIMULATE)]
-    Simulate(research::SimulateArgs),
-    /// Reproduce a paper's tables and figures, with ours beside them
-    #[command(after_help = research::REPRODUCE)]
-    Reproduce(research::ReproduceArgs),
+    #[command(after_help = simulate::SIMULATE)]
+    Simulate(simulate::SimulateArgs),
     /// Export, import and measure availability traces of hosts
     #[command(subcommand)]
     Trace(TraceCommand),

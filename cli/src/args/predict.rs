@@ -20,46 +20,6 @@ pub(crate) enum PredictCommand {
     /// Predict when enough hosts will be free at once
     #[command(after_help = WAIT)]
     Wait(WaitArgs),
-    /// Choose the number of hosts that a job of variable width should wait for
-    #[command(after_help = WIDTH)]
-    Width(WidthArgs),
-    /// Say whether an attempt beyond its estimate would be killed to make room, under each rule of
-    /// policing
-    #[command(after_help = "\
-Example:
-  deskgrid predict kill --est 60 --elapsed 75
-Times in seconds, or any other unit for both. Attempts are killed only when a bag with a deadline arrives.")]
-    Kill(KillArgs),
-    /// Print the times that the calendar of deadlines gives to the tasks of a new bag, and the
-    /// earliest deadline that it could be promised
-    #[command(after_help = "\
-Example:
-  deskgrid predict calendar --state calendar.json
-with, for example (times in seconds):
-  { \"now\": 10, \"hosts\": 2, \"running_start_est\": [[0, 5], [0, 8]], \"waiting_est\": [7], \"new_est\": [1, 1, 12] }")]
-    Calendar(CalendarArgs),
-}
-
-/// The flags of `deskgrid predict kill`.
-#[derive(Debug, Args)]
-pub(crate) struct KillArgs {
-    /// The estimated run time
-    #[arg(long, value_name = "S")]
-    pub est: f64,
-    /// The run time so far
-    #[arg(long, value_name = "S")]
-    pub elapsed: f64,
-    /// The part of the estimate by which it may be exceeded under the rule with a grace
-    #[arg(long, value_name = "PART", default_value_t = 0.5)]
-    pub grace: f64,
-}
-
-/// The flags of `deskgrid predict calendar`.
-#[derive(Debug, Args)]
-pub(crate) struct CalendarArgs {
-    /// A JSON file with the running and waiting tasks, and the new bag
-    #[arg(long, value_name = "FILE")]
-    pub state: PathBuf,
 }
 
 /// The examples below the help of `deskgrid predict limits`.
@@ -101,22 +61,23 @@ pub(crate) struct LimitsArgs {
 const WAIT: &str = "\
 Examples:
   deskgrid predict wait --width 12 --work 3h
-  deskgrid predict wait --width 12 --work 3h --parallelism 8:0.5
-  deskgrid predict wait --state machine.json --width 12 --output json
-The file is JSON: {\"jobs\": [[600, 8], [3600, 4]], \"free\": 2, \"need\": 6} for two jobs that have run for 600 and 3600
-seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 seconds unless the file has b0 and b1.";
+  deskgrid predict wait --width 12 --work 3h --parallelism 8:0.5";
 
 /// The flags of `deskgrid predict wait`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// A JSON file with the running jobs (time so far and number of hosts of each), and the numbers
-    /// of free and of needed hosts; else the master is asked
-    #[arg(long, value_name = "FILE")]
-    pub state: Option<PathBuf>,
-    /// Number of hosts that are needed at once [default: what the file says]
-    #[arg(long, value_name = "N", required_unless_present = "state")]
+    /// Number of hosts that are needed at once
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub width: Option<u32>,
+    pub width: u32,
+    /// The work that follows.
+    #[command(flatten)]
+    pub work: WorkArgs,
+}
+
+/// The flags that tell the work that follows a wait.
+#[derive(Debug, Args)]
+pub struct WorkArgs {
     /// Work to be shared among the hosts, as a run time on one host: also predicts when it will be
     /// done
     #[arg(long, value_name = "DURATION")]
@@ -126,42 +87,15 @@ pub(crate) struct WaitArgs {
     pub parallelism: Option<Parallelism>,
 }
 
-/// The examples below the help of `deskgrid predict width`.
-const WIDTH: &str = "\
-Examples:
-  deskgrid predict width --state machine.json
-  deskgrid predict width --state machine.json --policy PRICED:price=0.3 --output json
-The file is that of `predict wait`, and tells of a job besides: {\"jobs\": [[600, 8]], \"free\": 2, \"L\": 20000, \"A\": 12,
-\"sigma\": 0.5, \"behind\": 3} for 20,000 seconds of work, average parallelism 12 and variance 0.5, with three jobs behind.";
-
-/// The flags of `deskgrid predict width`.
-#[derive(Debug, Args)]
-pub(crate) struct WidthArgs {
-    /// A JSON file with the running jobs (time so far and number of hosts of each), the number of
-    /// free hosts, and the job
-    #[arg(long, value_name = "FILE")]
-    pub state: PathBuf,
-    /// The policy that chooses
-    #[arg(long, value_name = "NAME", default_value = "PRED")]
-    pub policy: String,
-}
-
 /// The examples below the help of `deskgrid predict accuracy`.
 const ACCURACY: &str = "\
-Examples:
+Example:
   deskgrid predict accuracy
-  deskgrid predict accuracy --log KTH-SP2_log.swf
-  deskgrid predict accuracy --log KTH-SP2_log.swf --scatter --output json
-Without a log: what the master predicted of waits for hosts and of first starts, beside what came.
-On a log every wait is predicted from what was known when the job was submitted; the first half of the jobs only teaches. Beside
-it are the averages of the last ten waits and of all. Intervals are to hold 80 %.";
+Shows what the master predicted of waits for hosts and of first starts, beside what came. Intervals are to hold 80 %.";
 
 /// The flags of `deskgrid predict accuracy`.
 #[derive(Debug, Args)]
 pub(crate) struct AccuracyArgs {
-    /// A log in the Standard Workload Format; else the master's own predictions are judged
-    #[arg(long, value_name = "FILE")]
-    pub log: Option<PathBuf>,
     /// Also print every prediction beside the actual wait (with --output json)
     #[arg(long)]
     pub scatter: bool,

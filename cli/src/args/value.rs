@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 /// A duration such as `90s` or `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Dur(pub Duration);
+pub struct Dur(pub Duration);
 
 /// The value given as a join token: the token itself, or `-` for one line of standard input. It is
 /// never printed.
@@ -64,7 +64,7 @@ pub(crate) enum Width {
 /// An average parallelism, optionally with its variance: `12` or `12:0.5`.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) struct Parallelism(pub f64, pub Option<f64>);
+pub struct Parallelism(pub f64, pub Option<f64>);
 
 /// Task indices such as `1-100`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

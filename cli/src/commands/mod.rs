@@ -18,7 +18,6 @@ mod operations;
 mod owner;
 mod policy;
 mod predict;
-mod reproduce;
 #[cfg(windows)]
 mod scm;
 #[cfg(unix)]
@@ -35,6 +34,7 @@ mod worker;
 use clap::CommandFactory;
 use tokio::runtime::{Builder, Runtime};
 
+pub use simulate::{failed, threads, write};
 pub(crate) use submit::new_request;
 
 use crate::args::value::JoinWord;
@@ -73,12 +73,12 @@ pub(crate) fn run(cli: Cli, join: Option<JoinWord>) -> Result<Exit, Failure> {
         logs::of_service(StateDir::find(global.dir.as_deref())?.root());
     }
 
-    logs::start(&global, serving);
+    logs::start(&global.printing, serving);
     let state = StateDir::find(global.dir.as_deref())?;
     let context = Context {
         state,
         join,
-        out: Output::new(&global),
+        out: Output::new(&global.printing),
         #[cfg(unix)]
         given_dir: global.dir,
     };
@@ -138,7 +138,6 @@ async fn dispatch(context: &Context, command: Command) -> Result<Exit, Failure> 
         Command::Policy(command) => policy::run(context, command),
         Command::Predict(command) => predict::run(context, &command).await,
         Command::Simulate(args) => simulate::run(context, &args),
-        Command::Reproduce(args) => reproduce::run(context, &args),
         Command::Trace(command) => trace::run(context, command).await,
         Command::Completions { shell } => completions(context, shell),
     }

@@ -3,8 +3,6 @@
 //! `scheduler::reservation`.
 
 mod accuracy;
-mod calendar;
-mod live;
 mod wait;
 
 use std::path::Path;
@@ -87,14 +85,8 @@ impl SequenceJson {
 pub(super) async fn run(context: &Context, command: &PredictCommand) -> Result<Exit, Failure> {
     match command {
         PredictCommand::Limits(args) => limits(context, args),
-        PredictCommand::Kill(args) => calendar::kill(context, args),
-        PredictCommand::Calendar(args) => calendar::calendar(context, &args.state),
-        PredictCommand::Accuracy(args) => match &args.log {
-            Some(log) => accuracy::run(context, log, args.scatter),
-            None => live::run(context, args).await,
-        },
+        PredictCommand::Accuracy(args) => accuracy::run(context, args).await,
         PredictCommand::Wait(args) => wait::wait(context, args).await,
-        PredictCommand::Width(args) => wait::width(context, args),
     }
 }
 

@@ -1,23 +1,21 @@
 //! Executes `deskgrid simulate`: runs jobs on simulated grids, under any policy. The simulation
 //! lives in `simulator`.
 
-mod scenario;
-
 use std::path::Path;
 use std::thread::available_parallelism;
 
 use scheduler::policy::Width;
 use serde::Serialize;
+use simulator::experiment::rows::{Named, rows_csv, summary_csv};
 use simulator::experiment::{
     Contender, Day, FIRST_DAY, Generated, Grid, GridError, Job, KONDO_JOBS, Knowledge, Recorded,
     Row, Site, Source, Summary, TRAINING_DAYS, summarize,
 };
-use simulator::report::rows::{Named, rows_csv, summary_csv};
 use simulator::trace::Trace;
 
 use super::Context;
 use super::trace::unusable;
-use crate::args::research::SimulateArgs;
+use crate::args::simulate::SimulateArgs;
 use crate::failure::{Exit, Failure};
 use crate::output::table::Rows;
 use crate::submit::nearest;
@@ -84,10 +82,6 @@ struct Place {
 
 /// Executes `deskgrid simulate`.
 pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failure> {
-    if let Some(path) = &args.scenario {
-        return scenario::run(context, path);
-    }
-
     let contenders = args
         .policy
         .iter()
@@ -141,7 +135,7 @@ pub(super) fn run(context: &Context, args: &SimulateArgs) -> Result<Exit, Failur
 }
 
 /// Returns the number of threads as given, or one for each processor.
-pub(super) fn threads(asked: Option<u32>) -> usize {
+pub fn threads(asked: Option<u32>) -> usize {
     asked.map_or_else(
         || available_parallelism().map_or(1, usize::from),
         |asked| asked as usize,
@@ -149,7 +143,7 @@ pub(super) fn threads(asked: Option<u32>) -> usize {
 }
 
 /// The failure of an experiment that could not be made.
-pub(super) fn failed(error: &GridError) -> Failure {
+pub fn failed(error: &GridError) -> Failure {
     match error {
         GridError::Source { .. } => Failure::usage(
             error.to_string(),
@@ -160,7 +154,7 @@ pub(super) fn failed(error: &GridError) -> Failure {
 }
 
 /// Writes one output file.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
         .map_err(|error| Failure::io(format!("cannot write {}", path.display()), &error))
 }
@@ -185,7 +179,7 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
             );
             Err(Failure::usage(
                 what,
-                "deskgrid reproduce gainaru runs sequences of limits on jobs of many lengths",
+                "deskgrid-lab reproduce gainaru runs sequences of limits on jobs of many lengths",
             ))
         }
         Ok(policy) if policy.width != Width::Rigid => {
@@ -195,7 +189,7 @@ fn contender(name: &str, checkpoint: bool) -> Result<Contender, Failure> {
             );
             Err(Failure::usage(
                 what,
-                "deskgrid reproduce downey runs such rules on jobs of many ranks, and --scenario on a grid of your own",
+                "deskgrid-lab reproduce downey runs such rules on jobs of many ranks, and deskgrid-lab simulate --scenario on a grid of your own",
             ))
         }
         Ok(policy) => {

@@ -2,6 +2,7 @@
 
 pub(crate) mod json;
 pub(crate) mod table;
+pub(crate) mod waits;
 pub(crate) mod when;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -9,7 +10,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use clap::ColorChoice;
 use serde::Serialize;
 
-use crate::args::{Global, OutputMode};
+use crate::args::{OutputMode, Printing};
 use crate::failure::Failure;
 
 /// The version of the JSON that commands print. It is raised when a field goes or changes its
@@ -18,7 +19,7 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// The form and the colours in which a command prints.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Output {
+pub struct Output {
     mode: OutputMode,
     color: bool,
 }
@@ -44,20 +45,20 @@ pub(crate) fn document<T: Serialize>(body: &T) -> String {
 
 impl Output {
     /// Takes form and colours from the flags.
-    pub(crate) fn new(global: &Global) -> Self {
+    pub fn new(printing: &Printing) -> Self {
         Self {
-            mode: global.output,
-            color: colored(global.color),
+            mode: printing.output,
+            color: colored(printing.color),
         }
     }
 
     /// The form in which to print.
-    pub(crate) fn mode(&self) -> OutputMode {
+    pub fn mode(&self) -> OutputMode {
         self.mode
     }
 
     /// Whether standard output takes colours.
-    pub(crate) fn color(&self) -> bool {
+    pub fn color(&self) -> bool {
         self.color
     }
 
@@ -66,7 +67,7 @@ impl Output {
     ///
     /// # Errors
     /// If standard output cannot be written; nothing where its reader went away.
-    pub(crate) fn show<T: Serialize>(
+    pub fn show<T: Serialize>(
         &self,
         json: &T,
         text: impl FnOnce() -> String,
@@ -89,7 +90,7 @@ impl Output {
     ///
     /// # Errors
     /// If standard output cannot be written.
-    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
             // The reader has seen enough (`deskgrid job list | head`): nobody is left to tell.
@@ -101,7 +102,7 @@ impl Output {
     }
 
     /// Prints the command's failure to standard error, in the form of `mode`.
-    pub(crate) fn failure(mode: OutputMode, failure: &Failure) {
+    pub fn failure(mode: OutputMode, failure: &Failure) {
         let text = match mode {
             OutputMode::Json => format!("{}\n", failure.json()),
             OutputMode::Cli | OutputMode::Quiet => failure.text(),
@@ -111,7 +112,7 @@ impl Output {
 }
 
 /// Prints a line for people beside the value. A closed standard error is no reason to fail.
-pub(crate) fn note(text: &str) {
+pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

@@ -5,14 +5,14 @@ use comfy_table::{Attribute, Cell, Color, Table};
 
 /// A table without lines: headings, then rows.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub struct Rows {
     table: Table,
     headings: usize,
 }
 
 impl Rows {
     /// Makes an empty table with these headings.
-    pub(crate) fn new(headings: &[&str], color: bool) -> Self {
+    pub fn new(headings: &[&str], color: bool) -> Self {
         let mut table = Table::new();
         table.load_style(NOTHING);
         table.force_no_tty();
@@ -38,7 +38,7 @@ impl Rows {
     }
 
     /// Adds a row; words that name a state are coloured.
-    pub(crate) fn add(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn add(&mut self, cells: impl IntoIterator<Item = String>) {
         let cells: Vec<Cell> = cells
             .into_iter()
             .map(|text| match color_of(&text) {
@@ -51,7 +51,7 @@ impl Rows {
     }
 
     /// Returns the table as text, or `nothing` where it has no rows.
-    pub(crate) fn text(&self, nothing: &str) -> String {
+    pub fn text(&self, nothing: &str) -> String {
         if self.table.is_empty() {
             return nothing.to_owned();
         }

@@ -5,12 +5,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 /// A stream of random numbers.
-pub(crate) struct Stream(ChaCha8Rng);
+pub struct Stream(ChaCha8Rng);
 
 impl Stream {
     /// Creates the stream `name` (the first sixteen bytes count) of this seed, for this day and
     /// host.
-    pub(crate) fn new(name: &str, seed: u64, day: u32, host: usize) -> Self {
+    pub fn new(name: &str, seed: u64, day: u32, host: usize) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         key[8..12].copy_from_slice(&day.to_le_bytes());
@@ -22,34 +22,34 @@ impl Stream {
     }
 
     /// Draws uniformly from the numbers strictly between 0 and 1.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
 
     /// Draws whether an event of this probability happens.
-    pub(crate) fn chance(&mut self, probability: f64) -> bool {
+    pub fn chance(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
     /// Draws uniformly between `from` and `to`.
-    pub(crate) fn between(&mut self, from: f64, to: f64) -> f64 {
+    pub fn between(&mut self, from: f64, to: f64) -> f64 {
         from + (to - from) * self.unit()
     }
 
     /// Draws from the normal law of mean 0 and standard deviation 1 (Box and Muller's transform).
-    pub(crate) fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.unit().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
     /// Draws from the lognormal law of this median, with `sigma` the standard deviation of the
     /// logarithm.
-    pub(crate) fn lognormal(&mut self, median: f64, sigma: f64) -> f64 {
+    pub fn lognormal(&mut self, median: f64, sigma: f64) -> f64 {
         median * (sigma * self.normal()).exp()
     }
 
     /// Draws from the Weibull law.
-    pub(crate) fn weibull(&mut self, shape: f64, scale: f64) -> f64 {
+    pub fn weibull(&mut self, shape: f64, scale: f64) -> f64 {
         scale * (-self.unit().ln()).powf(shape.recip())
     }
 }

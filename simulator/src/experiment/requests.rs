@@ -115,7 +115,7 @@ impl Requests {
 }
 
 /// The sequence of requests that `runs` random runs of this law teach.
-pub(crate) fn learned(law: &Law, runs: u32, stream: &mut Stream) -> Vec<f64> {
+pub fn learned(law: &Law, runs: u32, stream: &mut Stream) -> Vec<f64> {
     let seen: Vec<Run> = (0..runs)
         .map(|_| Run::done(law.quantile(stream.unit())))
         .collect();

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Calls `work` for each item and returns the results in order. The thread that does an item
 /// depends on timing; the results do not.
-pub(crate) fn in_parallel<I: Sync, T: Send>(
+pub fn in_parallel<I: Sync, T: Send>(
     threads: usize,
     items: &[I],
     work: impl Fn(&I) -> T + Sync,

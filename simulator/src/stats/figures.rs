@@ -2,7 +2,7 @@
 //! tasks, and the hours of the day.
 
 use super::{Durations, Hour, Stats, interval};
-use crate::report::figure::{Bar, Body, Figure};
+use crate::figure::{Bar, Body, Figure};
 use crate::trace::Trace;
 
 /// The largest number of points of a curve.
@@ -139,7 +139,7 @@ fn hours(stats: &Stats) -> Figure {
 mod tests {
     use super::*;
     use crate::availability::Model;
-    use crate::report::svg::draw;
+    use crate::figure::draw;
     use crate::stats::stats;
 
     #[test]

@@ -2,17 +2,12 @@
 
 mod availability;
 mod batch;
-mod deadlines;
-mod downey;
 mod engine;
 mod engine_experiment;
 mod engine_oracle;
 mod formats;
-mod gainaru;
 mod grid;
-mod liars;
 mod oracle;
-mod petrou;
 mod platform;
 mod simgrid;
 mod stats;

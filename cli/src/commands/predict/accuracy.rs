@@ -1,130 +1,120 @@
-//! Executes `deskgrid predict accuracy --log`: measures the quality of predicted waits on a log.
-//! The replay of the log lives in `simulator::batch`.
+//! Executes `deskgrid predict accuracy`: measures the master's own predictions of
+//! waits. The predictor lives in `scheduler`.
 
-use std::path::Path;
-
+use common::view::{AccuracyView, ForetoldView};
+use common::wire::client::{Reply, Request};
+use link::client::unexpected;
 use serde::Serialize;
-use simulator::batch::{Foretold, HELD, Log, Way, foretell};
+use simulator::batch::Way;
 
+use crate::args::predict::AccuracyArgs;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
-use crate::output::table::Rows;
+use crate::output::waits::{Quality, table};
+use crate::session::Session;
 
 #[derive(Serialize)]
 struct Answer {
-    log: String,
-    processors: u32,
-    taught: usize,
+    /// The number of predictions whose wait is over, and (`open`) of those whose wait is not.
     judged: usize,
-    predictors: Vec<WayJson>,
+    open: u64,
+    predictors: Vec<Quality>,
 }
 
-/// The quality of one predictor.
-#[derive(Serialize)]
-pub(super) struct WayJson {
-    pub name: &'static str,
-    pub median_error_s: f64,
-    pub mean_error_s: f64,
-    pub held: f64,
-    pub coverage: f64,
-    pub median_width_s: f64,
-    pub slope: f64,
-    pub intercept: f64,
-    pub correlation: f64,
-    pub median_ratio: f64,
-    /// The pairs of a predicted and an actual wait, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scatter: Option<Vec<(f64, f64)>>,
-}
-
-impl WayJson {
-    /// Formats the predictor's name and its median error.
-    pub(super) fn line(&self) -> String {
-        format!("{} {:.0}", self.name, self.median_error_s)
-    }
-
-    /// Measures a predictor; with `scatter` keeps every pair.
-    pub(super) fn of(way: Way, scatter: bool) -> Self {
-        let accuracy = way.accuracy;
-        WayJson {
-            name: way.name,
-            median_error_s: accuracy.median_error_s,
-            mean_error_s: way.mean_error_s,
-            held: HELD,
-            coverage: way.coverage,
-            median_width_s: way.median_width_s,
-            slope: accuracy.slope,
-            intercept: accuracy.intercept,
-            correlation: accuracy.correlation,
-            median_ratio: accuracy.median_ratio,
-            scatter: scatter.then_some(way.pairs),
-        }
-    }
-}
-
-/// Measures the predictors on a log.
-pub(super) fn run(context: &Context, file: &Path, scatter: bool) -> Result<Exit, Failure> {
-    let log = Log::read(file).map_err(|error| {
-        let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
-        Failure::usage("the log cannot be used", hint).because(error)
-    })?;
-    let Foretold {
-        taught,
-        judged,
-        processors,
-        ways,
-    } = foretell(&log);
-
-    let predictors = ways
-        .into_iter()
-        .map(|way| WayJson::of(way, scatter))
-        .collect();
-    let answer = Answer {
-        log: file.display().to_string(),
-        processors,
-        taught,
-        judged,
-        predictors,
+/// Asks the master for its predictions and computes their quality.
+pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, Failure> {
+    let session = Session::open(&context.state).await?;
+    let view = match session.one(&Request::Accuracy).await? {
+        Reply::Accuracy(view) => view,
+        other => return Err(unexpected(Some(&other)).into()),
     };
-    let ids = || answer.predictors.iter().map(WayJson::line).collect();
-    context
-        .out
-        .show(&answer, || text(&answer, context.out.color()), ids)?;
+
+    session.close().await;
+    let answer = reckon(&view, args.scatter);
+    let ids = || answer.predictors.iter().map(Quality::line).collect();
+    let text = || {
+        let rows = table(&answer.predictors, context.out.color());
+        format!(
+            "{} predictions came, {} are open\n{rows}",
+            answer.judged, answer.open
+        )
+    };
+    context.out.show(&answer, text, ids)?;
 
     Ok(Exit::Well)
 }
 
-fn text(answer: &Answer, color: bool) -> String {
-    let rows = table(&answer.predictors, color);
-    format!(
-        "{} jobs judged after {} that taught\n{rows}",
-        answer.judged, answer.taught
-    )
+fn reckon(view: &AccuracyView, scatter: bool) -> Answer {
+    let kinds = [
+        ("hosts together", &view.hosts),
+        ("first start", &view.starts),
+    ];
+    let predictors = kinds
+        .into_iter()
+        .filter_map(|(name, all)| judge(name, all, scatter))
+        .collect();
+
+    Answer {
+        judged: view.hosts.len() + view.starts.len(),
+        open: view.open,
+        predictors,
+    }
 }
 
-/// Returns a table with a row for each predictor.
-pub(super) fn table(predictors: &[WayJson], color: bool) -> String {
-    let mut rows = Rows::new(
-        &[
-            "PREDICTOR",
-            "MEDIAN ERROR",
-            "MEAN ERROR",
-            "HELD",
-            "WIDTH",
-            "CORRELATION",
-        ],
-        color,
-    );
-    for way in predictors {
-        rows.add([
-            way.name.to_owned(),
-            format!("{:.0} s", way.median_error_s),
-            format!("{:.0} s", way.mean_error_s),
-            format!("{:.1} % of {:.0} %", 100.0 * way.coverage, 100.0 * way.held),
-            format!("{:.0} s", way.median_width_s),
-            format!("{:.2}", way.correlation),
-        ]);
-    }
+/// Measures the quality of these predictions; `None` if there are none.
+fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<Quality> {
+    let pairs = all
+        .iter()
+        .map(|one| (one.wait.secs(), one.came.secs()))
+        .collect();
+    let held = all
+        .iter()
+        .filter(|one| (one.low..=one.high).contains(&one.came))
+        .count();
+    let widths_s = all
+        .iter()
+        .map(|one| one.high.secs() - one.low.secs())
+        .collect();
 
-    rows.text("nothing to judge")
+    Some(Quality::of(Way::of(name, pairs, held, widths_s)?, scatter))
+}
+
+#[cfg(test)]
+mod tests {
+    use common::{Span, Time};
+
+    use super::*;
+
+    #[test]
+    fn predictions_are_judged_by_what_came() {
+        let one = |wait: u64, came: u64| ForetoldView {
+            hosts: 4,
+            at: Time(0),
+            wait: Span::from_secs(wait),
+            low: Span::from_secs(wait / 2),
+            high: Span::from_secs(wait * 2),
+            came: Span::from_secs(came),
+        };
+        let hosts = vec![one(10, 11), one(20, 22), one(40, 44), one(80, 400)];
+        let answer = reckon(
+            &AccuracyView {
+                hosts,
+                starts: Vec::new(),
+                open: 3,
+            },
+            true,
+        );
+        assert_eq!(
+            (answer.judged, answer.open, answer.predictors.len()),
+            (4, 3, 1)
+        );
+
+        let way = &answer.predictors[0];
+        assert_eq!(
+            (way.name, way.median_error_s, way.coverage),
+            ("hosts together", 3.0, 0.75)
+        );
+        assert!(way.correlation > 0.9 && way.slope > 1.0 && (way.median_ratio - 1.1).abs() < 1e-9);
+        assert_eq!(way.scatter.as_ref().map(Vec::len), Some(4));
+    }
 }

@@ -1,180 +1,25 @@
-//! Executes `deskgrid predict wait` and `deskgrid predict width`: predicts when a number of hosts
-//! will be free at once, and the number that a job should wait for. The state of the machine comes
-//! from a file or from the master. The predictors live in `scheduler::malleable`.
-
-use std::fmt::Write;
-use std::path::Path;
+//! Executes `deskgrid predict wait`: asks the master when a number of hosts will be free at once.
+//! The predictor lives in `scheduler::malleable`.
 
 use common::Span;
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
-use scheduler::malleable::{Bias, Machine, Malleable, Speedup, UniformLog, Unit};
-use scheduler::policy::width::{Question, Soonest, Way, Width};
-use serde::{Deserialize, Serialize};
+use simulator::batch::HELD;
 
-use crate::args::predict::{WaitArgs, WidthArgs};
-use crate::args::value::Parallelism;
+use crate::args::predict::WaitArgs;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
-use crate::output::table::Rows;
+use crate::output::waits::{Interval, Wait};
 use crate::session::Session;
 
-/// The part of the waits that an interval holds.
-const HELD: f64 = 0.8;
-/// The default distribution of lifetimes: uniform-log from e^2 to e^12 seconds.
-const LAW: (f64, f64) = (-0.2, 0.1);
-/// The most hosts in a file, so that no answer takes long.
-const HOSTS: u32 = 1_000_000;
-
-/// A state of the machine, read from a file. Unknown fields are ignored.
-#[derive(Debug, Deserialize)]
-struct State {
-    /// The distribution of lifetimes: F(t) = b0 + b1 ln t.
-    b0: Option<f64>,
-    b1: Option<f64>,
-    /// The running jobs: the seconds so far, and the number of hosts, of each.
-    jobs: Vec<(f64, u32)>,
-    /// The number of free hosts.
-    #[serde(default)]
-    free: u32,
-    /// The number of hosts needed beyond the free ones.
-    need: Option<u32>,
-    /// The number of hosts needed altogether.
-    width: Option<u32>,
-    /// The job whose width is asked for: seconds on one host (`work_s`), average parallelism, its
-    /// variance (`sigma`), and the number of jobs that wait behind it.
-    #[serde(rename = "L")]
-    work_s: Option<f64>,
-    #[serde(rename = "A")]
-    parallelism: Option<f64>,
-    sigma: Option<f64>,
-    #[serde(default)]
-    behind: u32,
-}
-
-#[derive(Serialize)]
-struct WaitJson {
-    width: u32,
-    need: u32,
-    free: u32,
-    hosts: u32,
-    benefactors: u32,
-    #[serde(rename = "A")]
-    median_s: Option<f64>,
-    #[serde(rename = "B")]
-    mean_s: Option<f64>,
-    used: Option<f64>,
-    interval: IntervalJson,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total_s: Option<f64>,
-}
-
-/// An interval of the wait, from the distribution of the number of free hosts.
-#[derive(Serialize)]
-struct IntervalJson {
-    held: f64,
-    low: Option<f64>,
-    median: Option<f64>,
-    high: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct WidthJson {
-    policy: String,
-    n_star: u32,
-    q_star: f64,
-    r_free: Option<f64>,
-    total: f64,
-    ways: Vec<WayJson>,
-}
-
-#[derive(Serialize)]
-struct WayJson {
-    hosts: u32,
-    wait_s: f64,
-    run_s: f64,
-    total_s: f64,
-}
-
-/// Predicts when so many hosts will be free, from a file or by the master's answer.
+/// Prints when so many hosts will be free, by the master's answer.
 pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Failure> {
-    let mut answer = match &args.state {
-        Some(file) => of_file(file, args.width)?,
-        None => live(context, args.width.unwrap_or(1)).await?,
-    };
-    answer.run_s = args
-        .work
-        .and_then(|work| run_s(work.0.as_secs_f64(), args.parallelism, answer.width.max(1)));
-    answer.total_s = answer
-        .used
-        .zip(answer.run_s)
-        .map(|(wait_s, run_s)| wait_s + run_s);
-    context.out.show(
-        &answer,
-        || wait_text(&answer),
-        || vec![seconds(answer.used)],
-    )?;
-
+    let answer = live(context, args.width).await?;
+    answer.show(&context.out, &args.work)?;
     Ok(Exit::Well)
 }
 
-/// Returns the run time of `work_s` on so many hosts, in seconds.
-fn run_s(work_s: f64, parallelism: Option<Parallelism>, hosts: u32) -> Option<f64> {
-    let Some(Parallelism(parallelism, sigma)) = parallelism else {
-        return Some(work_s / f64::from(hosts));
-    };
-    Some(
-        Malleable {
-            work_s,
-            speedup: Speedup::new(parallelism, sigma.unwrap_or(1.0))?,
-        }
-        .run_s(hosts),
-    )
-}
-
-fn of_file(file: &Path, width: Option<u32>) -> Result<WaitJson, Failure> {
-    let state = State::read(file)?;
-    let law = state.law(file)?;
-    let machine = state.machine(&law);
-    let wanted = width
-        .or(state.width)
-        .or(state.need.map(|need| need.saturating_add(state.free)));
-    let wanted = wanted.ok_or_else(|| {
-        let what = format!("{} does not say how many hosts are needed", file.display());
-        Failure::usage(
-            what,
-            "give --width N, or a field \"need\" (more than are free) or \"width\" (altogether)",
-        )
-    })?;
-    let wait = machine.wait(wanted);
-
-    let edge = |part: f64| machine.quantile_s(wanted, part);
-    let low = edge((1.0 - HELD) / 2.0);
-    let median = edge(0.5);
-    let high = edge((1.0 + HELD) / 2.0);
-    Ok(WaitJson {
-        width: wanted,
-        need: wanted.saturating_sub(state.free),
-        free: state.free,
-        hosts: machine.hosts(),
-        benefactors: wait.benefactors,
-        median_s: wait.median_s,
-        mean_s: wait.mean_s,
-        used: wait.used_s,
-        interval: IntervalJson {
-            held: HELD,
-            low,
-            median,
-            high,
-        },
-        run_s: None,
-        total_s: None,
-    })
-}
-
-async fn live(context: &Context, hosts: u32) -> Result<WaitJson, Failure> {
+async fn live(context: &Context, hosts: u32) -> Result<Wait, Failure> {
     let session = Session::open(&context.state).await?;
     let view = match session.one(&Request::HostsWait { hosts }).await? {
         Reply::HostsWait(view) => view,
@@ -183,7 +28,7 @@ async fn live(context: &Context, hosts: u32) -> Result<WaitJson, Failure> {
 
     session.close().await;
     let time = |span: Option<Span>| span.map(Span::secs);
-    Ok(WaitJson {
+    Ok(Wait {
         width: view.wanted,
         need: view.wanted.saturating_sub(view.free),
         free: view.free,
@@ -192,7 +37,7 @@ async fn live(context: &Context, hosts: u32) -> Result<WaitJson, Failure> {
         median_s: time(view.median),
         mean_s: time(view.mean),
         used: time(view.used),
-        interval: IntervalJson {
+        interval: Interval {
             held: HELD,
             low: time(view.low),
             median: time(view.likely),
@@ -201,216 +46,4 @@ async fn live(context: &Context, hosts: u32) -> Result<WaitJson, Failure> {
         run_s: None,
         total_s: None,
     })
-}
-
-fn seconds(time_s: Option<f64>) -> String {
-    time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1}"))
-}
-
-fn wait_text(answer: &WaitJson) -> String {
-    let said = |time_s: Option<f64>| {
-        time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1} s"))
-    };
-    let IntervalJson {
-        low, median, high, ..
-    } = answer.interval;
-    let mut out = format!(
-        "{} hosts ({} of {} are free): in about {}\n\
-         {:.0} % between {} and {}, median {}\n\
-         A (median of {} that could free enough alone): {}\nB (when enough are free on average): {}\n",
-        answer.width,
-        answer.free,
-        answer.hosts,
-        said(answer.used),
-        100.0 * HELD,
-        said(low),
-        said(high),
-        said(median),
-        answer.benefactors,
-        said(answer.median_s),
-        said(answer.mean_s),
-    );
-    if let Some(run_s) = answer.run_s {
-        let _ = writeln!(
-            out,
-            "then {run_s:.1} s of work: done in about {}",
-            said(answer.total_s)
-        );
-    }
-
-    out
-}
-
-/// Prints the number of hosts that a job should wait for.
-pub(super) fn width(context: &Context, args: &WidthArgs) -> Result<Exit, Failure> {
-    let state = State::read(&args.state)?;
-    let law = state.law(&args.state)?;
-    let machine = state.machine(&law);
-    let job = state.job(&args.state)?;
-    let rule = rule(&args.policy)?;
-    let bias = Bias::default();
-    let question = Question {
-        job: &job,
-        least: 1,
-        most: job.most().min(machine.hosts()),
-        free: state.free,
-        behind: state.behind,
-        now_s: 0.0,
-        held: None,
-        bias: &bias,
-    };
-    let ways = rule.ways(&question, &|least, most| machine.waits_s(least, most));
-    let best = rule.best(&question, &ways).copied().ok_or_else(|| {
-        let what = format!(
-            "{} tells of no host that is or will be free",
-            args.state.display()
-        );
-        Failure::usage(what, "give \"free\" hosts, or \"jobs\" whose hosts will be")
-    })?;
-
-    let way = |way: &Way| WayJson {
-        hosts: way.hosts,
-        wait_s: way.wait_s,
-        run_s: way.run_s,
-        total_s: way.total_s(),
-    };
-
-    let free = state.free.min(question.most);
-    let answer = WidthJson {
-        policy: args.policy.clone(),
-        n_star: best.hosts,
-        q_star: best.wait_s,
-        r_free: (free > 0).then(|| job.run_s(free)),
-        total: best.total_s(),
-        ways: ways.iter().map(way).collect(),
-    };
-    context.out.show(
-        &answer,
-        || width_text(&answer, context.out.color()),
-        || vec![answer.n_star.to_string()],
-    )?;
-
-    Ok(Exit::Well)
-}
-
-fn rule(policy: &str) -> Result<Soonest, Failure> {
-    let row = scheduler::policy::parse(policy)
-        .map_err(|why| Failure::usage(why.to_string(), "deskgrid policy list"))?;
-    match row.width {
-        Width::Soonest(rule) => Ok(rule),
-        _ => {
-            let what = format!(
-                "{} does not choose among numbers of hosts by prediction",
-                row.name
-            );
-            Err(Failure::usage(what, "PRED, BIAS-PAPER or PRICED do"))
-        }
-    }
-}
-
-fn width_text(answer: &WidthJson, color: bool) -> String {
-    let mut rows = Rows::new(&["HOSTS", "WAIT", "RUN", "DONE IN", ""], color);
-    for way in &answer.ways {
-        let chosen = if way.hosts == answer.n_star {
-            "chosen"
-        } else {
-            ""
-        };
-
-        let said = |time_s: f64| format!("{time_s:.1} s");
-        rows.add([
-            way.hosts.to_string(),
-            said(way.wait_s),
-            said(way.run_s),
-            said(way.total_s),
-            chosen.to_owned(),
-        ]);
-    }
-
-    rows.text("no way to run")
-}
-
-impl State {
-    fn read(file: &Path) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|error| Failure::io(format!("cannot read {}", file.display()), &error))?;
-        let hint = r#"{"jobs": [[AGE_S, HOSTS], ...], "free": N, "need": N}; see deskgrid predict wait --help"#;
-        let state: State = serde_json::from_str(&text).map_err(|error| {
-            Failure::usage(
-                format!("{} tells of no state of the machine", file.display()),
-                hint,
-            )
-            .because(error)
-        })?;
-        let hosts = state
-            .jobs
-            .iter()
-            .fold(state.free, |sum, job| sum.saturating_add(job.1));
-
-        let old = state
-            .jobs
-            .iter()
-            .position(|(age_s, _)| !(age_s.is_finite() && *age_s >= 0.0));
-        if let Some(at) = old {
-            let what = format!(
-                "{}: job {} has run for {} s",
-                file.display(),
-                at + 1,
-                state.jobs[at].0
-            );
-            return Err(Failure::usage(what, "ages are seconds, not negative"));
-        }
-
-        if hosts > HOSTS
-            || state
-                .need
-                .max(state.width)
-                .is_some_and(|wanted| wanted > HOSTS)
-        {
-            let what = format!("{} tells of more than {HOSTS} hosts", file.display());
-            return Err(Failure::usage(what, "give fewer"));
-        }
-        Ok(state)
-    }
-
-    fn law(&self, file: &Path) -> Result<UniformLog, Failure> {
-        let b0 = self.b0.unwrap_or(LAW.0);
-        let b1 = self.b1.unwrap_or(LAW.1);
-        UniformLog::new(b0, b1).ok_or_else(|| {
-            let what = format!(
-                "{}: b0 = {b0} and b1 = {b1} are no law of lifetimes",
-                file.display()
-            );
-            Failure::usage(what, "F(t) = b0 + b1 ln t must rise: b1 above 0")
-        })
-    }
-
-    fn machine<'a>(&self, law: &'a UniformLog) -> Machine<'a> {
-        let unit = |(age_s, hosts): &(f64, u32)| Unit {
-            hosts: *hosts,
-            age_s: *age_s,
-            law,
-        };
-        Machine::new(self.free, self.jobs.iter().map(unit).collect())
-    }
-
-    fn job(&self, file: &Path) -> Result<Malleable, Failure> {
-        let told = self
-            .work_s
-            .filter(|work_s| work_s.is_finite() && *work_s > 0.0)
-            .zip(self.parallelism);
-        let job = told.and_then(|(work_s, parallelism)| {
-            Some(Malleable {
-                work_s,
-                speedup: Speedup::new(parallelism, self.sigma.unwrap_or(1.0))?,
-            })
-        });
-        job.ok_or_else(|| {
-            let what = format!("{} tells of no job that can run on more or fewer hosts", file.display());
-            Failure::usage(
-                what,
-                r#"give "L" (seconds on one host, above 0), "A" (at least 1) and "sigma" (at least 0)"#,
-            )
-        })
-    }
 }

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use simulator::availability::Model;
 use simulator::experiment::{FIRST_DAY, HOSTS};
+use simulator::figure::draw;
 use simulator::platform::Platform;
-use simulator::report::svg::draw;
 use simulator::stats::{Calibration, Durations, Stats, calibration, figures, stats as stats_of};
 use simulator::trace::Trace;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::Grid;
+use tests::{Grid, lab, lab_json};
 
 use super::{all_gone, attempts, job, long_sleep};
 
@@ -576,7 +576,7 @@ fn a_restart_keeps_the_line_of_accepted_bags_with_the_retried_one_at_its_end() {
 #[test]
 fn policing_and_the_calendar_answer_for_themselves() {
     let grid = Grid::start();
-    let kill = grid.json(["predict", "kill", "--est", "10", "--elapsed", "16"]);
+    let kill = lab_json(["predict", "kill", "--est", "10", "--elapsed", "16"]);
     assert_eq!(
         (&kill["hard"], &kill["grace"]),
         (&true.into(), &true.into()),
@@ -584,7 +584,7 @@ fn policing_and_the_calendar_answer_for_themselves() {
     );
     assert!((number(&kill["prob"]) - 0.375).abs() < 1e-9, "{kill}");
     assert_eq!(
-        grid.json([
+        lab_json([
             "predict",
             "kill",
             "--est",
@@ -601,14 +601,13 @@ fn policing_and_the_calendar_answer_for_themselves() {
     let path = grid.file("calendar.json", entry).display().to_string();
     let want = serde_json::json!({ "schema": 1, "starts": [10.0, 11.0, 12.0], "finishes": [11.0, 12.0, 24.0],
         "earliest_feasible_deadline": 24.0 });
-    assert_eq!(grid.json(["predict", "calendar", "--state", &path]), want);
+    assert_eq!(lab_json(["predict", "calendar", "--state", &path]), want);
 
     let path = grid
         .file("kill.json", r#"{"est": 1, "elapsed": 2}"#)
         .display()
         .to_string();
-    let told = grid
-        .deskgrid(["predict", "calendar", "--state", &path])
+    let told = lab(["predict", "calendar", "--state", &path])
         .expect_code(2)
         .stderr;
     assert!(
@@ -622,7 +621,7 @@ fn scenarios_of_deadlines_are_replayed() {
     let grid = Grid::start();
     let script = r#"{"now": 10, "hosts": 2, "running_start_est": [[0, 5], [0, 8]], "waiting_est": [7], "new_est": [1, 1, 12]}"#;
     let path = grid.file("script.json", script).display().to_string();
-    let answer = grid.json(["simulate", "--scenario", &path]);
+    let answer = lab_json(["simulate", "--scenario", &path]);
     assert_eq!(
         answer["starts"],
         serde_json::json!([10.0, 11.0, 12.0]),
@@ -634,10 +633,7 @@ fn scenarios_of_deadlines_are_replayed() {
         .file("bad.json", r#"{"now": 1, "hosts": 0, "new_est": [1]}"#)
         .display()
         .to_string();
-    let told = grid
-        .deskgrid(["simulate", "--scenario", &path])
-        .expect_code(2)
-        .stderr;
+    let told = lab(["simulate", "--scenario", &path]).expect_code(2).stderr;
     assert!(
         told.contains("bad.json") && told.contains("hosts") && told.contains("try:"),
         "{told}"

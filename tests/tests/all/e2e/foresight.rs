@@ -1,7 +1,7 @@
 //! Predicting waits and widths from the command line. No grid is asked, and none has to be there.
 
 use serde_json::Value;
-use tests::{Grid, Output};
+use tests::{Grid, Output, lab, lab_json};
 
 /// The known answers, computed by independent programs.
 fn vectors() -> Value {
@@ -36,7 +36,7 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
             .file("state.json", case.to_string())
             .display()
             .to_string();
-        let answer = grid.json(["predict", "wait", "--state", &file]);
+        let answer = lab_json(["predict", "wait", "--state", &file]);
         for field in ["A", "B", "used", "benefactors"] {
             same(&answer[field], &case[field]);
         }
@@ -58,7 +58,7 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
             .file("state.json", case.to_string())
             .display()
             .to_string();
-        let answer = grid.json(["predict", "width", "--state", &file]);
+        let answer = lab_json(["predict", "width", "--state", &file]);
 
         for (field, known) in [
             ("n_star", "n_star"),
@@ -75,7 +75,7 @@ fn waits_and_widths_are_predicted_for_a_state_in_a_file() {
         r#"{"jobs": [[60, 32]], "free": 4, "L": 20000, "A": 64, "sigma": 0.5, "behind": 40}"#;
 
     let file = grid.file("state.json", state).display().to_string();
-    let answer = grid.json(["predict", "width", "--state", &file, "--policy", "PRICED"]);
+    let answer = lab_json(["predict", "width", "--state", &file, "--policy", "PRICED"]);
     assert!(number(&answer["n_star"]) < 13.0, "{answer}");
 }
 
@@ -116,7 +116,7 @@ fn what_is_no_state_of_a_machine_is_refused_with_the_reason() {
             stderr,
             stdout,
             code,
-        } = grid.deskgrid(["predict", asked, "--state", &file]);
+        } = lab(["predict", asked, "--state", &file]);
         assert!(code == 2 && stdout.is_empty(), "{text}: {code} {stdout}");
         assert!(stderr.contains(words), "`{words}` in: {stderr}");
     }
@@ -125,9 +125,7 @@ fn what_is_no_state_of_a_machine_is_refused_with_the_reason() {
         .file("state.json", r#"{"jobs": [], "free": 2, "L": 5, "A": 2}"#)
         .display()
         .to_string();
-    let refused = grid
-        .deskgrid(["predict", "width", "--state", &file, "--policy", "AVG"])
-        .expect_code(2);
+    let refused = lab(["predict", "width", "--state", &file, "--policy", "AVG"]).expect_code(2);
     assert!(
         refused.stderr.contains("PRED, BIAS-PAPER or PRICED do"),
         "{}",
@@ -153,7 +151,7 @@ fn predictions_are_judged_on_a_log() {
     }
 
     let file = grid.file("log.swf", log).display().to_string();
-    let answer = grid.json(["predict", "accuracy", "--log", &file, "--scatter"]);
+    let answer = lab_json(["predict", "accuracy", "--log", &file, "--scatter"]);
     assert_eq!(
         (&answer["judged"], &answer["processors"]),
         (&Value::from(100), &Value::from(4))
@@ -175,9 +173,7 @@ fn predictions_are_judged_on_a_log() {
         .file("bad.swf", "; MaxProcs: 4\n1 2 3\n")
         .display()
         .to_string();
-    let refused = grid
-        .deskgrid(["predict", "accuracy", "--log", &bad])
-        .expect_code(2);
+    let refused = lab(["predict", "accuracy", "--log", &bad]).expect_code(2);
     assert!(
         refused.stderr.contains("bad.swf, line 2: 3 fields"),
         "{}",

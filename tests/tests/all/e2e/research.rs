@@ -2,7 +2,7 @@
 //! there.
 
 use serde_json::Value;
-use tests::{Grid, Output};
+use tests::{Grid, Output, lab};
 
 const HOSTS: &str = "host,clock_mhz\nfast,3000\nslow,1500\n";
 
@@ -313,9 +313,7 @@ fn a_bad_log_is_refused_before_anything_is_reproduced() {
         .display()
         .to_string();
     let out = grid.dir().join("report").display().to_string();
-    let refused = grid
-        .deskgrid(["reproduce", "gainaru", "--log", &file, "--out", &out])
-        .expect_code(2);
+    let refused = lab(["reproduce", "gainaru", "--log", &file, "--out", &out]).expect_code(2);
     assert!(
         refused.stderr.contains("bad.swf, line 2: 3 fields"),
         "{}",

@@ -10,7 +10,7 @@ use super::{ROOMS, files, root, text};
 
 /// What each room may use of the others. `tests` and `examples` are not listed: they may use
 /// anything.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 8] = [
     ("common", &[]),
     ("scheduler", &["common"]),
     ("simulator", &["scheduler", "common"]),
@@ -28,6 +28,7 @@ const MAY_USE: [(&str, &[&str]); 7] = [
             "common",
         ],
     ),
+    ("papers", &["cli", "simulator", "scheduler", "common"]),
 ];
 
 /// What the rooms without IO, clock and chance may depend on, and nothing else.

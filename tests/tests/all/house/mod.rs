@@ -39,7 +39,7 @@ fn files(room: &str, extension: &str) -> Vec<PathBuf> {
 const OUTSIDE: [&str; 1] = ["fuzz"];
 
 /// The rooms that hold Rust.
-const ROOMS: [&str; 9] = [
+const ROOMS: [&str; 10] = [
     "common",
     "scheduler",
     "simulator",
@@ -47,6 +47,7 @@ const ROOMS: [&str; 9] = [
     "master",
     "worker",
     "cli",
+    "papers",
     "tests",
     "examples",
 ];

@@ -1,0 +1,72 @@
+//! Defines the flags of `deskgrid simulate`: experiments on simulated desktop grids.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::value::Dur;
+
+/// The flags of `deskgrid simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// Hosts: sdsc, gimps, lri-wisc, homogeneous, internet-2016, lab, or a hosts.csv with their
+    /// clock rates
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',')]
+    pub platform: Vec<String>,
+    /// Replay a trace (hosts.csv and availability.csv) with its own clock rates; a --platform then
+    /// only names it, unless it is a file
+    #[arg(long, value_name = "DIR", conflicts_with = "model")]
+    pub trace: Option<PathBuf>,
+    /// Availability of the generated hosts [default: default]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub model: Vec<String>,
+    /// Policies, with parameters as NAME:KEY=VALUE; OPTIMAL is the best that full knowledge allows
+    #[arg(long, value_name = "NAME", value_delimiter = ',', required = true)]
+    pub policy: Vec<String>,
+    /// Number of tasks of the job
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "100")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tasks: Vec<u32>,
+    /// Run time of a task on a dedicated 1.5 GHz host
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_delimiter = ',',
+        default_value = "5m"
+    )]
+    pub size: Vec<Dur>,
+    /// Start jobs at these seconds since the trace's start (instead of random times in business
+    /// hours)
+    #[arg(long, value_name = "SECONDS", value_delimiter = ',')]
+    pub start: Vec<f64>,
+    /// Number of starts for each platform and size of job, six on a day
+    #[arg(long, value_name = "N", default_value_t = 6, conflicts_with = "start")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub runs: u32,
+    /// Seed of everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Number of hosts of a generated platform
+    #[arg(long, value_name = "N", default_value_t = 220)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub hosts: u32,
+    /// Let tasks keep their state, and go on elsewhere from the state at the last heartbeat
+    #[arg(long)]
+    pub checkpoint: bool,
+    /// Number of threads; the results are the same with any number [default: one for each
+    /// processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub threads: Option<u32>,
+    /// Also write rows.csv and summary.csv into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// The examples below the help of `deskgrid simulate`.
+pub(crate) const SIMULATE: &str = "\
+Examples:
+  deskgrid simulate --platform sdsc --policy OPTIMAL,FCFS,EXCL-PRED-TO --tasks 100,200 --size 5m,15m --runs 12
+  deskgrid simulate --trace DIR --policy deskgrid --start 14400,21600 --output json
+  deskgrid simulate --platform lab --policy EXCL-PRED-TO:revert=0.25 --checkpoint
+The scheduler is the one that runs live; only the hosts and the time are simulated. Makespans are
+compared with the least that is possible on the same trace.";

@@ -1,0 +1,208 @@
+//! The answers about predicted waits, which come from the master or from a file: as JSON and as
+//! text.
+
+use std::fmt::Write;
+
+use scheduler::malleable::{Malleable, Speedup};
+use serde::Serialize;
+use simulator::batch::{HELD, Way};
+
+use crate::args::predict::WorkArgs;
+use crate::args::value::Parallelism;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::output::table::Rows;
+
+/// A predicted wait for hosts, in seconds.
+#[derive(Debug, Serialize)]
+pub struct Wait {
+    /// The number of hosts needed altogether.
+    pub width: u32,
+    /// The number of hosts needed beyond the free ones.
+    pub need: u32,
+    /// The number of free hosts.
+    pub free: u32,
+    /// The number of all hosts.
+    pub hosts: u32,
+    /// The number of jobs that could free enough hosts alone.
+    pub benefactors: u32,
+    /// The median wait for one of them.
+    #[serde(rename = "A")]
+    pub median_s: Option<f64>,
+    /// The time at which enough are free on average.
+    #[serde(rename = "B")]
+    pub mean_s: Option<f64>,
+    /// The prediction.
+    pub used: Option<f64>,
+    /// The interval around it.
+    pub interval: Interval,
+    /// The run time of the work that follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_s: Option<f64>,
+    /// The wait and the run time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_s: Option<f64>,
+}
+
+/// The interval of a wait, from the distribution of the number of free hosts.
+#[derive(Debug, Serialize)]
+pub struct Interval {
+    /// The probability that the wait is in the interval.
+    pub held: f64,
+    /// Its lower end.
+    pub low: Option<f64>,
+    /// Its median.
+    pub median: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+}
+
+/// The quality of one predictor of waits, in seconds.
+#[derive(Debug, Serialize)]
+pub struct Quality {
+    /// The name of the predictor.
+    pub name: &'static str,
+    /// The median of the errors.
+    pub median_error_s: f64,
+    /// The mean of the errors.
+    pub mean_error_s: f64,
+    /// The probability that an interval should hold.
+    pub held: f64,
+    /// The part of the intervals that held.
+    pub coverage: f64,
+    /// The median width of the intervals.
+    pub median_width_s: f64,
+    /// The slope of the line through predicted and actual waits.
+    pub slope: f64,
+    /// The intercept of that line.
+    pub intercept: f64,
+    /// The correlation of predicted and actual waits.
+    pub correlation: f64,
+    /// The median of actual by predicted waits.
+    pub median_ratio: f64,
+    /// The pairs of a predicted and an actual wait, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scatter: Option<Vec<(f64, f64)>>,
+}
+
+impl Quality {
+    /// Formats the predictor's name and its median error.
+    pub fn line(&self) -> String {
+        format!("{} {:.0}", self.name, self.median_error_s)
+    }
+
+    /// Measures a predictor; with `scatter` keeps every pair.
+    pub fn of(way: Way, scatter: bool) -> Self {
+        let accuracy = way.accuracy;
+        Quality {
+            name: way.name,
+            median_error_s: accuracy.median_error_s,
+            mean_error_s: way.mean_error_s,
+            held: HELD,
+            coverage: way.coverage,
+            median_width_s: way.median_width_s,
+            slope: accuracy.slope,
+            intercept: accuracy.intercept,
+            correlation: accuracy.correlation,
+            median_ratio: accuracy.median_ratio,
+            scatter: scatter.then_some(way.pairs),
+        }
+    }
+}
+
+impl Wait {
+    /// Prints the prediction, with the run time of the work that follows, if one is given.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
+    pub fn show(mut self, out: &Output, work: &WorkArgs) -> Result<(), Failure> {
+        self.run_s = work
+            .work
+            .and_then(|time| run_s(time.0.as_secs_f64(), work.parallelism, self.width.max(1)));
+        self.total_s = self
+            .used
+            .zip(self.run_s)
+            .map(|(wait_s, run_s)| wait_s + run_s);
+
+        out.show(&self, || wait_text(&self), || vec![seconds(self.used)])
+    }
+}
+
+/// Returns the run time of `work_s` on so many hosts, in seconds.
+fn run_s(work_s: f64, parallelism: Option<Parallelism>, hosts: u32) -> Option<f64> {
+    let Some(Parallelism(parallelism, sigma)) = parallelism else {
+        return Some(work_s / f64::from(hosts));
+    };
+    Some(
+        Malleable {
+            work_s,
+            speedup: Speedup::new(parallelism, sigma.unwrap_or(1.0))?,
+        }
+        .run_s(hosts),
+    )
+}
+
+fn seconds(time_s: Option<f64>) -> String {
+    time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1}"))
+}
+
+fn wait_text(answer: &Wait) -> String {
+    let said = |time_s: Option<f64>| {
+        time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1} s"))
+    };
+    let Interval {
+        low, median, high, ..
+    } = answer.interval;
+    let mut out = format!(
+        "{} hosts ({} of {} are free): in about {}\n\
+         {:.0} % between {} and {}, median {}\n\
+         A (median of {} that could free enough alone): {}\nB (when enough are free on average): {}\n",
+        answer.width,
+        answer.free,
+        answer.hosts,
+        said(answer.used),
+        100.0 * answer.interval.held,
+        said(low),
+        said(high),
+        said(median),
+        answer.benefactors,
+        said(answer.median_s),
+        said(answer.mean_s),
+    );
+    if let Some(run_s) = answer.run_s {
+        let _ = writeln!(
+            out,
+            "then {run_s:.1} s of work: done in about {}",
+            said(answer.total_s)
+        );
+    }
+
+    out
+}
+
+/// Returns a table with a row for each predictor.
+pub fn table(predictors: &[Quality], color: bool) -> String {
+    let mut rows = Rows::new(
+        &[
+            "PREDICTOR",
+            "MEDIAN ERROR",
+            "MEAN ERROR",
+            "HELD",
+            "WIDTH",
+            "CORRELATION",
+        ],
+        color,
+    );
+    for way in predictors {
+        rows.add([
+            way.name.to_owned(),
+            format!("{:.0} s", way.median_error_s),
+            format!("{:.0} s", way.mean_error_s),
+            format!("{:.1} % of {:.0} %", 100.0 * way.coverage, 100.0 * way.held),
+            format!("{:.0} s", way.median_width_s),
+            format!("{:.2}", way.correlation),
+        ]);
+    }
+
+    rows.text("nothing to judge")
+}

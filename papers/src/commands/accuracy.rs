@@ -1,0 +1,55 @@
+//! Executes `deskgrid-lab predict accuracy --log`: measures the quality of predicted waits on a log.
+//! The replay of the log lives in `simulator::batch`.
+
+use std::path::Path;
+
+use cli::terminal::{Exit, Failure, Output, Quality, table};
+use serde::Serialize;
+use simulator::batch::{Foretold, Log, foretell};
+
+#[derive(Serialize)]
+struct Answer {
+    log: String,
+    processors: u32,
+    taught: usize,
+    judged: usize,
+    predictors: Vec<Quality>,
+}
+
+/// Measures the predictors on a log.
+pub(super) fn run(out: &Output, file: &Path, scatter: bool) -> Result<Exit, Failure> {
+    let log = Log::read(file).map_err(|error| {
+        let hint = "a log has a job on each line, 18 numbers, and comments behind `;` (Standard Workload Format)";
+        Failure::usage("the log cannot be used", hint).because(error)
+    })?;
+    let Foretold {
+        taught,
+        judged,
+        processors,
+        ways,
+    } = foretell(&log);
+
+    let predictors = ways
+        .into_iter()
+        .map(|way| Quality::of(way, scatter))
+        .collect();
+    let answer = Answer {
+        log: file.display().to_string(),
+        processors,
+        taught,
+        judged,
+        predictors,
+    };
+    let ids = || answer.predictors.iter().map(Quality::line).collect();
+    out.show(&answer, || text(&answer, out.color()), ids)?;
+
+    Ok(Exit::Well)
+}
+
+fn text(answer: &Answer, color: bool) -> String {
+    let rows = table(&answer.predictors, color);
+    format!(
+        "{} jobs judged after {} that taught\n{rows}",
+        answer.judged, answer.taught
+    )
+}

@@ -1,0 +1,366 @@
+//! The text of the report, as Markdown: method, readings of the paper, and results. Every number in
+//! it is computed.
+
+use std::fmt::Write;
+
+use super::Study;
+use super::claims::{Unit, claims};
+use super::figures::PRICES;
+use super::found::Found;
+use super::trial::{LOAD, OURS, PROCESSORS};
+use crate::report::markdown::{again, heading, line, pictures, row};
+use simulator::batch::{Foretold, HELD};
+use simulator::figure::Figure;
+
+/// The points that the paper leaves open, each with our reading.
+const READINGS: [(&str, &str); 9] = [
+    (
+        "the law behind the predictions",
+        "uniform-log from e^2 to e^14 s, as long as the tail of the measured allocated times of Figure 3: with the law of the work (to e^12) PRED is too optimistic and loses its gain",
+    ),
+    (
+        "equations 5, 6 and 9",
+        "what they call the cdf is the probability that a job still runs",
+    ),
+    (
+        "when jobs are prompted",
+        "with each arrival, when the predicted time has passed (at least 1 s later), and with each end",
+    ),
+    (
+        "who decides",
+        "the head of the queue, as soon as any processor is free; nobody passes it",
+    ),
+    (
+        "average parallelism",
+        "uniform-log from 1 to 128, rounded up to a whole number",
+    ),
+    (
+        "what a rebel without lock-in takes",
+        "once as many processors are free as it held out for, all that it can use",
+    ),
+    (
+        "who saves what in Table 1",
+        "all run under AVG; at each decision the head alone holds out, while arrivals prompt it",
+    ),
+    (
+        "utilisation",
+        "speedup over time and processors, each day up to the end of its first half or the start of its last job; the drain after that counts for nobody",
+    ),
+    (
+        "the correction",
+        "on natural logarithms of seconds, ln Q' = 1.7 + 0.6 ln Q; self-fitted: the line through earlier predictions, faded",
+    ),
+];
+
+/// Writes the whole report.
+pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String {
+    let mut out = String::new();
+    head(&mut out, study, found);
+    claimed(&mut out, found);
+    asked(&mut out, found);
+    followed(&mut out, found);
+    ours(&mut out, found);
+    predictions(&mut out, found);
+    real(&mut out, found.real.as_ref());
+
+    readings(&mut out);
+    pictures(&mut out, figures);
+
+    let quick = if study.quick { " --quick" } else { "" };
+    let log = study
+        .log
+        .as_ref()
+        .map_or_else(String::new, |log| format!(" --log {}", log.display()));
+    again(
+        &mut out,
+        &format!(
+            "downey{quick} --seed {} --runs {}{log}",
+            study.seed, study.runs
+        ),
+    );
+
+    out
+}
+
+fn head(out: &mut String, study: &Study, found: &Found) {
+    line(
+        out,
+        "# Using queue time predictions for processor allocation: Downey (1997) again\n",
+    );
+
+    let all = claims(found);
+    let judged: Vec<bool> = all.iter().filter_map(super::claims::Claim::near).collect();
+    let near = judged.iter().filter(|near| **near).count();
+    let change = |label: &str| {
+        found.followed(label).map_or_else(String::new, |line| {
+            format!(
+                "turnaround {}, utilisation {}",
+                Unit::Change.write(line.slower.mean),
+                Unit::Change.write(line.utilised.mean)
+            )
+        })
+    };
+
+    let _ = writeln!(
+        out,
+        "**In short.** {near} of {} numbers are within the spread of an independent simulation of the same model. Against AVG: \
+         PRED has {}; ours, which prices waiting for those behind (`{}`), has {}.\n",
+        judged.len(),
+        change("PRED"),
+        OURS.policy,
+        change(OURS.label),
+    );
+    let _ = writeln!(
+        out,
+        "The rules and the predictors are the live scheduler's (`scheduler::policy::width`, `scheduler::malleable`); the machine \
+         of {PROCESSORS} processors is the simulator's. Draws of the workload: {}, each of {} days that begin with an empty machine \
+         and have their jobs in their first half, load {LOAD}; about {} jobs in a draw; seeds from {}. Spreads are standard deviations over \
+         draws. Every draw's numbers are in `runs.csv`.\n",
+        study.runs, study.days, found.jobs, study.seed,
+    );
+}
+
+fn claimed(out: &mut String, found: &Found) {
+    line(out, "## What the paper says, and what we find\n");
+    line(
+        out,
+        "The third column is an independent simulation of the same model, over five draws of 120 days. `within`: as near to it as \
+         draws are to each other (two standard deviations, the larger of both).\n",
+    );
+    heading(out, &["number", "paper", "independent", "here", "verdict"]);
+
+    for claim in claims(found) {
+        let reference = claim.reference.map_or_else(String::new, |(mean, sd)| {
+            let sd = sd.map_or_else(String::new, |sd| match claim.unit {
+                Unit::Percent | Unit::Change => format!(" ± {:.1}", 100.0 * sd),
+                _ => format!(" ± {sd}"),
+            });
+            format!("{}{sd}", claim.unit.write(mean))
+        });
+
+        row(
+            out,
+            [
+                claim.claim.as_str(),
+                claim.paper,
+                &reference,
+                &claim.unit.spread(claim.ours),
+                claim.verdict(),
+            ],
+        );
+    }
+
+    line(out, "");
+}
+
+fn asked(out: &mut String, found: &Found) {
+    line(out, "## Table 1: what holding out would bring to each\n");
+    line(
+        out,
+        "All jobs run under AVG; the rule is asked what one job would have had by itself.\n",
+    );
+    heading(
+        out,
+        &[
+            "rule",
+            "hold out",
+            "minutes saved per job",
+            "of them lose",
+            "median saving",
+            "mean saving",
+        ],
+    );
+
+    for one in &found.asked {
+        let fields = [
+            one.label.to_owned(),
+            Unit::Percent.spread(one.rebels),
+            Unit::Plain.spread(one.minutes),
+            Unit::Percent.spread(one.lose),
+            Unit::Seconds.spread(one.median_s),
+            Unit::Seconds.spread(one.mean_s),
+        ];
+        row(out, fields);
+    }
+
+    line(out, "");
+}
+
+fn followed(out: &mut String, found: &Found) {
+    line(out, "## Table 2: what it does to all\n");
+    heading(
+        out,
+        &[
+            "rule",
+            "row of the catalogue",
+            "turnaround",
+            "against AVG",
+            "utilisation",
+            "against AVG",
+        ],
+    );
+
+    for one in &found.followed {
+        let fields = [
+            one.label.to_owned(),
+            format!(
+                "`{}`{}",
+                one.policy,
+                if one.label == "OPT" {
+                    " and the truth"
+                } else {
+                    ""
+                }
+            ),
+            Unit::Seconds.spread(one.turnaround_s),
+            Unit::Change.spread(one.slower),
+            Unit::Percent.spread(one.utilisation),
+            Unit::Change.spread(one.utilised),
+        ];
+        row(out, fields);
+    }
+
+    line(out, "");
+}
+
+fn ours(out: &mut String, found: &Found) {
+    line(out, "## Ours: the price of waiting\n");
+    line(
+        out,
+        "The paper names, but does not try, to let a job minimise q Q + R, where q counts the jobs in the queue: its waiting then \
+         costs what it costs all behind it. Here a second of waiting costs 1 + g q, with q jobs behind. Whoever does not want \
+         to wait for others asks for `price=0`, which is PRED.\n",
+    );
+
+    heading(
+        out,
+        &["g", "turnaround against AVG", "utilisation against AVG"],
+    );
+    for (price, label) in PRICES {
+        let Some(one) = found.followed(label) else {
+            continue;
+        };
+        row(
+            out,
+            [
+                price.to_string(),
+                Unit::Change.spread(one.slower),
+                Unit::Change.spread(one.utilised),
+            ],
+        );
+    }
+
+    if let Some(one) = found.followed(OURS.label) {
+        let faster = one.slower.mean <= -0.08;
+        let used = one.utilised.mean >= 0.0;
+        let word = |reached: bool| if reached { "reached" } else { "not reached" };
+        let _ = writeln!(
+            out,
+            "\nAim: turnaround at most -8 %, {}; utilisation not below AVG, {}.\n",
+            word(faster),
+            word(used)
+        );
+    }
+}
+
+fn predictions(out: &mut String, found: &Found) {
+    line(out, "## How good predictions were\n");
+    line(
+        out,
+        "Of predictions by which jobs held out: the line of ln actual over ln predicted, their correlation, and the line by \
+         which self-fitted rules corrected in the end. A perfect predictor has slope 1 and intercept 0.\n",
+    );
+    heading(
+        out,
+        &[
+            "rule",
+            "slope",
+            "intercept",
+            "correlation",
+            "learned slope",
+            "learned intercept",
+        ],
+    );
+
+    for one in found
+        .followed
+        .iter()
+        .filter(|one| !matches!(one.label, "OPT" | "HEUR"))
+    {
+        let Some(trend) = one.trend else { continue };
+        let [slope, intercept, correlation] = trend.map(|spread| Unit::Plain.spread(spread));
+        let learned = one.learned.map(|spread| Unit::Plain.spread(spread));
+        let [learned_slope, learned_intercept] = &learned;
+        row(
+            out,
+            [
+                one.label,
+                &slope,
+                &intercept,
+                &correlation,
+                learned_slope,
+                learned_intercept,
+            ],
+        );
+    }
+
+    line(out, "");
+}
+
+fn real(out: &mut String, real: Option<&Foretold>) {
+    line(out, "## A real log\n");
+    let Some(real) = real else {
+        line(
+            out,
+            "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n",
+        );
+        return;
+    };
+
+    let _ = writeln!(
+        out,
+        "Each job's wait on {} processors was predicted when it was submitted, from what had started and ended by then. {} jobs \
+         only taught, {} after them were judged. Ours: lifetimes by user (Kaplan and Meier, within the limit that was asked \
+         for), starts first come, first served, and the median of what came of such predictions. Intervals are to hold \
+         {:.0} %, and are learned alike for all three.\n",
+        real.processors,
+        real.taught,
+        real.judged,
+        100.0 * HELD,
+    );
+
+    heading(
+        out,
+        &[
+            "predictor",
+            "median error",
+            "mean error",
+            "held by its interval",
+            "median width of it",
+            "correlation of logarithms",
+        ],
+    );
+
+    for way in &real.ways {
+        let fields = [
+            way.name.to_owned(),
+            Unit::Seconds.write(way.accuracy.median_error_s),
+            Unit::Seconds.write(way.mean_error_s),
+            Unit::Percent.write(way.coverage),
+            Unit::Seconds.write(way.median_width_s),
+            Unit::Plain.write(way.accuracy.correlation),
+        ];
+        row(out, fields);
+    }
+
+    line(out, "");
+}
+
+fn readings(out: &mut String) {
+    line(out, "## How the paper was read\n");
+    heading(out, &["what it leaves open", "as read here"]);
+    for (open, taken) in READINGS {
+        row(out, [open, taken]);
+    }
+    line(out, "");
+}

@@ -1,0 +1,436 @@
+//! The numbers behind the report: the paper's four scenarios, sequences learned from a few runs,
+//! and requests that move up.
+
+use scheduler::reservation::{
+    BadLaw, Family, Grid, Law, RunTimes, Sequence, adaptive_time_optimal, cost_under, time_optimal,
+};
+
+use super::absent::{self, Absent};
+use super::{Real, Study};
+use simulator::availability::stream::Stream;
+use simulator::batch::{Backfill, Job, conservative, filled, rounds};
+use simulator::experiment::requests::{
+    ADAPTIVE_POINTS, Asking, Draw, Kind, Mean, TIME_POINTS, Widths, each_run, learned,
+};
+
+/// The laws of the paper's section 5.2, and Table 1's.
+pub(super) const LAWS: [(&str, &str); 5] = [
+    ("TruncN[0,20]", "truncnorm:0,20,8,2"),
+    ("TruncN[6,16]", "truncnorm:6,16,8,2"),
+    ("Beta[0,1]", "beta:0,1,2,2"),
+    ("Exp[0,16]", "exponential:0,16,1"),
+    ("Pareto[1,20]", "pareto:1,20,2.1"),
+];
+/// The number of processors of the paper's machine.
+const PROCESSORS: u32 = 100;
+/// The number of Intrepid's nodes.
+const INTREPID: u32 = 40_960;
+/// Two weeks, in hours.
+const WEEKS_H: f64 = 336.0;
+/// The rate of small work on Intrepid, per node (Table 2).
+const INTREPID_RATE: f64 = 0.21;
+const WIDTHS: [(&str, Widths); 4] = [
+    ("Full", Widths::Full),
+    ("Half", Widths::Half),
+    ("TruncN", Widths::Normal),
+    ("Beta", Widths::Beta),
+];
+/// The numbers of past runs that Neuroscience considers in Figure 4.
+const HISTORIES: [u32; 8] = [1, 2, 5, 10, 20, 50, 100, 500];
+/// The numbers of runs from which sequences are learned.
+pub(super) const LESSONS: [u32; 6] = [5, 10, 20, 50, 100, 200];
+
+/// The results of a way to ask or to schedule.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cell {
+    pub(super) who: &'static str,
+    pub(super) utilisation: Mean,
+    /// The mean response time, in hours.
+    pub(super) response: Mean,
+    /// The mean response time of large jobs, if there are others.
+    pub(super) large: Mean,
+}
+
+/// The results of all scenarios.
+pub(super) struct Found {
+    pub(super) table: Vec<(&'static str, Sequence)>,
+    /// Scenario 1: law, widths, cells of HPC, Neuroscience, TOptimal, and ours.
+    pub(super) first: Vec<(&'static str, &'static str, Vec<Cell>)>,
+    /// The cells of Neuroscience by the number of past runs, and those of HPC and TOptimal.
+    pub(super) histories: Vec<(u32, Cell)>,
+    pub(super) history_peers: Vec<Cell>,
+    /// Scenario 2: percentage of small jobs, cells.
+    pub(super) second: Vec<(u32, Vec<Cell>)>,
+    /// Scenario 3: rate, cells of HPC, TOptimal, ATOptimal.
+    pub(super) third: Vec<(f64, Vec<Cell>)>,
+    /// Scenario 4: all jobs submitted together.
+    pub(super) fourth: Vec<Cell>,
+    /// The cells of scenario 4 with jobs submitted over two weeks.
+    pub(super) spread: Vec<Cell>,
+    /// The cells of scenario 4 where requests move up when a job ends early.
+    pub(super) moving_fourth: Vec<Cell>,
+    /// The cells of HPC and TOptimal by law, where requests move up.
+    pub(super) moving: Vec<(&'static str, Vec<Cell>)>,
+    /// The efficiency of sequences learned from each number of runs, by law.
+    pub(super) lessons: Vec<(&'static str, Vec<(u32, Mean)>)>,
+    /// The results for owners' absences.
+    pub(super) absent: Absent,
+    pub(super) real: Option<Real>,
+}
+
+impl Found {
+    pub(super) fn new(
+        study: &Study,
+        real: Option<Real>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Self, BadLaw> {
+        say("Table 1");
+        let table = table()?;
+        say("scenario 1: sequences at submission");
+
+        let first = first(study)?;
+        let (histories, history_peers) = histories(study)?;
+        say("scenario 2: speculative backfilling");
+
+        let second = second(study)?;
+        say("scenario 3: a stream of small work");
+
+        let third = third(study)?;
+        say("scenario 4: two weeks on Intrepid");
+
+        let [fourth, spread, moving_fourth] = fourth(study)?;
+        say("where limits pay, and what runs teach");
+
+        let moving = moving(study)?;
+        let lessons = lessons(study)?;
+        say("owners' absences");
+
+        let absent = absent::measure(study)?;
+        Ok(Found {
+            table,
+            first,
+            histories,
+            history_peers,
+            second,
+            third,
+            fourth,
+            spread,
+            moving_fourth,
+            moving,
+            lessons,
+            absent,
+            real,
+        })
+    }
+
+    /// Looks up a cell of scenario 1.
+    pub(super) fn cell(&self, law: &str, widths: &str, who: &str) -> Option<&Cell> {
+        let (.., cells) = self
+            .first
+            .iter()
+            .find(|(l, w, _)| *l == law && *w == widths)?;
+        cells.iter().find(|cell| cell.who == who)
+    }
+}
+
+fn law(text: &str) -> Result<Law, BadLaw> {
+    text.parse()
+}
+
+fn table() -> Result<Vec<(&'static str, Sequence)>, BadLaw> {
+    let law = law(LAWS[0].1)?;
+    let adaptive = |zeta| adaptive_time_optimal(&Grid::of(&law, ADAPTIVE_POINTS), zeta);
+    Ok(vec![
+        ("Classical HPC", time_optimal(&Grid::of(&law, 1))),
+        ("TOptimal", time_optimal(&Grid::of(&law, TIME_POINTS))),
+        ("ATOptimal (0.1)", adaptive(0.1)),
+        ("ATOptimal (0.5)", adaptive(0.5)),
+        ("ATOptimal (0.9)", adaptive(0.9)),
+    ])
+}
+
+/// The measures of one run: utilisation, response, response of large jobs.
+type Measures = (f64, f64, f64);
+
+fn cell(who: &'static str, measured: &[Measures]) -> Cell {
+    let mean = |of: fn(&Measures) -> f64| Mean::of(measured.iter().map(of));
+    Cell {
+        who,
+        utilisation: mean(|m| m.0),
+        response: mean(|m| m.1),
+        large: mean(|m| m.2),
+    }
+}
+
+/// Runs each way of asking in rounds without backfilling.
+fn plain(study: &Study, kinds: &[Kind], asks: &[(&'static str, Asking)]) -> Vec<Cell> {
+    let draw = Draw {
+        kinds,
+        processors: PROCESSORS,
+        within: 0.0,
+        seed: study.seed,
+    };
+    let one = |(who, asking): &(&'static str, Asking)| {
+        let measured = each_run(study.threads, study.runs, |run| {
+            let jobs = draw.jobs(*asking, run);
+            let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
+            let response = outcome.response(&jobs);
+            (outcome.utilisation(&jobs, PROCESSORS), response, response)
+        });
+        cell(who, &measured)
+    };
+    asks.iter().map(one).collect()
+}
+
+const HPC: (&str, Asking) = ("HPC", Asking::Longest);
+const NEURO: (&str, Asking) = ("Neuroscience", Asking::Recent(10));
+const TOPT: (&str, Asking) = ("TOptimal", Asking::TimeOptimal);
+/// Our way of asking: no law is known, only as many runs as Neuroscience considers.
+const OURS: (&str, Asking) = ("Learned", Asking::Learned(10));
+
+type First = Vec<(&'static str, &'static str, Vec<Cell>)>;
+
+fn first(study: &Study) -> Result<First, BadLaw> {
+    let mut all = Vec::new();
+    for (name, text) in LAWS {
+        for (widths_name, widths) in WIDTHS {
+            let kinds = [Kind::new(law(text)?, widths, 100)];
+            all.push((
+                name,
+                widths_name,
+                plain(study, &kinds, &[HPC, NEURO, TOPT, OURS]),
+            ));
+        }
+    }
+    Ok(all)
+}
+
+type Histories = (Vec<(u32, Cell)>, Vec<Cell>);
+
+fn histories(study: &Study) -> Result<Histories, BadLaw> {
+    let kinds = [Kind::new(law(LAWS[1].1)?, Widths::Beta, 100)];
+    let one = |runs| {
+        (
+            runs,
+            plain(study, &kinds, &[("Neuroscience", Asking::Recent(runs))]).swap_remove(0),
+        )
+    };
+    Ok((
+        HISTORIES.into_iter().map(one).collect(),
+        plain(study, &kinds, &[HPC, TOPT]),
+    ))
+}
+
+/// The ways to ask and to backfill gaps in scenarios 2 and 4.
+type Way = (&'static str, Asking, Backfill);
+
+fn filling(study: &Study, draw: &Draw<'_>, ways: &[Way]) -> Vec<Cell> {
+    let one = |(who, asking, backfill): &Way| {
+        let measured = each_run(study.threads, study.runs, |run| {
+            let jobs = draw.jobs(*asking, run);
+            let outcome = rounds(&jobs, draw.processors, *backfill);
+            let response = outcome.response(&jobs);
+            (
+                outcome.utilisation(&jobs, draw.processors),
+                response,
+                response,
+            )
+        });
+        cell(who, &measured)
+    };
+    ways.iter().map(one).collect()
+}
+
+fn second(study: &Study) -> Result<Vec<(u32, Vec<Cell>)>, BadLaw> {
+    let ways = [
+        ("HPC, classic", Asking::Longest, Backfill::Fitting),
+        ("HPC, speculative", Asking::Longest, Backfill::Speculative),
+        ("TOptimal, classic", Asking::TimeOptimal, Backfill::Fitting),
+        (
+            "TOptimal, speculative",
+            Asking::TimeOptimal,
+            Backfill::Speculative,
+        ),
+    ];
+
+    let steps: &[u32] = if study.quick {
+        &[0, 25, 50, 75, 100]
+    } else {
+        &[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+    };
+
+    let large = law("truncnorm:1,8,4,2")?;
+    let short = law("truncnorm:0,4,1,1")?;
+    let one = |percent: &u32| {
+        let small = 2 * *percent as usize;
+        let kinds = [
+            Kind::new(large, Widths::Beta, 200 - small),
+            Kind::new(short, Widths::Beta, small),
+        ];
+        let draw = Draw {
+            kinds: &kinds,
+            processors: PROCESSORS,
+            within: 0.0,
+            seed: study.seed,
+        };
+        (*percent, filling(study, &draw, &ways))
+    };
+    Ok(steps.iter().map(one).collect())
+}
+
+fn third(study: &Study) -> Result<Vec<(f64, Vec<Cell>)>, BadLaw> {
+    let large = law("truncnorm:1,20,8,2")?;
+    // Small jobs have one processor and take a hundredth of a large one's time.
+    let small = large.mean() / 100.0;
+    let kinds = [Kind::new(large, Widths::Beta, 100)];
+    let draw = Draw {
+        kinds: &kinds,
+        processors: PROCESSORS,
+        within: 0.0,
+        seed: study.seed,
+    };
+
+    let one = |tenths: u32| {
+        let zeta = f64::from(tenths) / 10.0;
+        let rate = zeta * f64::from(PROCESSORS);
+        let of = |(who, asking): (&'static str, Asking)| {
+            let measured = each_run(study.threads, study.runs, |run| {
+                let jobs = draw.jobs(asking, run);
+                let outcome = rounds(&jobs, PROCESSORS, Backfill::Nothing);
+                let stream = filled(&outcome, PROCESSORS, rate);
+                let work: f64 = jobs
+                    .iter()
+                    .map(|job| f64::from(job.processors) * job.run)
+                    .sum();
+                let large = outcome.response(&jobs);
+                let many = stream.work / small;
+
+                let few = jobs.len() as f64;
+                let all = (large * few + (stream.wait + small) * many) / (few + many);
+                (
+                    (work + stream.work) / (f64::from(PROCESSORS) * stream.end),
+                    all,
+                    large,
+                )
+            });
+            cell(who, &measured)
+        };
+        (
+            zeta,
+            [HPC, TOPT, ("ATOptimal", Asking::Adaptive(zeta))]
+                .map(of)
+                .to_vec(),
+        )
+    };
+    Ok((1..=9).map(one).collect())
+}
+
+/// The paper's Table 3: three applications, in hours.
+fn applications() -> Result<[Kind; 3], BadLaw> {
+    let minutes = |minutes: f64| minutes / 60.0;
+    let fsl = Family::TruncatedNormal {
+        mean: minutes(20.0),
+        sd: minutes(8.0),
+    };
+
+    Ok([
+        Kind::new(law("truncnorm:11,31,20,8")?, Widths::Beta, 10),
+        Kind::new(law("truncnorm:1.5,3,1.7,0.5")?, Widths::Beta, 90),
+        Kind::new(
+            Law::new(fsl, minutes(10.0), minutes(35.0))?,
+            Widths::Beta,
+            300,
+        ),
+    ])
+}
+
+fn fourth(study: &Study) -> Result<[Vec<Cell>; 3], BadLaw> {
+    let kinds = applications()?;
+    let draw = Draw {
+        kinds: &kinds,
+        processors: INTREPID,
+        within: 0.0,
+        seed: study.seed,
+    };
+    let spread = Draw {
+        within: WEEKS_H,
+        ..draw.clone()
+    };
+    let adaptive = Asking::Adaptive(INTREPID_RATE);
+    let ways = [
+        ("HPC, classic", Asking::Longest, Backfill::Fitting),
+        ("HPC, speculative", Asking::Longest, Backfill::Speculative),
+        ("ATOptimal, classic", adaptive, Backfill::Fitting),
+        ("ATOptimal, speculative", adaptive, Backfill::Speculative),
+    ];
+
+    let moved = |(who, asking): (&'static str, Asking)| moving_up(study, &draw, who, asking);
+    let moved = [HPC, ("ATOptimal", adaptive)].map(moved).to_vec();
+    Ok([
+        filling(study, &draw, &ways),
+        filling(study, &spread, &ways),
+        moved,
+    ])
+}
+
+/// Runs one way of asking with conservative backfilling, the largest requests first: all requests
+/// move up when a job ends early.
+fn moving_up(study: &Study, draw: &Draw<'_>, who: &'static str, asking: Asking) -> Cell {
+    let measured = each_run(study.threads, study.runs, |run| {
+        let mut jobs = draw.jobs(asking, run);
+        let size = |job: &Job| f64::from(job.processors) * job.limit(0);
+        jobs.sort_by(|a, b| {
+            a.submit
+                .total_cmp(&b.submit)
+                .then(size(b).total_cmp(&size(a)))
+        });
+
+        let outcome = conservative(&jobs, draw.processors);
+        let response = outcome.response(&jobs);
+        (
+            outcome.utilisation(&jobs, draw.processors),
+            response,
+            response,
+        )
+    });
+    cell(who, &measured)
+}
+
+fn moving(study: &Study) -> Result<Vec<(&'static str, Vec<Cell>)>, BadLaw> {
+    let one = |(name, text): (&'static str, &str)| {
+        let kinds = [Kind::new(law(text)?, Widths::Beta, 100)];
+        let draw = Draw {
+            kinds: &kinds,
+            processors: PROCESSORS,
+            within: 0.0,
+            seed: study.seed,
+        };
+        Ok((
+            name,
+            [HPC, TOPT]
+                .map(|(who, asking)| moving_up(study, &draw, who, asking))
+                .to_vec(),
+        ))
+    };
+    LAWS.into_iter().map(one).collect()
+}
+
+type Lessons = Vec<(&'static str, Vec<(u32, Mean)>)>;
+
+fn lessons(study: &Study) -> Result<Lessons, BadLaw> {
+    // Each run stands for several sequences, each learned from its own past runs.
+    let pupils = study.runs * if study.quick { 5 } else { 20 };
+    let one = |(name, text): (&'static str, &str)| {
+        let law = law(text)?;
+        let best = time_optimal(&Grid::of(&law, TIME_POINTS)).cost;
+        let taught = |runs: u32| {
+            let efficiencies = each_run(study.threads, pupils, |pupil| {
+                let mut stream = Stream::new("batch lesson", study.seed, runs, pupil);
+                best / cost_under(&learned(&law, runs, &mut stream), &law)
+            });
+            (runs, Mean::of(efficiencies))
+        };
+        Ok((name, LESSONS.map(taught).to_vec()))
+    };
+    LAWS.into_iter().map(one).collect()
+}

@@ -1,0 +1,422 @@
+//! The text of the report, as Markdown: method, readings of the paper, and results. Every number in
+//! it is computed.
+
+use std::fmt::Write;
+
+use super::claims::claims;
+use super::scenarios::{Cell, Found, LAWS, LESSONS};
+use super::{Real, Study, absent};
+use crate::report::markdown::{again, heading, line, pictures, row};
+use simulator::experiment::requests::Mean;
+use simulator::figure::Figure;
+
+/// The points that the paper leaves open, each with our reading.
+const READINGS: [(&str, &str); 9] = [
+    (
+        "grids of the sequences",
+        "200 points for TOptimal, 46 for ATOptimal: with them Table 1 comes out as printed",
+    ),
+    (
+        "how much a job costs that fits its request",
+        "the whole request: a round's calendar is not moved up when a job ends early",
+    ),
+    (
+        "when the next round begins",
+        "when every job of this one has ended",
+    ),
+    (
+        "what Neuroscience asks for after a kill",
+        "the law's upper end",
+    ),
+    (
+        "how wide a gap is, and how long",
+        "all free processors, until the next request of anybody begins, the candidate's own included, or the round ends",
+    ),
+    (
+        "where a speculative run that failed goes",
+        "it keeps its request in this round, or goes to the head of those who wait",
+    ),
+    (
+        "the stream of small work",
+        "work that can be divided at will, as in section 3, not jobs one by one; small jobs have one processor each in the mean of all responses",
+    ),
+    (
+        "Intrepid's jobs",
+        "nodes by Beta(2, 2) over all 40,960: then FSL's jobs are 0.22 of all work, and all jobs are work for two weeks; submitted together, since else the time of their submission decides utilisation; ATOptimal takes the rate for 0.21",
+    ),
+    (
+        "who arrives during a round",
+        "may be put into gaps, and is planned with the next round otherwise",
+    ),
+];
+
+/// Writes the whole report.
+pub(super) fn report(study: &Study, found: &Found, figures: &[Figure]) -> String {
+    let mut out = String::new();
+    head(&mut out, study, found);
+    claimed(&mut out, found);
+    ours(&mut out, found);
+    table(&mut out, found);
+    first(&mut out, found);
+    pays(&mut out, found);
+    absent::section(&mut out, &found.absent);
+
+    lessons(&mut out, found);
+    real(&mut out, found.real.as_ref());
+    readings(&mut out);
+    pictures(&mut out, figures);
+
+    let quick = if study.quick { " --quick" } else { "" };
+    let log = study
+        .log
+        .as_ref()
+        .map_or_else(String::new, |log| format!(" --log {}", log.display()));
+    again(
+        &mut out,
+        &format!(
+            "gainaru{quick} --seed {} --runs {}{log}",
+            study.seed, study.runs
+        ),
+    );
+
+    out
+}
+
+fn share(mean: Mean) -> String {
+    format!("{:.3} ± {:.3}", mean.value, mean.half)
+}
+
+fn hours(mean: Mean) -> String {
+    format!("{:.1} ± {:.1}", mean.value, mean.half)
+}
+
+fn head(out: &mut String, study: &Study, found: &Found) {
+    line(
+        out,
+        "# Speculative scheduling for stochastic jobs: Gainaru, Pallez, Sun and Raghavan (ICPP 2019) again\n",
+    );
+
+    let all = claims(found);
+    let count = |word: &str| all.iter().filter(|claim| claim.verdict == word).count();
+    let _ = writeln!(
+        out,
+        "**In short.** Of {} claims {} are reproduced, {} in part, {} not. Where requests stay reserved to their end, \
+         sequences of short requests beat long ones for every law; where processors are given back the moment a job ends, \
+         they lose (see \"Where limits pay\").\n",
+        all.len(),
+        count("reproduced"),
+        count("in part"),
+        count("not reproduced"),
+    );
+    let _ = writeln!(
+        out,
+        "The sequences and the gain of a gap are functions of the scheduler (`scheduler::reservation`); the machine of many \
+         processors, on which jobs hold several together, is the simulator's own. {} runs of each case, seed {}; the same \
+         jobs whoever asks. Intervals are of 95 %. Times are in hours.\n",
+        study.runs, study.seed,
+    );
+}
+
+fn claimed(out: &mut String, found: &Found) {
+    line(out, "## What the paper claims, and what we find\n");
+    heading(out, &["claim", "paper", "here", "verdict"]);
+    for claim in claims(found) {
+        row(out, [claim.claim, claim.paper, &claim.ours, claim.verdict]);
+    }
+    line(
+        out,
+        "\nVerdicts are computed from the numbers beside them.\n",
+    );
+}
+
+fn ours(out: &mut String, found: &Found) {
+    line(out, "## Ours\n");
+    line(
+        out,
+        "Nobody knows a law. Neuroscience asks for the longest of 10 past runs; ours asks for the sequence that is cheapest \
+         for what 10 past runs teach. Processors by Beta.\n",
+    );
+    heading(
+        out,
+        &[
+            "law",
+            "utilisation, by that of Neuroscience",
+            "response, by that of Neuroscience",
+        ],
+    );
+
+    for (law, _) in LAWS {
+        let of = |who| found.cell(law, "Beta", who);
+        let (Some(neuro), Some(ours)) = (of("Neuroscience"), of("Learned")) else {
+            continue;
+        };
+        let used = ours.utilisation.value / neuro.utilisation.value;
+        let response = ours.response.value / neuro.response.value;
+        row(
+            out,
+            [
+                law.to_owned(),
+                format!("x{used:.2}"),
+                format!("x{response:.2}"),
+            ],
+        );
+    }
+
+    line(out, "");
+}
+
+fn table(out: &mut String, found: &Found) {
+    line(
+        out,
+        "## Table 1\n\nTruncated normal law from 0 to 20 hours, mean 8, standard deviation 2.\n",
+    );
+    heading(
+        out,
+        &["algorithm", "requests, in hours", "expected cost, in hours"],
+    );
+    for (name, sequence) in &found.table {
+        let limits: Vec<String> = sequence
+            .limits
+            .iter()
+            .map(|limit| format!("{limit:.4}"))
+            .collect();
+        row(
+            out,
+            [
+                (*name).to_owned(),
+                limits.join(", "),
+                format!("{:.4}", sequence.cost),
+            ],
+        );
+    }
+
+    line(out, "");
+}
+
+fn first(out: &mut String, found: &Found) {
+    line(
+        out,
+        "## Scenario 1: sequences at submission\n\n100 jobs on 100 processors, submitted together. `Learned` is ours: TOptimal \
+         for what 10 past runs teach, as many as Neuroscience looks at, drawn anew for each job.\n",
+    );
+    heading(
+        out,
+        &["law", "processors", "who asks", "utilisation", "response"],
+    );
+    for (law, widths, cells) in &found.first {
+        for cell in cells {
+            row(
+                out,
+                [
+                    *law,
+                    *widths,
+                    cell.who,
+                    &share(cell.utilisation),
+                    &hours(cell.response),
+                ],
+            );
+        }
+    }
+
+    line(
+        out,
+        "\n## Scenario 2: speculative backfilling\n\n200 jobs; utilisation, and response in hours.\n",
+    );
+    by_step(
+        out,
+        "small jobs",
+        found
+            .second
+            .iter()
+            .map(|(percent, cells)| (format!("{percent} %"), cells)),
+        both,
+    );
+
+    line(
+        out,
+        "## Scenario 3: a stream of small work\n\nUtilisation, and response of large jobs in hours.\n",
+    );
+
+    let large = |cell: &Cell| format!("{}; {}", share(cell.utilisation), hours(cell.large));
+    by_step(
+        out,
+        "rate",
+        found
+            .third
+            .iter()
+            .map(|(rate, cells)| (format!("{rate:.1}"), cells)),
+        large,
+    );
+
+    line(
+        out,
+        "## Scenario 4: two weeks on Intrepid\n\nUtilisation, and response in hours.\n",
+    );
+
+    let ways = [
+        ("together", &found.fourth),
+        ("over two weeks", &found.spread),
+    ];
+    by_step(
+        out,
+        "submitted",
+        ways.into_iter()
+            .map(|(when, cells)| (when.to_owned(), cells)),
+        both,
+    );
+}
+
+fn both(cell: &Cell) -> String {
+    format!("{}; {}", share(cell.utilisation), hours(cell.response))
+}
+
+fn by_step<'a>(
+    out: &mut String,
+    step: &str,
+    rows: impl Iterator<Item = (String, &'a Vec<Cell>)>,
+    show: fn(&Cell) -> String,
+) {
+    for (number, (name, cells)) in rows.enumerate() {
+        if number == 0 {
+            let names = cells.iter().map(|cell| cell.who);
+            heading(out, &std::iter::once(step).chain(names).collect::<Vec<_>>());
+        }
+        row(out, std::iter::once(name).chain(cells.iter().map(show)));
+    }
+
+    line(out, "");
+}
+
+fn pays(out: &mut String, found: &Found) {
+    line(out, "## Where limits pay\n");
+    line(
+        out,
+        "The same jobs (processors by Beta) on the same machine, where requests stay reserved to their end, and where all \
+         requests move up when a job ends early (conservative backfilling), as on a desktop grid, where a host is given \
+         back the moment its task ends. Utilisation.\n",
+    );
+
+    heading(
+        out,
+        &[
+            "law",
+            "reserved: HPC",
+            "reserved: TOptimal",
+            "given back: HPC",
+            "given back: TOptimal",
+        ],
+    );
+
+    for (law, cells) in &found.moving {
+        let reserved = |who| {
+            found
+                .cell(law, "Beta", who)
+                .map_or_else(String::new, |cell| share(cell.utilisation))
+        };
+        let moved = |who| {
+            let cell = cells.iter().find(|cell| cell.who == who);
+            cell.map_or_else(String::new, |cell| share(cell.utilisation))
+        };
+        row(
+            out,
+            [
+                (*law).to_owned(),
+                reserved("HPC"),
+                reserved("TOptimal"),
+                moved("HPC"),
+                moved("TOptimal"),
+            ],
+        );
+    }
+
+    line(out, "\nThe jobs of scenario 4 where requests move up:\n");
+    by_step(
+        out,
+        "calendar",
+        std::iter::once(("moved up".to_owned(), &found.moving_fourth)),
+        both,
+    );
+
+    line(
+        out,
+        "So deskgrid gives limits to tasks only where what they do not need of a reservation is lost; elsewhere a task has \
+         no limit, and what takes long is copied.\n",
+    );
+}
+
+fn lessons(out: &mut String, found: &Found) {
+    line(out, "## What past runs teach\n");
+    line(
+        out,
+        "The least expected cost by that of a sequence learned from so many runs (product-limit estimate, evenly spread \
+         between runs; where runs are alike some room beyond the longest; limits double after the last).\n",
+    );
+
+    let names: Vec<String> = LESSONS.iter().map(|runs| format!("{runs} runs")).collect();
+    heading(
+        out,
+        &std::iter::once("law".to_owned())
+            .chain(names)
+            .collect::<Vec<_>>(),
+    );
+
+    for (law, lessons) in &found.lessons {
+        let parts = lessons.iter().map(|(_, mean)| share(*mean));
+        row(out, std::iter::once((*law).to_owned()).chain(parts));
+    }
+
+    line(out, "");
+}
+
+fn real(out: &mut String, real: Option<&Real>) {
+    line(out, "## A real log\n");
+    let Some(real) = real else {
+        line(
+            out,
+            "Not done: no log was given. `--log FILE` takes the KTH-SP2 log in the Standard Workload Format.\n",
+        );
+        return;
+    };
+    let _ = writeln!(
+        out,
+        "{} jobs on {} processors, with users' estimates as requests and runs that end at them.\n",
+        real.jobs, real.processors
+    );
+
+    heading(
+        out,
+        &[
+            "backfilling",
+            "average flow time, s",
+            "average slowdown, bounded at 10 s",
+        ],
+    );
+
+    for (name, (flow, slowdown)) in [
+        ("FCFS, EASY", real.easy),
+        ("conservative", real.conservative),
+    ] {
+        row(
+            out,
+            [
+                name.to_owned(),
+                format!("{flow:.0}"),
+                format!("{slowdown:.1}"),
+            ],
+        );
+    }
+
+    line(
+        out,
+        "\nKnown for EASY on the KTH-SP2 log: 15,695 s and 92.6.\n",
+    );
+}
+
+fn readings(out: &mut String) {
+    line(out, "## How the paper was read\n");
+    heading(out, &["what it leaves open", "as read here"]);
+    for (open, taken) in READINGS {
+        row(out, [open, taken]);
+    }
+    line(out, "");
+}

@@ -1,0 +1,70 @@
+//! The pieces of Markdown of which reports are made.
+
+use std::fmt::Write;
+
+use simulator::figure::Figure;
+
+/// Appends a line, or a paragraph if `text` ends in a line's end.
+pub(super) fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+/// Appends a row of a table.
+pub(super) fn row<T: AsRef<str>>(out: &mut String, fields: impl IntoIterator<Item = T>) {
+    out.push('|');
+    for field in fields {
+        let _ = write!(out, " {} |", field.as_ref());
+    }
+    out.push('\n');
+}
+
+/// Appends the head of a table with these columns.
+pub(super) fn heading<T: AsRef<str>>(out: &mut String, fields: &[T]) {
+    row(out, fields);
+    row(out, fields.iter().map(|_| "---"));
+}
+
+/// Converts fields to owned strings.
+pub(super) fn words<const N: usize>(fields: [&str; N]) -> Vec<String> {
+    fields.map(str::to_owned).to_vec()
+}
+
+/// Appends the section with every figure.
+pub(super) fn pictures(out: &mut String, figures: &[Figure]) {
+    line(out, "## Figures\n");
+    line(
+        out,
+        "Each one's numbers are in the CSV file of the same name.\n",
+    );
+    images(out, figures);
+}
+
+/// Appends every figure, without text.
+pub(super) fn images(out: &mut String, figures: &[Figure]) {
+    for figure in figures {
+        let _ = writeln!(out, "![{}]({}.svg)\n", figure.title, figure.name);
+    }
+}
+
+/// Appends the section on how to make the report again; `what` follows `deskgrid-lab reproduce`.
+pub(super) fn again(out: &mut String, what: &str) {
+    line(out, "## Again\n");
+    let _ = writeln!(
+        out,
+        "`deskgrid-lab reproduce {what}` gives these files again, byte for byte, on any number of threads."
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_rule_below_its_head() {
+        let mut out = String::new();
+        heading(&mut out, &words(["a", "b"]));
+        row(&mut out, ["1".to_owned(), "2".to_owned()]);
+        assert_eq!(out, "| a | b |\n| --- | --- |\n| 1 | 2 |\n");
+    }
+}
