@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::{Crowd, Lie, Load, Outcomes, Scheme, run};
-use crate::report::kondo::File;
+use crate::report::{Asked, File};
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,19 @@ pub struct Study {
 }
 
 impl Study {
+    /// Returns the study that is asked for.
+    pub fn of(asked: &Asked) -> Self {
+        let study = if asked.quick {
+            Study::quick(asked.seed)
+        } else {
+            Study::full(asked.seed)
+        };
+        Study {
+            crowds: asked.runs.unwrap_or(study.crowds),
+            ..study
+        }
+    }
+
     /// The full report.
     pub fn full(seed: u64) -> Self {
         Self {

@@ -13,10 +13,8 @@ use std::path::PathBuf;
 
 use found::Found;
 
-use super::kondo::File;
+use super::{Asked, File};
 use simulator::batch::{Foretold, Log, foretell};
-use simulator::figure::Figure;
-use simulator::figure::draw;
 use simulator::trace::TraceError;
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
@@ -37,6 +35,20 @@ pub struct Study {
 }
 
 impl Study {
+    /// Returns the study that is asked for.
+    pub fn of(asked: &Asked) -> Self {
+        let study = if asked.quick {
+            Study::quick(asked.seed, asked.threads)
+        } else {
+            Study::full(asked.seed, asked.threads)
+        };
+        Study {
+            runs: asked.runs.unwrap_or(study.runs),
+            log: asked.log.clone(),
+            ..study
+        }
+    }
+
     /// The full report: five draws of 120 days.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
@@ -75,25 +87,10 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     let found = Found::new(study, real, say);
     let figures = figures::all(&found);
     let mut files = vec![
-        File {
-            name: "report.md".into(),
-            text: text::report(study, &found, &figures),
-        },
-        File {
-            name: "runs.csv".into(),
-            text: found.csv(),
-        },
+        File::new("report.md", text::report(study, &found, &figures)),
+        File::new("runs.csv", found.csv()),
     ];
-    files.extend(figures.iter().flat_map(both));
+    files.extend(super::drawn(&figures));
 
     Ok(files)
-}
-
-/// The SVG file and the CSV file of a figure.
-fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File {
-        name: format!("{}.{ending}", figure.name),
-        text,
-    };
-    [file("svg", draw(figure)), file("csv", figure.csv())]
 }

@@ -13,11 +13,9 @@ use std::path::PathBuf;
 
 use scenarios::Found;
 
-use super::kondo::File;
+use super::{Asked, File};
 use scheduler::reservation::BadLaw;
 use simulator::batch::{Job, Log, Outcome, conservative, easy};
-use simulator::figure::Figure;
-use simulator::figure::draw;
 use simulator::trace::TraceError;
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
@@ -36,6 +34,20 @@ pub struct Study {
 }
 
 impl Study {
+    /// Returns the study that is asked for.
+    pub fn of(asked: &Asked) -> Self {
+        let study = if asked.quick {
+            Study::quick(asked.seed, asked.threads)
+        } else {
+            Study::full(asked.seed, asked.threads)
+        };
+        Study {
+            runs: asked.runs.map_or(study.runs, |runs| runs as usize),
+            log: asked.log.clone(),
+            ..study
+        }
+    }
+
     /// The full report: fifty runs of each case, like the paper.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
@@ -121,20 +133,11 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
     };
     let found = Found::new(study, real, say)?;
     let figures = figures::all(&found);
-    let mut files = vec![File {
-        name: "report.md".into(),
-        text: text::report(study, &found, &figures),
-    }];
-    files.extend(figures.iter().flat_map(both));
+    let mut files = vec![File::new(
+        "report.md",
+        text::report(study, &found, &figures),
+    )];
+    files.extend(super::drawn(&figures));
 
     Ok(files)
-}
-
-/// The SVG file and the CSV file of a figure.
-fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File {
-        name: format!("{}.{ending}", figure.name),
-        text,
-    };
-    [file("svg", draw(figure)), file("csv", figure.csv())]
 }

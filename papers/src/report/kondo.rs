@@ -13,6 +13,7 @@ use reference::{
 };
 use table::Table;
 
+use super::{Asked, File};
 use simulator::availability::Model;
 use simulator::experiment::rows::{rows_csv, summary_csv};
 use simulator::experiment::{
@@ -20,7 +21,6 @@ use simulator::experiment::{
     Reading, Row, Site, Source, SourceError, TRAINING_DAYS, summarize,
 };
 use simulator::figure::Figure;
-use simulator::figure::draw;
 use simulator::world::{Outcome, Run, Simulator, World};
 
 /// The budgets of copies in the frontier, in copies per task.
@@ -51,16 +51,23 @@ pub struct Study {
     pub quick: bool,
 }
 
-/// A file of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    /// The name of the file.
-    pub name: String,
-    /// The contents of the file.
-    pub text: String,
-}
-
 impl Study {
+    /// Returns the study that is asked for.
+    pub fn of(asked: &Asked) -> Self {
+        let study = if asked.quick {
+            Study::quick(asked.seed, asked.threads)
+        } else {
+            Study::full(asked.seed, asked.threads)
+        };
+        Study {
+            runs: asked.runs.map_or(study.runs, |runs| runs as usize),
+            side_runs: asked
+                .runs
+                .map_or(study.side_runs, |runs| study.side_runs.min(runs as usize)),
+            ..study
+        }
+    }
+
     /// The full report: more than a hundred starts of each cell, like the paper.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
@@ -175,11 +182,8 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Result<Vec<File>, 
         models,
         frontier,
     };
-    files.push(File {
-        name: "report.md".into(),
-        text: text::report(&findings, &drawn),
-    });
-    files.extend(drawn.iter().flat_map(both));
+    files.push(File::new("report.md", text::report(&findings, &drawn)));
+    files.extend(super::drawn(&drawn));
 
     Ok(files)
 }
@@ -190,15 +194,6 @@ fn named(label: &str, policy: &str, kept: bool) -> Contender {
         policy: policy.to_owned(),
         checkpoint: kept,
     }
-}
-
-/// The SVG file and the CSV file of a figure.
-fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File {
-        name: format!("{}.{ending}", figure.name),
-        text,
-    };
-    [file("svg", draw(figure)), file("csv", figure.csv())]
 }
 
 fn generated(study: &Study, platform: &str, model: &str) -> Result<Generated, GridError> {
@@ -253,14 +248,8 @@ fn compare(
 
     if let Some(files) = files {
         let (_, summaries) = summarize(&grid, &rows);
-        files.push(File {
-            name: "rows.csv".into(),
-            text: rows_csv(&grid, &rows),
-        });
-        files.push(File {
-            name: "summary.csv".into(),
-            text: summary_csv(&grid, &summaries),
-        });
+        files.push(File::new("rows.csv", rows_csv(&grid, &rows)));
+        files.push(File::new("summary.csv", summary_csv(&grid, &summaries)));
     }
 
     Ok(Table::new(&grid, rows))

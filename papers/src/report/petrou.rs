@@ -9,12 +9,10 @@ mod text;
 
 use common::Time;
 
-use super::kondo::File;
+use super::{Asked, File};
 use points::{CONTENDERS, Contender, Factors, Results, Slice, WITH_OURS};
 pub use points::{Measured, grid};
 use simulator::experiment::in_parallel;
-use simulator::figure::Figure;
-use simulator::figure::draw;
 use simulator::users::{Parameters, Random};
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
@@ -35,6 +33,19 @@ pub struct Study {
 }
 
 impl Study {
+    /// Returns the study that is asked for.
+    pub fn of(asked: &Asked) -> Self {
+        let study = if asked.quick {
+            Study::quick(asked.seed, asked.threads)
+        } else {
+            Study::full(asked.seed, asked.threads)
+        };
+        Study {
+            repetitions: asked.runs.unwrap_or(study.repetitions),
+            ..study
+        }
+    }
+
     /// The full report, with every point.
     pub fn full(seed: u64, threads: usize) -> Self {
         Study {
@@ -195,25 +206,10 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
 
     let drawn = figures::figures(&results);
     let mut files = vec![
-        File {
-            name: "report.md".into(),
-            text: text::report(study, &results, &drawn),
-        },
-        File {
-            name: "points.csv".into(),
-            text: results.csv(),
-        },
+        File::new("report.md", text::report(study, &results, &drawn)),
+        File::new("points.csv", results.csv()),
     ];
-    files.extend(drawn.iter().flat_map(both));
+    files.extend(super::drawn(&drawn));
 
     files
-}
-
-/// The SVG file and the CSV file of a figure.
-fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File {
-        name: format!("{}.{ending}", figure.name),
-        text,
-    };
-    [file("svg", draw(figure)), file("csv", figure.csv())]
 }

@@ -14,10 +14,8 @@ use devices::Device;
 use table::{Cell, Table};
 use trial::{Pressure, Trial, Users};
 
-use super::kondo::File;
+use super::{Asked, File};
 use simulator::experiment::in_parallel;
-use simulator::figure::Figure;
-use simulator::figure::draw;
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +33,19 @@ pub struct Study {
 }
 
 impl Study {
+    /// Returns the study that is asked for.
+    pub fn of(asked: &Asked) -> Self {
+        let study = if asked.quick {
+            Study::quick(asked.seed, asked.threads)
+        } else {
+            Study::full(asked.seed, asked.threads)
+        };
+        Study {
+            repetitions: asked.runs.unwrap_or(study.repetitions),
+            ..study
+        }
+    }
+
     /// The full report, with as many tests as the paper.
     pub fn full(seed: u64, threads: usize) -> Self {
         let qoes = (0..10).map(|tenth| f64::from(tenth) / 10.0).collect();
@@ -157,25 +168,10 @@ pub fn reproduce(study: &Study, say: &mut dyn FnMut(&str)) -> Vec<File> {
 
     let drawn = figures::figures(&table);
     let mut files = vec![
-        File {
-            name: "report.md".into(),
-            text: text::report(study, &table, &drawn),
-        },
-        File {
-            name: "points.csv".into(),
-            text: table.csv(),
-        },
+        File::new("report.md", text::report(study, &table, &drawn)),
+        File::new("points.csv", table.csv()),
     ];
-    files.extend(drawn.iter().flat_map(both));
+    files.extend(super::drawn(&drawn));
 
     files
-}
-
-/// The SVG file and the CSV file of a figure.
-fn both(figure: &Figure) -> [File; 2] {
-    let file = |ending, text| File {
-        name: format!("{}.{ending}", figure.name),
-        text,
-    };
-    [file("svg", draw(figure)), file("csv", figure.csv())]
 }

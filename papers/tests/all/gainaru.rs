@@ -1,7 +1,7 @@
 //! The report on Gainaru et al.: what must hold of it however few runs it has.
 
+use papers::report::File;
 use papers::report::gainaru::{Study, reproduce};
-use papers::report::kondo::File;
 
 fn report(threads: usize) -> Vec<File> {
     let study = Study {

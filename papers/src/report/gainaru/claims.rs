@@ -2,22 +2,7 @@
 //! Verdicts are computed from the results, not typed.
 
 use super::scenarios::{Cell, Found, LAWS};
-
-/// A claim of the paper.
-pub(super) struct Claim {
-    pub(super) claim: &'static str,
-    pub(super) paper: &'static str,
-    pub(super) ours: String,
-    pub(super) verdict: &'static str,
-}
-
-fn verdict(whole: bool, part: bool) -> &'static str {
-    match (whole, part) {
-        (true, _) => "reproduced",
-        (false, true) => "in part",
-        (false, false) => "not reproduced",
-    }
-}
+use crate::report::claim::{Claim, Verdict};
 
 fn percents(values: &[f64]) -> String {
     values
@@ -71,7 +56,7 @@ fn table(found: &Found) -> Claim {
         claim: "Table 1: the sequences for the truncated normal law",
         paper: "five sequences",
         ours: format!("{right} of 5 to the printed digits"),
-        verdict: verdict(right == 5, right > 0),
+        verdict: Verdict::of(right == 5, right > 0),
     }
 }
 
@@ -110,25 +95,25 @@ fn gains(found: &Found) -> [Claim; 4] {
         Claim {
             claim: "TOptimal's utilisation against the better of HPC and Neuroscience, truncated normal and Beta (Full, Beta each)",
             paper: "+10 to +11 %",
-            verdict: verdict((mean(&more) - 0.105).abs() < 0.015, least(&more) > 0.0),
+            verdict: Verdict::of((mean(&more) - 0.105).abs() < 0.015, least(&more) > 0.0),
             ours: percents(&more),
         },
         Claim {
             claim: "its response time there",
             paper: "12 to 14 % shorter",
-            verdict: verdict((mean(&sooner) - 0.13).abs() < 0.02, least(&sooner) > 0.0),
+            verdict: Verdict::of((mean(&sooner) - 0.13).abs() < 0.02, least(&sooner) > 0.0),
             ours: percents(&sooner),
         },
         Claim {
             claim: "its utilisation for the exponential and the Pareto law",
             paper: "more than x1.5",
-            verdict: verdict(least(&times_more) > 1.5, least(&times_more) > 1.0),
+            verdict: Verdict::of(least(&times_more) > 1.5, least(&times_more) > 1.0),
             ours: times(&times_more),
         },
         Claim {
             claim: "its response time there",
             paper: "more than x2.5 shorter",
-            verdict: verdict(least(&times_sooner) > 2.5, least(&times_sooner) > 1.0),
+            verdict: Verdict::of(least(&times_sooner) > 2.5, least(&times_sooner) > 1.0),
             ours: times(&times_sooner),
         },
     ]
@@ -152,7 +137,7 @@ fn widths(found: &Found) -> Claim {
         claim: "TOptimal uses the machine better than HPC whatever the laws of run times and processors (Figure 3)",
         paper: "16 of 16",
         ours: format!("{good} of {all}"),
-        verdict: verdict(good == all, 2 * good > all),
+        verdict: Verdict::of(good == all, 2 * good > all),
     }
 }
 
@@ -178,7 +163,7 @@ fn histories(found: &Found) -> [Claim; 2] {
             claim: "Neuroscience is best when it looks at about 10 past runs (Figure 4)",
             paper: "10 runs",
             ours: format!("{runs} runs"),
-            verdict: verdict((5..=20).contains(&runs), (2..=50).contains(&runs)),
+            verdict: Verdict::of((5..=20).contains(&runs), (2..=50).contains(&runs)),
         },
         Claim {
             claim: "with a longer history it comes near HPC",
@@ -188,7 +173,7 @@ fn histories(found: &Found) -> [Claim; 2] {
                 percents(&[best_off]),
                 percents(&[last])
             ),
-            verdict: verdict(last.abs() < 0.5 * best_off, last < best_off),
+            verdict: Verdict::of(last.abs() < 0.5 * best_off, last < best_off),
         },
     ]
 }
@@ -226,19 +211,19 @@ fn backfilling(found: &Found) -> [Claim; 3] {
             claim: "speculative backfilling helps HPC drastically (Figure 5)",
             paper: "drastically",
             ours: format!("utilisation {} on average", percents(&[hpc])),
-            verdict: verdict(hpc > 0.15, hpc > 0.05),
+            verdict: Verdict::of(hpc > 0.15, hpc > 0.05),
         },
         Claim {
             claim: "and TOptimal only slightly",
             paper: "slightly",
             ours: format!("utilisation {} on average", percents(&[ours])),
-            verdict: verdict((0.0..0.5 * hpc).contains(&ours), ours < hpc),
+            verdict: Verdict::of((0.0..0.5 * hpc).contains(&ours), ours < hpc),
         },
         Claim {
             claim: "from half small jobs on HPC with speculative backfilling needs no sequences",
             paper: "from 50 %",
             ours: from.map_or_else(|| "never".to_owned(), |percent| format!("from {percent} %")),
-            verdict: verdict(
+            verdict: Verdict::of(
                 from.is_some_and(|from| (30..=60).contains(&from)),
                 from.is_some(),
             ),
@@ -296,7 +281,7 @@ fn streams(found: &Found) -> [Claim; 3] {
             claim: "with small work ATOptimal's utilisation is always highest (Figure 6)",
             paper: "at all rates",
             ours: format!("at {good} of {all} rates; at {over} not below HPC"),
-            verdict: verdict(good == all, 2 * over > all),
+            verdict: Verdict::of(good == all, 2 * over > all),
         },
         Claim {
             claim: "large jobs' responses: TOptimal's shortest, HPC's longest, ATOptimal's between (Figure 7)",
@@ -308,13 +293,13 @@ fn streams(found: &Found) -> [Claim; 3] {
                 ends(&atopt).1,
                 ends(&hpc).0
             ),
-            verdict: verdict(between == all, 2 * between > all),
+            verdict: Verdict::of(between == all, 2 * between > all),
         },
         Claim {
             claim: "and ATOptimal's rises with the rate",
             paper: "yes",
             ours: format!("in {rising} of {} steps", all - 1),
-            verdict: verdict(rising == all - 1, ends(&atopt).1 > ends(&atopt).0),
+            verdict: Verdict::of(rising == all - 1, ends(&atopt).1 > ends(&atopt).0),
         },
     ]
 }
@@ -349,13 +334,13 @@ fn intrepid(found: &Found) -> [Claim; 3] {
             claim: "two weeks on Intrepid: ATOptimal against HPC, both with classic backfilling (Figure 8)",
             paper: "both about 20 % better",
             ours: told(plain),
-            verdict: verdict(near(plain, 0.15, 0.25), plain.0 > 0.0 || plain.1 > 0.0),
+            verdict: Verdict::of(near(plain, 0.15, 0.25), plain.0 > 0.0 || plain.1 > 0.0),
         },
         Claim {
             claim: "speculative backfilling helps both further",
             paper: "yes",
             ours: format!("HPC: {}; ATOptimal: {}", told(hpc), told(ours)),
-            verdict: verdict(
+            verdict: Verdict::of(
                 [hpc, ours].iter().all(|gain| gain.0 > 0.0 && gain.1 > 0.0),
                 [hpc, ours].iter().any(|gain| gain.0 > 0.0 || gain.1 > 0.0),
             ),
@@ -364,7 +349,7 @@ fn intrepid(found: &Found) -> [Claim; 3] {
             claim: "both together, against HPC with classic backfilling",
             paper: "25 to 30 % better",
             ours: told(whole),
-            verdict: verdict(near(whole, 0.22, 0.33), whole.0 > 0.0 || whole.1 > 0.0),
+            verdict: Verdict::of(near(whole, 0.22, 0.33), whole.0 > 0.0 || whole.1 > 0.0),
         },
     ]
 }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::claims::claims;
 use super::scenarios::{Cell, Found, LAWS, LESSONS};
 use super::{Real, Study, absent};
+use crate::report::claim::{NUMBERS, Verdict, count};
 use crate::report::markdown::{again, heading, line, pictures, row};
 use simulator::experiment::requests::Mean;
 use simulator::figure::Figure;
@@ -97,16 +98,15 @@ fn head(out: &mut String, study: &Study, found: &Found) {
     );
 
     let all = claims(found);
-    let count = |word: &str| all.iter().filter(|claim| claim.verdict == word).count();
     let _ = writeln!(
         out,
         "**In short.** Of {} claims {} are reproduced, {} in part, {} not. Where requests stay reserved to their end, \
          sequences of short requests beat long ones for every law; where processors are given back the moment a job ends, \
          they lose (see \"Where limits pay\").\n",
         all.len(),
-        count("reproduced"),
-        count("in part"),
-        count("not reproduced"),
+        count(&all, Verdict::Holds),
+        count(&all, Verdict::InPart),
+        count(&all, Verdict::Not),
     );
     let _ = writeln!(
         out,
@@ -119,14 +119,8 @@ fn head(out: &mut String, study: &Study, found: &Found) {
 
 fn claimed(out: &mut String, found: &Found) {
     line(out, "## What the paper claims, and what we find\n");
-    heading(out, &["claim", "paper", "here", "verdict"]);
-    for claim in claims(found) {
-        row(out, [claim.claim, claim.paper, &claim.ours, claim.verdict]);
-    }
-    line(
-        out,
-        "\nVerdicts are computed from the numbers beside them.\n",
-    );
+    NUMBERS.table(out, claims(found));
+    line(out, "Verdicts are computed from the numbers beside them.\n");
 }
 
 fn ours(out: &mut String, found: &Found) {

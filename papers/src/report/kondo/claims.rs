@@ -3,42 +3,8 @@
 
 use super::reference::{PLATFORMS, TIMEOUT};
 use super::table::Table;
+use crate::report::claim::{Claim, Verdict};
 use simulator::experiment::{Reading, geometric_mean};
-
-/// The verdict on a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Reproduced,
-    InPart,
-    Not,
-}
-
-/// A claim of the paper.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Claim {
-    pub(super) claim: &'static str,
-    pub(super) paper: &'static str,
-    pub(super) ours: String,
-    pub(super) verdict: Verdict,
-}
-
-impl Verdict {
-    fn of(whole: bool, part: bool) -> Self {
-        match (whole, part) {
-            (true, _) => Verdict::Reproduced,
-            (false, true) => Verdict::InPart,
-            (false, false) => Verdict::Not,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Verdict::Reproduced => "reproduced",
-            Verdict::InPart => "in part",
-            Verdict::Not => "not reproduced",
-        }
-    }
-}
 
 const TASKS: [u32; 3] = [100, 200, 400];
 /// The largest difference that counts as none: 2 %.

@@ -7,6 +7,7 @@ use super::claims::{claims, errors};
 use super::reference::{CONTENDERS, OURS, OURS_KEPT, PLATFORMS, READINGS, REFERENCE, TIMEOUT};
 use super::table::{Table, size};
 use super::{COVERED, Findings, coverage};
+use crate::report::claim::NUMBERS;
 use crate::report::markdown::{heading, line, pictures, row, words};
 use simulator::experiment::{Figure as Number, Reading, Row};
 use simulator::figure::Figure;
@@ -166,22 +167,10 @@ fn geos(out: &mut String, main: &Table) {
 
 fn claimed(out: &mut String, main: &Table, equal: &[Reading]) {
     line(out, "## What the paper claims, and what we find\n");
-    heading(out, &words(["claim", "paper", "here", "verdict"]));
-    for claim in claims(main, equal) {
-        row(
-            out,
-            [
-                claim.claim.into(),
-                claim.paper.into(),
-                claim.ours,
-                claim.verdict.word().into(),
-            ],
-        );
-    }
-
+    NUMBERS.table(out, claims(main, equal));
     line(
         out,
-        "\nVerdicts are computed from the numbers beside them: a difference counts from 2 % on.\n",
+        "Verdicts are computed from the numbers beside them: a difference counts from 2 % on.\n",
     );
 }
 

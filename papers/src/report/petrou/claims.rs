@@ -2,15 +2,7 @@
 //! confirms the statement. Verdicts are computed from the results, not typed.
 
 use super::points::{Axis, Contender, Factors, Measured, Results, Slice};
-
-/// A statement of the paper, or of an earlier result.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Claim {
-    pub(super) place: &'static str,
-    pub(super) claim: &'static str,
-    pub(super) ours: String,
-    pub(super) holds: bool,
-}
+use crate::report::claim::{Claim, Verdict};
 
 /// The largest difference between means that counts as none: with other users the paper's third
 /// digit changes.
@@ -115,46 +107,52 @@ fn shares(results: &Results) -> Vec<Claim> {
 
     vec![
         Claim {
-            place: "4.1, Figure 4",
+            paper: "4.1, Figure 4",
             claim: "at least twice as good in about 20 % of the runs against both",
             ours: format!(
                 "{} interactive, {} batch",
                 percent(twice[0]),
                 percent(twice[1])
             ),
-            holds: twice.iter().all(|part| (part - 0.2).abs() <= 0.05),
+            verdict: Verdict::of(twice.iter().all(|part| (part - 0.2).abs() <= 0.05), false),
         },
         Claim {
-            place: "4.1, Figure 4",
+            paper: "4.1, Figure 4",
             claim: "at least three times as good as interactive in 10 % of the runs",
             ours: percent(interactive.at_least(3.0)),
-            holds: (interactive.at_least(3.0) - 0.1).abs() <= 0.04,
+            verdict: Verdict::of((interactive.at_least(3.0) - 0.1).abs() <= 0.04, false),
         },
         Claim {
-            place: "4.1, Figure 4",
+            paper: "4.1, Figure 4",
             claim: "the same as interactive in about 65 % of the runs",
             ours: format!("{} below a factor of 1.05", percent(same)),
-            holds: (same - 0.65).abs() <= 0.06,
+            verdict: Verdict::of((same - 0.65).abs() <= 0.06, false),
         },
         Claim {
-            place: "4.1, Figure 5",
+            paper: "4.1, Figure 5",
             claim: "without sizes the improvements are quite similar: at least twice as good in about 20 %",
             ours: format!(
                 "{} interactive, {} batch",
                 percent(fcfs_twice[0]),
                 percent(fcfs_twice[1])
             ),
-            holds: fcfs_twice.iter().all(|part| (part - 0.2).abs() <= 0.06),
+            verdict: Verdict::of(
+                fcfs_twice.iter().all(|part| (part - 0.2).abs() <= 0.06),
+                false,
+            ),
         },
         Claim {
-            place: "4.1",
+            paper: "4.1",
             claim: "task throughput is not hurt, and better in many cases",
             ours: format!(
                 "{:+.1} % finished over interactive, {:+.1} % over batch",
                 100.0 * more(InteractiveSrpt),
                 100.0 * more(BatchSrpt)
             ),
-            holds: more(InteractiveSrpt) > -0.005 && more(BatchSrpt) > -0.005,
+            verdict: Verdict::of(
+                more(InteractiveSrpt) > -0.005 && more(BatchSrpt) > -0.005,
+                false,
+            ),
         },
     ]
 }
@@ -196,15 +194,15 @@ fn users(results: &Results) -> Vec<Claim> {
 
     vec![
         Claim {
-            place: "4.2, Figure 7",
+            paper: "4.2, Figure 7",
             claim: "batch is better than interactive with few users, worse with many (the caption has it the other way round)",
             ours: crossing.map_or("never worse".to_owned(), |x| {
                 format!("worse from {x:.0} users on")
             }),
-            holds: crossing.is_some_and(|x| (4.0..=8.0).contains(&x)),
+            verdict: Verdict::of(crossing.is_some_and(|x| (4.0..=8.0).contains(&x)), false),
         },
         Claim {
-            place: "4.2, Figure 7",
+            paper: "4.2, Figure 7",
             claim: "batchactive is best, or as good as the best, with any number of users",
             ours: if best(Measured::vresp_s) {
                 "so here"
@@ -212,35 +210,41 @@ fn users(results: &Results) -> Vec<Claim> {
                 "not everywhere"
             }
             .to_owned(),
-            holds: best(Measured::vresp_s),
+            verdict: Verdict::of(best(Measured::vresp_s), false),
         },
         Claim {
-            place: "4.2, Figure 7",
+            paper: "4.2, Figure 7",
             claim: "with the most users interactive and batchactive are equal",
             ours: format!("with 16 users {interactive_16:.0} s and {ours_16:.0} s"),
-            holds: interactive_16 / ours_16 <= SAME,
+            verdict: Verdict::of(interactive_16 / ours_16 <= SAME, false),
         },
         Claim {
-            place: "4.2, Figure 8",
+            paper: "4.2, Figure 8",
             claim: "the same holds of visible slowdown, which can be below one",
             ours: format!(
                 "with 2 users {:.2}",
                 bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow)
             ),
-            holds: best(Measured::vslow)
-                && bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow) < 1.0,
+            verdict: Verdict::of(
+                best(Measured::vslow)
+                    && bar(slice, 2.0, Contender::SrptFcfs, Measured::vslow) < 1.0,
+                false,
+            ),
         },
         Claim {
-            place: "4.2, Figure 9",
+            paper: "4.2, Figure 9",
             claim: "batchactive finishes the most tasks",
             ours: if most { "so here" } else { "not everywhere" }.to_owned(),
-            holds: most,
+            verdict: Verdict::of(most, false),
         },
         Claim {
-            place: "4.2, Figure 10",
+            paper: "4.2, Figure 10",
             claim: "the loads of batch and batchactive are similar, that of interactive is lower",
             ours: format!("with 8 users {batch_load:.3}, {ours_load:.3} and {interactive_load:.3}"),
-            holds: (ours_load - batch_load).abs() < 0.1 && interactive_load < batch_load,
+            verdict: Verdict::of(
+                (ours_load - batch_load).abs() < 0.1 && interactive_load < batch_load,
+                false,
+            ),
         },
     ]
 }
@@ -266,40 +270,46 @@ fn others(results: &Results) -> Vec<Claim> {
         one.iter().copied().fold(0.0, f64::max) / one.iter().copied().fold(f64::INFINITY, f64::min);
     vec![
         Claim {
-            place: "4.2, Figure 11",
+            paper: "4.2, Figure 11",
             claim: "dropping more does nothing to interactive, more to batch than to batchactive",
             ours: format!(
                 "mean 0 to 0.2: batch {:.0} to {:.0} s, interactive {:.0} to {:.0} s, batchactive {:.0} to {:.0} s",
                 from[0], to[0], from[1], to[1], from[2], to[2]
             ),
-            holds: (growth(1) - 1.0).abs() < 0.1 && growth(0) > growth(2) && growth(2) > 1.0,
+            verdict: Verdict::of(
+                (growth(1) - 1.0).abs() < 0.1 && growth(0) > growth(2) && growth(2) > 1.0,
+                false,
+            ),
         },
         Claim {
-            place: "4.2, Figure 12",
+            paper: "4.2, Figure 12",
             claim: "with one task in a set all are the same",
             ours: format!("{:.2}, {:.2} and {:.2}", one[0], one[1], one[2]),
-            holds: spread < SAME,
+            verdict: Verdict::of(spread < SAME, false),
         },
         Claim {
-            place: "4.2, Figure 12",
+            paper: "4.2, Figure 12",
             claim: "sets of several tasks bring slowdowns below one to batchactive, which is always best",
             ours: format!(
                 "up to 16 tasks: batch {:.2}, interactive {:.2}, batchactive {:.2}",
                 sixteen[0], sixteen[1], sixteen[2]
             ),
-            holds: sixteen[2] < 1.0 && sixteen[2] <= sixteen[0].min(sixteen[1]),
+            verdict: Verdict::of(
+                sixteen[2] < 1.0 && sixteen[2] <= sixteen[0].min(sixteen[1]),
+                false,
+            ),
         },
         Claim {
-            place: "4.2, Figure 12",
+            paper: "4.2, Figure 12",
             claim: "batch is unusable from about 100 tasks on, over 170 at 1,024",
             ours: format!(
                 "up to 128 tasks {:.1} (interactive {:.2}), up to 1,024 {:.0}",
                 hundred[0], hundred[1], most[0]
             ),
-            holds: hundred[0] > 2.0 * hundred[1] && most[0] > 100.0,
+            verdict: Verdict::of(hundred[0] > 2.0 * hundred[1] && most[0] > 100.0, false),
         },
         Claim {
-            place: "4.2, Figure 13",
+            paper: "4.2, Figure 13",
             claim: "the shorter the service, the more is gained; nothing once a server always has requested work",
             ours: format!(
                 "{:.1} times at 360 s, {:.1} at 720 s, {:.2} at 3,600 s",
@@ -307,10 +317,13 @@ fn others(results: &Results) -> Vec<Claim> {
                 gain(service, 720.0),
                 gain(service, 3_600.0)
             ),
-            holds: gain(service, 360.0) > gain(service, 720.0) && gain(service, 3_600.0) < SAME,
+            verdict: Verdict::of(
+                gain(service, 360.0) > gain(service, 720.0) && gain(service, 3_600.0) < SAME,
+                false,
+            ),
         },
         Claim {
-            place: "4.2",
+            paper: "4.2",
             claim: "the longer users think, the more is gained",
             ours: format!(
                 "{:.2} times at 20 s, {:.1} at 7,220 s, {:.1} at 18,020 s",
@@ -318,8 +331,11 @@ fn others(results: &Results) -> Vec<Claim> {
                 gain(think, 7_220.0),
                 gain(think, 18_020.0)
             ),
-            holds: gain(think, 20.0) < gain(think, 7_220.0)
-                && gain(think, 7_220.0) < gain(think, 18_020.0),
+            verdict: Verdict::of(
+                gain(think, 20.0) < gain(think, 7_220.0)
+                    && gain(think, 7_220.0) < gain(think, 18_020.0),
+                false,
+            ),
         },
     ]
 }

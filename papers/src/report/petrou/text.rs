@@ -6,8 +6,16 @@ use std::fmt::Write;
 use super::Study;
 use super::claims::{TOLERANCE, claims, means};
 use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN, WITH_OURS};
+use crate::report::claim::{Columns, Verdict, count};
 use crate::report::markdown::{again, heading, line, pictures, row, words};
 use simulator::figure::Figure;
+
+/// The columns of the table of statements.
+const STATEMENTS: Columns = Columns {
+    heads: ["where", "the paper", "here", "holds"],
+    paper_first: true,
+    words: ["yes", "in part", "no"],
+};
 
 /// Writes the whole report.
 pub(super) fn report(study: &Study, results: &Results, figures: &[Figure]) -> String {
@@ -42,7 +50,7 @@ fn head(out: &mut String, results: &Results) {
     );
 
     let all = claims(results);
-    let holds = all.iter().filter(|claim| claim.holds).count();
+    let holds = count(&all, Verdict::Holds);
     let near = means(results).iter().filter(|mean| mean.near()).count();
     let gain = results.factors(Contender::SrptFcfs, Contender::SrptNeed);
     let [around, _] = results.gains();
@@ -175,12 +183,7 @@ fn factors(out: &mut String, results: &Results) {
 
 fn sentences(out: &mut String, results: &Results) {
     line(out, "## The paper's statements\n");
-    heading(out, &words(["where", "the paper", "here", "holds"]));
-    for claim in claims(results) {
-        let verdict = if claim.holds { "yes" } else { "no" };
-        row(out, [claim.place, claim.claim, &claim.ours, verdict]);
-    }
-    line(out, "");
+    STATEMENTS.table(out, claims(results));
 }
 
 fn table_3(out: &mut String, results: &Results) {

@@ -5,41 +5,7 @@ use super::devices::Device;
 use super::table::{Cell, Group, Table};
 use super::trial::{Counts, Pressure, Trial, Users};
 use super::{GRACES, HARD, MIDDLE, NONE, PROBABILISTIC, grace};
-
-/// The verdict on a sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Holds,
-    InPart,
-    Not,
-}
-
-/// A sentence of the paper, in our words.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Claim {
-    pub(super) section: &'static str,
-    pub(super) claim: &'static str,
-    pub(super) ours: String,
-    pub(super) verdict: Verdict,
-}
-
-impl Verdict {
-    fn of(whole: bool, part: bool) -> Self {
-        match (whole, part) {
-            (true, _) => Verdict::Holds,
-            (false, true) => Verdict::InPart,
-            (false, false) => Verdict::Not,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Verdict::Holds => "holds",
-            Verdict::InPart => "in part",
-            Verdict::Not => "does not hold",
-        }
-    }
-}
+use crate::report::claim::{Claim, Verdict};
 
 /// The largest difference that counts as none.
 const EVEN: f64 = 0.04;
@@ -143,7 +109,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
 
     vec![
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "More error in the estimates has a significant effect on acceptance, especially in complex systems",
             ours: format!(
                 "acceptance falls by {:.2}, {:.2}, {:.2} from Q = 0 to Q = {:.0} % with 8, 32, 128 hosts (PolyDevice)",
@@ -158,7 +124,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
             ),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "In many cases that is due to a single large overestimate of a long job, which forces the schedule past the deadline",
             ours: format!(
                 "{:.0} % of the refused bags would have been accepted, had the longest overestimate in each been right",
@@ -167,7 +133,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(single > 0.3, single > 0.1),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "With 128 hosts, a heavy rate of jobs and very bad estimates almost none are accepted",
             ours: format!(
                 "{:.3} at Q = {:.0} % (PolyDevice)",
@@ -177,7 +143,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(none.accepted < 0.05, none.accepted < 0.2),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "That is because nearly every batch has at least one extremely long job with an overestimated run time",
             ours: format!(
                 "{:.0} % of the bags there have a task whose estimate alone is beyond the deadline",
@@ -186,7 +152,7 @@ fn estimates(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(hopeless > 0.9, hopeless > 0.5),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "Where nothing is accepted the guarantee ratio is shown as 0",
             ours: format!("{:.2} where {:.3} is accepted", none.kept, none.accepted),
             verdict: Verdict::of(none.accepted > 0.0 || none.kept == 0.0, false),
@@ -207,7 +173,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
 
     vec![
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "The guarantee ratio is perfect when the estimates are exact",
             ours: format!(
                 "{:.3} (PolyDevice), {:.3} (NS-Device)",
@@ -219,7 +185,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
             ),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "Even when estimates vary widely it rarely drops",
             ours: format!(
                 "at least {worst:.3} wherever 5 % or more are accepted (PolyDevice, N = 32)"
@@ -227,7 +193,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(worst >= 0.97, worst >= 0.9),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "Deadlines are somewhat permissive, but tight enough that not all batches are accepted",
             ours: format!(
                 "with exact estimates {:.2} are accepted and {:.2} of them kept",
@@ -239,7 +205,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
             ),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "Overall the guarantee ratio is nearly perfect and the acceptance ratio is not",
             ours: {
                 let found = results.of(Device::Poly, MIDDLE, bad, NONE);
@@ -259,7 +225,7 @@ fn guarantees(results: &Results<'_>) -> Vec<Claim> {
             },
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "So users could provide underestimates on purpose to be accepted more often",
             ours: format!(
                 "without enforcement {:.2} of those who underestimate are accepted, {:.2} of the others (NS-Device, both present)",
@@ -293,7 +259,7 @@ fn hard(results: &Results<'_>) -> Vec<Claim> {
 
     vec![
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "When jobs that exceed their estimate are killed to accept others, many fewer batches complete",
             ours: format!(
                 "guarantee {:.2} instead of {:.2} at Q = {:.0} % (PolyDevice)",
@@ -304,7 +270,7 @@ fn hard(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(hard.kept < none.kept - 0.2, hard.kept < none.kept - EVEN),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "That is aggravated by counting batches: one job killed slightly over time loses the whole batch",
             ours: format!(
                 "{:.1} % of the tasks are killed, and {:.0} % of the batches lost",
@@ -314,7 +280,7 @@ fn hard(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(lost > 5.0 * killed, lost > killed),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "There is little to no gain in acceptance",
             ours: format!("at most {most:+.3} at any Q"),
             verdict: Verdict::of(most < EVEN, most < 0.1),
@@ -333,7 +299,7 @@ fn killed(results: &Results<'_>) -> Vec<Claim> {
 
     vec![
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "Many of the killed jobs were close to completion",
             ours: format!(
                 "{:.0} % had a quarter of their run time left or less; {:.0} % had exceeded their estimate by a quarter or less",
@@ -343,7 +309,7 @@ fn killed(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(close > 0.5, close > 0.25),
         },
         Claim {
-            section: "5.1",
+            paper: "5.1",
             claim: "So very little schedule time was freed",
             ours: format!("{:.1} % of what the accepted tasks take", 100.0 * freed),
             verdict: Verdict::of(freed < 0.05, freed < 0.1),
@@ -357,7 +323,7 @@ fn similar(results: &Results<'_>) -> Vec<Claim> {
     let ns = results.of(Device::Ns, MIDDLE, bad, NONE);
     let ns_hard = results.of(Device::Ns, MIDDLE, bad, HARD);
     vec![Claim {
-        section: "5.1",
+        paper: "5.1",
         claim: "Real NS-2 run times give similar results (Figures 4 and 5)",
         ours: format!(
             "NS-Device at Q = {:.0} %: accepted {:.2} and {:.2}, kept {:.2} without and {:.2} with hard enforcement",
@@ -393,7 +359,7 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
     let words: Vec<String> = series.iter().map(|kept| format!("{kept:.2}")).collect();
     vec![
         Claim {
-            section: "5.2",
+            paper: "5.2",
             claim: "Larger grace periods give more throughput, by the guarantee ratio",
             ours: format!(
                 "{} for K = 0, 0.1, 0.25, 0.5, 1 at Q = {:.0} % (PolyDevice)",
@@ -406,7 +372,7 @@ fn graces(results: &Results<'_>) -> Vec<Claim> {
             ),
         },
         Claim {
-            section: "5.2",
+            paper: "5.2",
             claim: "But that is an unfair policy that is easily manipulated",
             ours: format!(
                 "at K = 0.5 those who underestimate have {:.2} accepted and {:.2} kept, the others {:.2} and {:.2} (NS-Device)",
@@ -455,13 +421,13 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
     let all = below.len();
     vec![
         Claim {
-            section: "5.3",
+            paper: "5.3",
             claim: "Acceptance matches up with that of hard enforcement and of none",
             ours: format!("at most {apart:.3} apart at any Q (NS-Device, N = 32)"),
             verdict: Verdict::of(apart < EVEN, apart < 0.1),
         },
         Claim {
-            section: "5.3",
+            paper: "5.3",
             claim: "The guarantee ratio is much improved",
             ours: format!(
                 "{:.2} instead of {:.2} with hard enforcement at Q = {:.0} %",
@@ -475,7 +441,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
             ),
         },
         Claim {
-            section: "5.3",
+            paper: "5.3",
             claim: "That is since the policy rarely kills jobs that are near their estimate",
             ours: format!(
                 "of all accepted tasks {:.2} % are killed within a quarter beyond their estimate, with hard enforcement {:.2} %",
@@ -485,7 +451,7 @@ fn probabilistic(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(just_prob < 0.25 * just_hard, just_prob < just_hard),
         },
         Claim {
-            section: "5.3",
+            paper: "5.3",
             claim: "It still does not approach that of the unpoliced system",
             ours: format!(
                 "{:.2} and {:.2} at Q = {:.0} %; below it at {under} of {all} qualities with errors",
@@ -532,7 +498,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
         [NONE, PROBABILISTIC, HARD].map(|policy| results.of(Device::Ns, MIDDLE, bad, policy).kept);
     vec![
         Claim {
-            section: "5.4",
+            paper: "5.4",
             claim: "Group A's users obtain better results: more of their accepted batches complete on time",
             ours: format!(
                 "kept {:.2} (A) and {:.2} (B) at Q = {:.0} %; more of A's at {better} of {} qualities up to there",
@@ -547,7 +513,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
             ),
         },
         Claim {
-            section: "5.4",
+            paper: "5.4",
             claim: "That is because very few of their jobs are killed, compared with group B's",
             ours: format!(
                 "{:.2} % of A's tasks and {:.2} % of B's",
@@ -557,7 +523,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
             verdict: Verdict::of(killed_a < 0.5 * killed_b, killed_a < killed_b),
         },
         Claim {
-            section: "Fig. 8",
+            paper: "Fig. 8",
             claim: "Up to 50 % error, group A is accepted similarly often and kept much more often than group B",
             ours: format!(
                 "A loses {:.2} of acceptance and gains {:.2} of guarantee",
@@ -570,7 +536,7 @@ fn groups(results: &Results<'_>) -> Vec<Claim> {
             ),
         },
         Claim {
-            section: "Fig. 9",
+            paper: "Fig. 9",
             claim: "No enforcement lets most batches complete, probabilistic enforcement lies between it and the hard one",
             ours: format!("kept {:.2}, {:.2} and {:.2}", order[0], order[1], order[2]),
             verdict: Verdict::of(

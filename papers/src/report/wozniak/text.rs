@@ -10,8 +10,16 @@ use super::trial::{Pressure, Trial};
 use super::{
     CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study,
 };
+use crate::report::claim::{Columns, Verdict, count};
 use crate::report::markdown::{again, heading, images, line, row, words};
 use simulator::figure::Figure;
+
+/// The columns of the table of sentences.
+const SENTENCES: Columns = Columns {
+    heads: ["section", "the paper says", "here", "verdict"],
+    paper_first: true,
+    words: ["holds", "in part", "does not hold"],
+};
 
 /// Writes the whole report.
 pub(super) fn report(study: &Study, table: &Table, figures: &[Figure]) -> String {
@@ -55,19 +63,14 @@ fn head(out: &mut String, table: &Table) {
     );
 
     let all = claims(table);
-    let count = |word: &str| {
-        all.iter()
-            .filter(|claim| claim.verdict.word() == word)
-            .count()
-    };
     let _ = writeln!(
         out,
         "**In short.** Of {} sentences of section 5 about results, {} hold here, {} in part, {} do not. With corrected \
          estimates and the longest tasks first (`PROMISE`), at Q = {:.0} % and tighter deadlines than in the other trials:",
         all.len(),
-        count("holds"),
-        count("in part"),
-        count("does not hold"),
+        count(&all, Verdict::Holds),
+        count(&all, Verdict::InPart),
+        count(&all, Verdict::Not),
         100.0 * table.near(0.5),
     );
 
@@ -163,25 +166,10 @@ fn devices(out: &mut String) {
 
 fn sentences(out: &mut String, table: &Table) {
     line(out, "## Section 5, sentence by sentence\n");
-    heading(
-        out,
-        &words(["section", "the paper says", "here", "verdict"]),
-    );
-    for claim in claims(table) {
-        row(
-            out,
-            [
-                claim.section.to_owned(),
-                claim.claim.to_owned(),
-                claim.ours,
-                claim.verdict.word().to_owned(),
-            ],
-        );
-    }
-
+    SENTENCES.table(out, claims(table));
     line(
         out,
-        "\nVerdicts are computed from the numbers beside them; a difference counts from 0.04 on.\n",
+        "Verdicts are computed from the numbers beside them; a difference counts from 0.04 on.\n",
     );
 }
 

@@ -1,0 +1,74 @@
+//! The claims of a paper: each with what the paper has, the measured result, and a verdict that is
+//! computed from the result.
+
+use super::markdown::{heading, line, row};
+
+/// The verdict on a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Holds,
+    InPart,
+    Not,
+}
+
+impl Verdict {
+    /// Decides by whether the whole claim holds, and whether a part of it does.
+    pub(super) fn of(whole: bool, part: bool) -> Self {
+        match (whole, part) {
+            (true, _) => Verdict::Holds,
+            (false, true) => Verdict::InPart,
+            (false, false) => Verdict::Not,
+        }
+    }
+}
+
+/// A claim of a paper, in our words.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Claim {
+    /// The number that the paper prints, or the place at which it makes the claim.
+    pub(super) paper: &'static str,
+    pub(super) claim: &'static str,
+    pub(super) ours: String,
+    pub(super) verdict: Verdict,
+}
+
+/// The look of a table of claims.
+pub(super) struct Columns {
+    pub(super) heads: [&'static str; 4],
+    /// Whether [`Claim::paper`] stands before [`Claim::claim`].
+    pub(super) paper_first: bool,
+    /// The words for [`Verdict::Holds`], `InPart` and `Not`.
+    pub(super) words: [&'static str; 3],
+}
+
+/// The columns of tables in which the paper's numbers stand beside ours.
+pub(super) const NUMBERS: Columns = Columns {
+    heads: ["claim", "paper", "here", "verdict"],
+    paper_first: false,
+    words: ["reproduced", "in part", "not reproduced"],
+};
+
+impl Columns {
+    /// Appends the table with these claims.
+    pub(super) fn table(&self, out: &mut String, claims: Vec<Claim>) {
+        heading(out, &self.heads);
+        for claim in claims {
+            let (first, second) = if self.paper_first {
+                (claim.paper, claim.claim)
+            } else {
+                (claim.claim, claim.paper)
+            };
+            let verdict = self.words[claim.verdict as usize];
+            row(out, [first, second, &claim.ours, verdict]);
+        }
+        line(out, "");
+    }
+}
+
+/// Counts the claims with this verdict.
+pub(super) fn count(claims: &[Claim], verdict: Verdict) -> usize {
+    claims
+        .iter()
+        .filter(|claim| claim.verdict == verdict)
+        .count()
+}
