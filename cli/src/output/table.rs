@@ -1,63 +1,70 @@
 //! Lays out tables and lists for people.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{Attribute, Cell, Color, Table};
+use console::{Alignment, Style, measure_text_width, pad_str};
+
+/// The space between two columns.
+const GAP: &str = "  ";
 
 /// A table without lines: headings, then rows.
 #[derive(Debug)]
 pub struct Rows {
-    table: Table,
-    headings: usize,
+    rows: Vec<Vec<String>>,
+    color: bool,
 }
 
 impl Rows {
-    /// Makes an empty table with these headings.
+    /// Makes an empty table with these headings; `color` colours headings and states.
     pub fn new(headings: &[&str], color: bool) -> Self {
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        table.force_no_tty();
-
-        if color {
-            table.enforce_styling();
-            table.style_text_only();
-        }
-
-        table.set_header(
-            headings
-                .iter()
-                .map(|text| Cell::new(text).add_attribute(Attribute::Bold)),
-        );
-        table.column_iter_mut().for_each(|column| {
-            column.set_padding((0, 2));
-        });
-
+        let bold = Style::new().bold().force_styling(color);
+        let headings = headings
+            .iter()
+            .map(|text| bold.apply_to(text).to_string())
+            .collect();
         Self {
-            table,
-            headings: headings.len(),
+            rows: vec![headings],
+            color,
         }
     }
 
     /// Adds a row; words that name a state are coloured.
     pub fn add(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells: Vec<Cell> = cells
+        let cells: Vec<String> = cells
             .into_iter()
-            .map(|text| match color_of(&text) {
-                Some(color) => Cell::new(printable(&text)).fg(color),
-                None => Cell::new(printable(&text)),
+            .map(|text| {
+                style_of(&text)
+                    .force_styling(self.color)
+                    .apply_to(printable(&text))
+                    .to_string()
             })
             .collect();
-        debug_assert_eq!(cells.len(), self.headings);
-        self.table.add_row(cells);
+        debug_assert_eq!(cells.len(), self.rows[0].len());
+        self.rows.push(cells);
     }
 
     /// Returns the table as text, or `nothing` where it has no rows.
     pub fn text(&self, nothing: &str) -> String {
-        if self.table.is_empty() {
+        if self.rows.len() == 1 {
             return nothing.to_owned();
         }
-        self.table
-            .lines()
-            .fold(String::new(), |out, line| out + line.trim_end() + "\n")
+
+        let mut widths = vec![0; self.rows[0].len()];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = measure_text_width(cell).max(*width);
+            }
+        }
+
+        let mut out = String::new();
+        for row in &self.rows {
+            let cells = row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| pad_str(cell, *width, Alignment::Left, None));
+            let line = cells.collect::<Vec<_>>().join(GAP);
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
     }
 }
 
@@ -69,14 +76,15 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
-fn color_of(word: &str) -> Option<Color> {
+fn style_of(word: &str) -> Style {
+    let plain = Style::new();
     match word {
-        "finished" | "ready" => Some(Color::Green),
-        "running" | "busy" => Some(Color::Cyan),
-        "suspended" | "suspect" | "draining" | "benched" | "staging" => Some(Color::Yellow),
-        "failed" | "lost" | "refused" => Some(Color::Red),
-        "cancelled" | "killed" => Some(Color::DarkGrey),
-        _ => None,
+        "finished" | "ready" => plain.green(),
+        "running" | "busy" => plain.cyan(),
+        "suspended" | "suspect" | "draining" | "benched" | "staging" => plain.yellow(),
+        "failed" | "lost" | "refused" => plain.red(),
+        "cancelled" | "killed" => plain.black().bright(),
+        _ => plain,
     }
 }
 

@@ -1,77 +1,274 @@
-//! Draws a figure as SVG: axes with round numbers, lines or grouped bars with their confidence
-//! intervals, and a legend.
+//! Draws a figure as SVG with the library `plotters`: axes, lines or grouped bars with their
+//! confidence intervals, and a legend beside them.
 
-use std::fmt::Write;
+use std::ops::Range;
 
-use super::{Bar, Body, Figure, Points};
+use plotters::chart::ChartContext;
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::{
+    BLACK, Cartesian2d, ChartBuilder, Circle, Color, DashedLineSeries, DrawingArea,
+    DrawingAreaErrorKind, IntoDrawingArea, IntoFont, LineSeries, PathElement, RGBColor, Ranged,
+    Rectangle, SVGBackend, Text, WHITE,
+};
 
-const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 440.0;
-/// The left, right, top and bottom edge of the drawing area.
-const AREA: (f64, f64, f64, f64) = (70.0, 650.0, 44.0, 370.0);
+use super::{Bar, Body, Figure, number};
+
+/// The width and height of a figure, in pixels.
+const SIZE: (u32, u32) = (860, 440);
+/// The left edge of the legend, in pixels.
+const LEGEND: i32 = 650;
+/// The part of a group's width that its bars fill.
+const FILLED: f64 = 0.84;
 /// Colours that colour-blind people can distinguish as well (after Okabe and Ito).
-const COLORS: [&str; 8] = [
-    "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#7f7f7f", "#000000",
+const COLORS: [RGBColor; 8] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0x7f, 0x7f, 0x7f),
+    BLACK,
 ];
-/// The dashes of lines once the colours are used up.
-const DASHES: [&str; 3] = ["", "6 3", "2 3"];
+/// The ticks of logarithmic axes.
+const LOG_TICKS: [f64; 14] = [
+    0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0,
+];
+
+type Error = DrawingAreaErrorKind<std::io::Error>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
 /// Draws the figure as an SVG document.
+///
+/// # Panics
+/// Never: text can always be written into a string.
 pub fn draw(figure: &Figure) -> String {
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
-         height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-    );
-    let (left, right, top, bottom) = AREA;
-    text(
-        &mut out,
-        ((left + right) / 2.0, top - 18.0),
-        "middle",
-        &figure.title,
-        " font-size=\"14\"",
-    );
-
-    text(
-        &mut out,
-        ((left + right) / 2.0, HEIGHT - 14.0),
-        "middle",
-        &figure.x,
-        "",
-    );
-
-    let turned = format!(" transform=\"rotate(-90 18 {})\"", (top + bottom) / 2.0);
-    text(
-        &mut out,
-        (18.0, (top + bottom) / 2.0),
-        "middle",
-        &figure.y,
-        &turned,
-    );
-
-    let vertical = Scale::over(&heights(figure), figure.log, (bottom, top));
-    for tick in vertical.ticks() {
-        let y = vertical.at(tick);
-        line(&mut out, (left, y), (right, y), "#dddddd", "");
-        text(&mut out, (left - 6.0, y + 4.0), "end", &label(tick), "");
-    }
-
-    match &figure.body {
-        Body::Lines(lines) => draw_lines(&mut out, lines, &vertical),
-        Body::Spread(lines) => draw_spread(&mut out, lines, &vertical),
-        Body::Cloud { points, lines } => draw_cloud(&mut out, points, lines, &vertical),
-        Body::Bars { groups, series } => draw_bars(&mut out, groups, series, &vertical),
-    }
-
-    line(&mut out, (left, bottom), (right, bottom), "black", "");
-    line(&mut out, (left, top), (left, bottom), "black", "");
-    out.push_str("</svg>\n");
+    let mut out = String::new();
+    let root = SVGBackend::with_string(&mut out, SIZE).into_drawing_area();
+    paint(figure, &root).expect("a figure can be written into a string");
+    drop(root);
     out
 }
 
-/// The numbers that the vertical axis must cover.
-fn heights(figure: &Figure) -> Vec<f64> {
+fn paint(figure: &Figure, root: &Area<'_>) -> Result<(), Error> {
+    root.fill(&WHITE)?;
+    let (left, right) = root.split_horizontally(LEGEND);
+    let names = names(&figure.body);
+    legend(&right, &names)?;
+
+    let up = up(figure);
+    let foot = up.span.start.max(0.0);
+    let mut chart = ChartBuilder::on(&left)
+        .caption(&figure.title, ("sans-serif", 14).into_font())
+        .margin(10)
+        .x_label_area_size(38)
+        .y_label_area_size(62)
+        .build_cartesian_2d(across(&figure.body), up)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(WHITE)
+        .x_desc(&figure.x)
+        .y_desc(&figure.y)
+        .draw()?;
+
     match &figure.body {
+        Body::Lines(lines) => draw_lines(&mut chart, lines.iter().map(|(_, points)| &**points)),
+        Body::Cloud { points, lines } => {
+            let dots = finite(points).map(|point| Circle::new(point, 1, COLORS[6].filled()));
+            chart.draw_series(dots)?;
+            draw_lines(&mut chart, lines.iter().map(|(_, points)| &**points))
+        }
+        Body::Spread(lines) => {
+            for (place, (_, points)) in lines.iter().enumerate() {
+                let line: Vec<(f64, f64)> = points.iter().map(|(x, y, _)| (*x, *y)).collect();
+                draw_line(&mut chart, place, &line)?;
+                let bars = points
+                    .iter()
+                    .filter(|(x, y, sd)| (x + y + sd).is_finite() && *sd > 0.0)
+                    .map(|(x, y, sd)| {
+                        PathElement::new(vec![(*x, y - sd), (*x, y + sd)], color(place))
+                    });
+                chart.draw_series(bars)?;
+            }
+            Ok(())
+        }
+        Body::Bars { series, .. } => {
+            for (place, (_, bars)) in series.iter().enumerate() {
+                let width = FILLED / series.len() as f64;
+                let left = (1.0 - FILLED) / 2.0 + width * place as f64;
+                draw_bars(&mut chart, place, bars, left..left + 0.92 * width, foot)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn draw_lines<'a>(
+    chart: &mut Chart<'_, '_>,
+    lines: impl Iterator<Item = &'a [(f64, f64)]>,
+) -> Result<(), Error> {
+    for (place, points) in lines.enumerate() {
+        draw_line(chart, place, points)?;
+    }
+    Ok(())
+}
+
+/// Draws the line of this place in the legend: dashed once the colours are used up.
+fn draw_line(chart: &mut Chart<'_, '_>, place: usize, points: &[(f64, f64)]) -> Result<(), Error> {
+    let style = color(place).stroke_width(2);
+    if place < COLORS.len() {
+        chart.draw_series(LineSeries::new(finite(points), style))?;
+    } else {
+        chart.draw_series(DashedLineSeries::new(finite(points), 6, 3, style))?;
+    }
+    Ok(())
+}
+
+/// Draws one bar of each group, with its confidence interval. `part` is the part of the group's
+/// width that the bar takes.
+fn draw_bars(
+    chart: &mut Chart<'_, '_>,
+    place: usize,
+    bars: &[Bar],
+    part: Range<f64>,
+    foot: f64,
+) -> Result<(), Error> {
+    for (group, bar) in bars.iter().enumerate() {
+        if !bar.value.is_finite() {
+            continue;
+        }
+
+        let left = group as f64 + part.start;
+        let right = group as f64 + part.end;
+        let top = bar.value.max(foot);
+        let filled = Rectangle::new([(left, foot), (right, top)], color(place).filled());
+        chart.draw_series([filled])?;
+        if let Some((low, high)) = bar.ci {
+            let middle = f64::midpoint(left, right);
+            let ends = vec![(middle, low.max(foot)), (middle, high)];
+            chart.draw_series([PathElement::new(ends, BLACK)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Draws the name of each series beside its colour.
+fn legend(area: &Area<'_>, names: &[&str]) -> Result<(), Error> {
+    for (place, name) in names.iter().enumerate() {
+        let y = 48 + 18 * i32::try_from(place).unwrap_or(0);
+        let style = color(place).stroke_width(4);
+        // Dashed lines have a gap here, too.
+        let ends = if place < COLORS.len() { 28 } else { 16 };
+        area.draw(&PathElement::new(vec![(6, y), (ends, y)], style))?;
+        area.draw(&Text::new(
+            (*name).to_owned(),
+            (34, y - 5),
+            ("sans-serif", 12).into_font(),
+        ))?;
+    }
+    Ok(())
+}
+
+fn color(place: usize) -> RGBColor {
+    COLORS[place % COLORS.len()]
+}
+
+fn finite(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + Clone {
+    points
+        .iter()
+        .copied()
+        .filter(|(x, y)| x.is_finite() && y.is_finite())
+}
+
+/// The names of the series, in their order.
+fn names(body: &Body) -> Vec<&str> {
+    match body {
+        Body::Lines(lines) | Body::Cloud { lines, .. } => {
+            lines.iter().map(|(name, _)| &**name).collect()
+        }
+        Body::Spread(lines) => lines.iter().map(|(name, _)| &**name).collect(),
+        Body::Bars { series, .. } => series.iter().map(|(name, _)| &**name).collect(),
+    }
+}
+
+/// An axis with its ticks.
+struct Axis {
+    span: Range<f64>,
+    log: bool,
+    ticks: Vec<f64>,
+    /// The words at the ticks, instead of numbers.
+    words: Vec<String>,
+}
+
+impl Axis {
+    /// Makes a linear axis with ticks at round numbers.
+    fn linear(span: Range<f64>) -> Self {
+        Axis {
+            ticks: RangedCoordf64::from(span.clone()).key_points(TICKS),
+            span,
+            log: false,
+            words: Vec::new(),
+        }
+    }
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        let place = |value: f64| if self.log { value.ln() } else { value };
+        let Range { start, end } = self.span;
+        let part = (place(*value) - place(start)) / (place(end) - place(start));
+        limit.0 + (part * f64::from(limit.1 - limit.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.span.clone()
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format_ext(&self, value: &f64) -> String {
+        let word = self.words.get(*value as usize);
+        word.cloned().unwrap_or_else(|| number(*value))
+    }
+}
+
+/// The horizontal axis: a tick in the middle of each group of bars, else at round numbers.
+fn across(body: &Body) -> Axis {
+    let values: Vec<f64> = match body {
+        Body::Lines(lines) | Body::Cloud { lines, .. } => lines
+            .iter()
+            .flat_map(|(_, points)| points.iter().map(|(x, _)| *x))
+            .collect(),
+        Body::Spread(lines) => lines
+            .iter()
+            .flat_map(|(_, points)| points.iter().map(|(x, ..)| *x))
+            .collect(),
+        Body::Bars { groups, .. } => {
+            return Axis {
+                span: 0.0..groups.len().max(1) as f64,
+                log: false,
+                ticks: (0..groups.len()).map(|group| group as f64 + 0.5).collect(),
+                words: groups.clone(),
+            };
+        }
+    };
+    Axis::linear(span(&values))
+}
+
+/// The vertical axis.
+fn up(figure: &Figure) -> Axis {
+    let values: Vec<f64> = match &figure.body {
         Body::Lines(lines) => lines
             .iter()
             .flat_map(|(_, points)| points.iter().map(|(_, y)| *y))
@@ -85,272 +282,43 @@ fn heights(figure: &Figure) -> Vec<f64> {
             .chain(lines.iter().flat_map(|(_, points)| points))
             .map(|(_, y)| *y)
             .collect(),
-        Body::Bars { series, .. } => {
-            let bars = series.iter().flat_map(|(_, bars)| bars);
-            bars.flat_map(|bar| [bar.value, bar.ci.map_or(bar.value, |(_, high)| high)])
-                .collect()
-        }
-    }
-}
-
-/// Draws lines, with a bar at each point that reaches as far up as down.
-fn draw_spread(out: &mut String, lines: &[(String, Points)], vertical: &Scale) {
-    let plain: Vec<(String, Vec<(f64, f64)>)> = lines
-        .iter()
-        .map(|(name, points)| {
-            (
-                name.clone(),
-                points.iter().map(|(x, y, _)| (*x, *y)).collect(),
-            )
-        })
-        .collect();
-    draw_lines(out, &plain, vertical);
-
-    let horizontal = across(&plain);
-    for (number, (_, points)) in lines.iter().enumerate() {
-        for (x, y, sd) in points
+        Body::Bars { series, .. } => series
             .iter()
-            .filter(|(x, y, sd)| (x + y + sd).is_finite() && *sd > 0.0)
-        {
-            let x = horizontal.at(*x);
-            line(
-                out,
-                (x, vertical.at(y - sd)),
-                (x, vertical.at(y + sd)),
-                COLORS[number % COLORS.len()],
-                "",
-            );
-        }
+            .flat_map(|(_, bars)| bars)
+            .flat_map(|bar| [bar.value, bar.ci.map_or(bar.value, |(_, high)| high)])
+            .collect(),
+    };
+    if !figure.log {
+        return Axis::linear(span(&values));
+    }
+
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let least = finite().fold(1.0, f64::min).max(0.5);
+    let most = finite().fold(2.0, f64::max);
+    let span = least..most * 1.1;
+    let ticks = LOG_TICKS.iter().copied();
+    Axis {
+        ticks: ticks.filter(|tick| span.contains(tick)).collect(),
+        span,
+        log: true,
+        words: Vec::new(),
     }
 }
 
-/// Draws points, and lines over them. The lines reach as far as the points do.
-fn draw_cloud(
-    out: &mut String,
-    points: &[(f64, f64)],
-    lines: &[(String, Vec<(f64, f64)>)],
-    vertical: &Scale,
-) {
-    let horizontal = across(lines);
-    for (x, y) in points
-        .iter()
-        .filter(|(x, y)| x.is_finite() && y.is_finite())
-    {
-        let x = horizontal.at(*x);
-        let y = vertical.at(*y);
-        let _ = writeln!(
-            out,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.2\" fill=\"#999999\"/>"
-        );
-    }
-
-    draw_lines(out, lines, vertical);
-}
-
-/// The horizontal scale that covers these lines.
-fn across(lines: &[(String, Vec<(f64, f64)>)]) -> Scale {
-    let all: Vec<f64> = lines
-        .iter()
-        .flat_map(|(_, points)| points.iter().map(|(x, _)| *x))
-        .collect();
-    Scale::over(&all, false, (AREA.0, AREA.1))
-}
-
-fn draw_lines(out: &mut String, lines: &[(String, Vec<(f64, f64)>)], vertical: &Scale) {
-    let bottom = AREA.3;
-    let horizontal = across(lines);
-    for tick in horizontal.ticks() {
-        let x = horizontal.at(tick);
-        line(out, (x, bottom), (x, bottom + 4.0), "black", "");
-        text(out, (x, bottom + 18.0), "middle", &label(tick), "");
-    }
-
-    for (number, (name, points)) in lines.iter().enumerate() {
-        let finite = points
-            .iter()
-            .filter(|(x, y)| x.is_finite() && y.is_finite());
-        let path: Vec<String> = finite
-            .map(|(x, y)| format!("{:.1},{:.1}", horizontal.at(*x), vertical.at(*y)))
-            .collect();
-        let _ = writeln!(
-            out,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-dasharray=\"{}\"/>",
-            path.join(" "),
-            COLORS[number % COLORS.len()],
-            DASHES[number / COLORS.len() % DASHES.len()]
-        );
-
-        legend(out, number, name);
+/// The span from 0 or the least value to a little beyond the largest one.
+fn span(values: &[f64]) -> Range<f64> {
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let least = finite().fold(0.0, f64::min);
+    let most = finite().fold(0.0, f64::max);
+    if most > least {
+        least..most + 0.02 * (most - least)
+    } else {
+        least..least + 1.0
     }
 }
 
-fn draw_bars(out: &mut String, groups: &[String], series: &[(String, Vec<Bar>)], vertical: &Scale) {
-    let (left, right, _, bottom) = AREA;
-    let group = (right - left) / groups.len().max(1) as f64;
-    let wide = group * 0.84 / series.len().max(1) as f64;
-
-    for (at, name) in groups.iter().enumerate() {
-        text(
-            out,
-            (left + group * (at as f64 + 0.5), bottom + 18.0),
-            "middle",
-            name,
-            " font-size=\"11\"",
-        );
-    }
-
-    for (number, (name, bars)) in series.iter().enumerate() {
-        for (at, bar) in bars
-            .iter()
-            .enumerate()
-            .filter(|(_, bar)| bar.value.is_finite())
-        {
-            let x = left + group * (at as f64 + 0.08) + wide * number as f64;
-            let y = vertical.at(bar.value);
-            let _ = writeln!(
-                out,
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"/>",
-                wide * 0.92,
-                (bottom - y).max(0.0),
-                COLORS[number % COLORS.len()]
-            );
-
-            if let Some((low, high)) = bar.ci {
-                let middle = x + wide * 0.46;
-                line(
-                    out,
-                    (middle, vertical.at(low)),
-                    (middle, vertical.at(high)),
-                    "#333333",
-                    "",
-                );
-            }
-        }
-
-        legend(out, number, name);
-    }
-}
-
-fn legend(out: &mut String, number: usize, name: &str) {
-    let (_, right, top, _) = AREA;
-    let y = top + 8.0 + 18.0 * number as f64;
-    let dash = DASHES[number / COLORS.len() % DASHES.len()];
-    let style = format!(" stroke-width=\"4\" stroke-dasharray=\"{dash}\"");
-    line(
-        out,
-        (right + 14.0, y),
-        (right + 36.0, y),
-        COLORS[number % COLORS.len()],
-        &style,
-    );
-    text(out, (right + 42.0, y + 4.0), "start", name, "");
-}
-
-fn line(out: &mut String, from: (f64, f64), to: (f64, f64), color: &str, more: &str) {
-    let ((x1, y1), (x2, y2)) = (from, to);
-    let _ = writeln!(
-        out,
-        "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{color}\"{more}/>"
-    );
-}
-
-fn text(out: &mut String, at: (f64, f64), anchor: &str, words: &str, more: &str) {
-    let safe = words
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;");
-    let _ = writeln!(
-        out,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\"{more}>{safe}</text>",
-        at.0, at.1
-    );
-}
-
-/// Formats a tick's number as short as possible.
-fn label(value: f64) -> String {
-    super::number(value)
-}
-
-/// A scale that maps numbers to coordinates.
-struct Scale {
-    low: f64,
-    high: f64,
-    /// The distance between two ticks; unused on a logarithmic scale.
-    step: f64,
-    log: bool,
-    places: (f64, f64),
-}
-
-impl Scale {
-    /// Creates a scale from 0 (1 if logarithmic) or less to a round number at or beyond the largest
-    /// of `values`.
-    fn over(values: &[f64], log: bool, places: (f64, f64)) -> Self {
-        let finite = || values.iter().copied().filter(|value| value.is_finite());
-        let most = finite().fold(f64::NEG_INFINITY, f64::max);
-        let least = finite().fold(f64::INFINITY, f64::min);
-
-        if log {
-            let high = if most > 1.0 { most * 1.1 } else { 2.0 };
-            return Scale {
-                low: least.clamp(0.5, 1.0),
-                high,
-                step: 1.0,
-                log,
-                places,
-            };
-        }
-
-        let low = least.min(0.0);
-        let high = if most > 0.0 { most } else { 1.0 };
-        let low = if low.is_finite() { low } else { 0.0 };
-        let step = step(high - low);
-        Scale {
-            low: (low / step).floor() * step,
-            high: (high / step).ceil() * step,
-            step,
-            log,
-            places,
-        }
-    }
-
-    fn at(&self, value: f64) -> f64 {
-        let bend = |value: f64| {
-            if self.log {
-                value.max(self.low).ln()
-            } else {
-                value
-            }
-        };
-        let part = (bend(value) - bend(self.low)) / (bend(self.high) - bend(self.low));
-        self.places.0 + part.clamp(0.0, 1.0) * (self.places.1 - self.places.0)
-    }
-
-    fn ticks(&self) -> Vec<f64> {
-        if self.log {
-            let all = [
-                0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0,
-            ];
-            return all
-                .into_iter()
-                .filter(|tick| (self.low..=self.high).contains(tick))
-                .collect();
-        }
-
-        let number = ((self.high - self.low) / self.step).round() as u32;
-        (0..=number)
-            .map(|tick| self.low + f64::from(tick) * self.step)
-            .collect()
-    }
-}
-
-/// A round step that divides a span into four to ten parts.
-fn step(span: f64) -> f64 {
-    let power = 10_f64.powf((span / 4.0).log10().floor());
-    let fits = [5.0, 2.0, 1.0]
-        .into_iter()
-        .find(|times| times * power <= span / 4.0 + 1e-12);
-    fits.unwrap_or(1.0) * power
-}
+/// The most ticks of an axis.
+const TICKS: usize = 10;
 
 #[cfg(test)]
 mod tests {
@@ -368,20 +336,6 @@ mod tests {
     }
 
     #[test]
-    fn axes_have_round_numbers_from_zero_on() {
-        let scale = Scale::over(&[3.0, 79.0], false, (0.0, 100.0));
-        assert_eq!(
-            scale.ticks(),
-            [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0]
-        );
-        assert!((scale.at(40.0) - 50.0).abs() < 1e-9);
-        assert_eq!(
-            Scale::over(&[], false, (0.0, 1.0)).ticks().first(),
-            Some(&0.0)
-        );
-    }
-
-    #[test]
     fn every_number_has_its_mark_and_every_series_its_name() {
         let bar = |value| Bar {
             value,
@@ -393,40 +347,46 @@ mod tests {
             ("two".to_owned(), vec![bar(3.0), bar(4.0)]),
         ];
         let drawn = draw(&figure(Body::Bars { groups, series }, true));
-        assert_eq!(drawn.matches("<rect x=").count(), 4);
-
+        for filled in ["#0072B2", "#E69F00"] {
+            let bar = format!("fill=\"{filled}\" stroke=\"none\"");
+            assert_eq!(drawn.matches(&bar).count(), 2, "{filled}: {drawn}");
+        }
         for word in ["one", "two", "g1", "g2", "a &lt; b &amp; c"] {
-            assert!(
-                drawn.contains(&format!(">{word}</text>")),
-                "{word}: {drawn}"
-            );
+            assert!(drawn.contains(&format!("\n{word}\n")), "{word}: {drawn}");
         }
 
         let line = vec![("l".to_owned(), vec![(0.0, 0.0), (1.0, 1.0)])];
-        let cloud = draw(&figure(
-            Body::Cloud {
-                points: vec![(0.5, 1.0), (f64::NAN, 1.0)],
-                lines: line.clone(),
-            },
-            false,
-        ));
-        assert_eq!(
-            cloud.matches("<circle cx=\"360.0\" cy=\"44.0\"").count(),
-            1,
-            "{cloud}"
-        );
-        assert_eq!(cloud.matches("<circle").count(), 1);
-
+        let points = vec![(0.5, 1.0), (f64::NAN, 1.0)];
+        let lines = line.clone();
+        let cloud = draw(&figure(Body::Cloud { points, lines }, false));
+        assert_eq!(cloud.matches("<circle").count(), 1, "{cloud}");
         let drawn = draw(&figure(Body::Lines(line), false));
-        assert!(
-            drawn.contains("points=\"70.0,370.0 650.0,44.0\""),
-            "{drawn}"
+        assert_eq!(
+            drawn.matches("<polyline").count(),
+            cloud.matches("<polyline").count()
         );
     }
 
     #[test]
-    fn nothing_is_drawn_of_what_is_not_a_number() {
-        let body = Body::Lines(vec![("l".into(), vec![(0.0, f64::NAN), (1.0, 2.0)])]);
-        assert!(!draw(&figure(body, false)).contains("NaN"));
+    fn axes_begin_at_zero_and_hold_every_value() {
+        assert_eq!(span(&[3.0, 50.0]), 0.0..51.0);
+        assert_eq!(span(&[-1.0, 1.0]), -1.0..1.04);
+        assert_eq!(span(&[f64::NAN]), 0.0..1.0);
+    }
+
+    #[test]
+    fn a_figure_without_numbers_is_drawn_as_empty_axes() {
+        for log in [false, true] {
+            for values in [vec![], vec![(0.0, f64::NAN), (1.0, 2.0)]] {
+                let body = Body::Lines(vec![("l".into(), values)]);
+                let drawn = draw(&figure(body, log));
+                assert!(!drawn.contains("NaN") && drawn.trim_end().ends_with("</svg>"));
+            }
+            let body = Body::Bars {
+                groups: vec![],
+                series: vec![],
+            };
+            assert!(draw(&figure(body, log)).trim_end().ends_with("</svg>"));
+        }
     }
 }

@@ -49,6 +49,7 @@ const PURE: [(&str, &[&str]); 3] = [
         "simulator",
         &[
             "common",
+            "plotters",
             "rand_chacha",
             "scheduler",
             "serde",
