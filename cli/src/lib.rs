@@ -34,7 +34,7 @@ pub mod terminal {
     pub use crate::commands::{failed, threads, write};
     pub use crate::failure::{Exit, Failure};
     pub use crate::output::table::Rows;
-    pub use crate::output::waits::{Interval, Quality, Wait, table};
+    pub use crate::output::waits::{PredictedWait, PredictorQuality, WaitInterval, table};
     pub use crate::output::{Output, note};
     pub use crate::usage::parse;
 }

@@ -16,12 +16,12 @@ pub(crate) struct Lab {
     pub printing: Printing,
     /// The command to run.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: LabCommand,
 }
 
 /// The commands of the laboratory.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum LabCommand {
     /// Reproduce a paper's tables and figures, with ours beside them
     #[command(after_help = REPRODUCE)]
     Reproduce(ReproduceArgs),
@@ -33,7 +33,7 @@ Jobs on platforms and on recorded traces are simulated by `deskgrid simulate`.")
     Simulate(ScenarioArgs),
     /// Predict from a state in a file; `deskgrid predict` asks the master
     #[command(subcommand)]
-    Predict(PredictCommand),
+    Predict(LabPredict),
 }
 
 /// The flags of `deskgrid-lab simulate`.
@@ -108,13 +108,13 @@ came out beside what the paper says; its figures and tables lie beside it as SVG
 
 /// The kinds of `deskgrid-lab predict`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PredictCommand {
+pub(crate) enum LabPredict {
     /// Measure how good predictions of waits are on a log
     #[command(after_help = ACCURACY)]
-    Accuracy(AccuracyArgs),
+    Accuracy(LogArgs),
     /// Predict when enough hosts will be free at once
     #[command(after_help = WAIT)]
-    Wait(WaitArgs),
+    Wait(StateArgs),
     /// Choose the number of hosts that a job of variable width should wait for
     #[command(after_help = WIDTH)]
     Width(WidthArgs),
@@ -166,7 +166,7 @@ seconds on 8 and 4 hosts. Lifetimes have F(t) = b0 + b1 ln t, from e^2 to e^12 s
 
 /// The flags of `deskgrid-lab predict wait`.
 #[derive(Debug, Args)]
-pub(crate) struct WaitArgs {
+pub(crate) struct StateArgs {
     /// A JSON file with the running jobs (time so far and number of hosts of each), and the numbers
     /// of free and of needed hosts
     #[arg(long, value_name = "FILE")]
@@ -210,7 +210,7 @@ it are the averages of the last ten waits and of all. Intervals are to hold 80 %
 
 /// The flags of `deskgrid-lab predict accuracy`.
 #[derive(Debug, Args)]
-pub(crate) struct AccuracyArgs {
+pub(crate) struct LogArgs {
     /// A log in the Standard Workload Format
     #[arg(long, value_name = "FILE")]
     pub log: PathBuf,

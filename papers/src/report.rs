@@ -14,7 +14,7 @@ use simulator::figure::{Figure, draw};
 
 /// What is asked of a report.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct Brief {
     /// The seed of everything random.
     pub seed: u64,
     /// The number of threads; the report is the same on any number.

@@ -15,7 +15,7 @@ use crate::output::table::Rows;
 
 /// A predicted wait for hosts, in seconds.
 #[derive(Debug, Serialize)]
-pub struct Wait {
+pub struct PredictedWait {
     /// The number of hosts needed altogether.
     pub width: u32,
     /// The number of hosts needed beyond the free ones.
@@ -35,7 +35,7 @@ pub struct Wait {
     /// The prediction.
     pub used: Option<f64>,
     /// The interval around it.
-    pub interval: Interval,
+    pub interval: WaitInterval,
     /// The run time of the work that follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_s: Option<f64>,
@@ -46,7 +46,7 @@ pub struct Wait {
 
 /// The interval of a wait, from the distribution of the number of free hosts.
 #[derive(Debug, Serialize)]
-pub struct Interval {
+pub struct WaitInterval {
     /// The probability that the wait is in the interval.
     pub held: f64,
     /// Its lower end.
@@ -59,7 +59,7 @@ pub struct Interval {
 
 /// The quality of one predictor of waits, in seconds.
 #[derive(Debug, Serialize)]
-pub struct Quality {
+pub struct PredictorQuality {
     /// The name of the predictor.
     pub name: &'static str,
     /// The median of the errors.
@@ -85,7 +85,7 @@ pub struct Quality {
     pub scatter: Option<Vec<(f64, f64)>>,
 }
 
-impl Quality {
+impl PredictorQuality {
     /// Formats the predictor's name and its median error.
     pub fn line(&self) -> String {
         format!("{} {:.0}", self.name, self.median_error_s)
@@ -94,7 +94,7 @@ impl Quality {
     /// Measures a predictor; with `scatter` keeps every pair.
     pub fn of(way: Way, scatter: bool) -> Self {
         let accuracy = way.accuracy;
-        Quality {
+        PredictorQuality {
             name: way.name,
             median_error_s: accuracy.median_error_s,
             mean_error_s: way.mean_error_s,
@@ -110,7 +110,7 @@ impl Quality {
     }
 }
 
-impl Wait {
+impl PredictedWait {
     /// Prints the prediction, with the run time of the work that follows, if one is given.
     ///
     /// # Errors
@@ -146,11 +146,11 @@ fn seconds(time_s: Option<f64>) -> String {
     time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1}"))
 }
 
-fn wait_text(answer: &Wait) -> String {
+fn wait_text(answer: &PredictedWait) -> String {
     let said = |time_s: Option<f64>| {
         time_s.map_or_else(|| "never".to_owned(), |time_s| format!("{time_s:.1} s"))
     };
-    let Interval {
+    let WaitInterval {
         low, median, high, ..
     } = answer.interval;
     let mut out = format!(
@@ -181,7 +181,7 @@ fn wait_text(answer: &Wait) -> String {
 }
 
 /// Returns a table with a row for each predictor.
-pub fn table(predictors: &[Quality], color: bool) -> String {
+pub fn table(predictors: &[PredictorQuality], color: bool) -> String {
     let mut rows = Rows::new(
         &[
             "PREDICTOR",

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use cli::terminal::{Exit, Failure, Output, Quality, table};
+use cli::terminal::{Exit, Failure, Output, PredictorQuality, table};
 use serde::Serialize;
 use simulator::batch::{Foretold, Log, foretell};
 
@@ -13,7 +13,7 @@ struct Answer {
     processors: u32,
     taught: usize,
     judged: usize,
-    predictors: Vec<Quality>,
+    predictors: Vec<PredictorQuality>,
 }
 
 /// Measures the predictors on a log.
@@ -31,7 +31,7 @@ pub(super) fn run(out: &Output, file: &Path, scatter: bool) -> Result<Exit, Fail
 
     let predictors = ways
         .into_iter()
-        .map(|way| Quality::of(way, scatter))
+        .map(|way| PredictorQuality::of(way, scatter))
         .collect();
     let answer = Answer {
         log: file.display().to_string(),
@@ -40,7 +40,13 @@ pub(super) fn run(out: &Output, file: &Path, scatter: bool) -> Result<Exit, Fail
         judged,
         predictors,
     };
-    let ids = || answer.predictors.iter().map(Quality::line).collect();
+    let ids = || {
+        answer
+            .predictors
+            .iter()
+            .map(PredictorQuality::line)
+            .collect()
+    };
     out.show(&answer, || text(&answer, out.color()), ids)?;
 
     Ok(Exit::Well)

@@ -8,22 +8,22 @@ mod wait;
 
 use cli::terminal::{Exit, Failure, Output};
 
-use crate::args::{Command, PredictCommand};
+use crate::args::{LabCommand, LabPredict};
 
 /// Executes a command.
 ///
 /// # Errors
 /// If the command could not be executed.
-pub(crate) fn run(out: &Output, command: &Command) -> Result<Exit, Failure> {
+pub(crate) fn run(out: &Output, command: &LabCommand) -> Result<Exit, Failure> {
     match command {
-        Command::Reproduce(args) => reproduce::run(out, args),
-        Command::Simulate(args) => scenario::run(out, &args.scenario),
-        Command::Predict(PredictCommand::Accuracy(args)) => {
+        LabCommand::Reproduce(args) => reproduce::run(out, args),
+        LabCommand::Simulate(args) => scenario::run(out, &args.scenario),
+        LabCommand::Predict(LabPredict::Accuracy(args)) => {
             accuracy::run(out, &args.log, args.scatter)
         }
-        Command::Predict(PredictCommand::Wait(args)) => wait::wait(out, args),
-        Command::Predict(PredictCommand::Width(args)) => wait::width(out, args),
-        Command::Predict(PredictCommand::Kill(args)) => calendar::kill(out, args),
-        Command::Predict(PredictCommand::Calendar(args)) => calendar::calendar(out, &args.state),
+        LabCommand::Predict(LabPredict::Wait(args)) => wait::wait(out, args),
+        LabCommand::Predict(LabPredict::Width(args)) => wait::width(out, args),
+        LabCommand::Predict(LabPredict::Kill(args)) => calendar::kill(out, args),
+        LabCommand::Predict(LabPredict::Calendar(args)) => calendar::calendar(out, &args.state),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cli::terminal::{Exit, Failure, Output, OutputMode, failed, note, threads, write};
 use papers::liars;
-use papers::report::{Asked, File, downey, gainaru, kondo, petrou, wozniak};
+use papers::report::{Brief, File, downey, gainaru, kondo, petrou, wozniak};
 use serde::Serialize;
 
 use crate::args::{Paper, ReproduceArgs};
@@ -38,7 +38,7 @@ pub(super) fn run(out: &Output, args: &ReproduceArgs) -> Result<Exit, Failure> {
             note(what);
         }
     };
-    let asked = Asked {
+    let brief = Brief {
         seed: args.seed,
         threads: threads(args.threads),
         quick: args.quick,
@@ -47,15 +47,15 @@ pub(super) fn run(out: &Output, args: &ReproduceArgs) -> Result<Exit, Failure> {
     };
     let files = match args.paper {
         Paper::Kondo => {
-            kondo::reproduce(&kondo::Study::of(&asked), &mut say).map_err(|error| failed(&error))?
+            kondo::reproduce(&kondo::Study::of(&brief), &mut say).map_err(|error| failed(&error))?
         }
-        Paper::Gainaru => gainaru::reproduce(&gainaru::Study::of(&asked), &mut say)
+        Paper::Gainaru => gainaru::reproduce(&gainaru::Study::of(&brief), &mut say)
             .map_err(|error| bad_log(&error))?,
-        Paper::Downey => downey::reproduce(&downey::Study::of(&asked), &mut say)
+        Paper::Downey => downey::reproduce(&downey::Study::of(&brief), &mut say)
             .map_err(|error| bad_log(&error))?,
-        Paper::Wozniak => wozniak::reproduce(&wozniak::Study::of(&asked), &mut say),
-        Paper::Petrou => petrou::reproduce(&petrou::Study::of(&asked), &mut say),
-        Paper::Liars => liars::report(&liars::Study::of(&asked), &mut say),
+        Paper::Wozniak => wozniak::reproduce(&wozniak::Study::of(&brief), &mut say),
+        Paper::Petrou => petrou::reproduce(&petrou::Study::of(&brief), &mut say),
+        Paper::Liars => liars::report(&liars::Study::of(&brief), &mut say),
     };
 
     for File { name, text } in &files {

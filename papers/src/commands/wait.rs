@@ -4,13 +4,13 @@
 
 use std::path::Path;
 
-use cli::terminal::{Exit, Failure, Interval, Output, Rows, Wait};
+use cli::terminal::{Exit, Failure, Output, PredictedWait, Rows, WaitInterval};
 use scheduler::malleable::{Bias, Machine, Malleable, Speedup, UniformLog, Unit};
 use scheduler::policy::width::{Question, Soonest, Way, Width};
 use serde::{Deserialize, Serialize};
 use simulator::batch::HELD;
 
-use crate::args::{WaitArgs, WidthArgs};
+use crate::args::{StateArgs, WidthArgs};
 
 /// The default distribution of lifetimes: uniform-log from e^2 to e^12 seconds.
 const LAW: (f64, f64) = (-0.2, 0.1);
@@ -62,13 +62,13 @@ struct WayJson {
 }
 
 /// Prints when so many hosts will be free, by the state in a file.
-pub(super) fn wait(out: &Output, args: &WaitArgs) -> Result<Exit, Failure> {
+pub(super) fn wait(out: &Output, args: &StateArgs) -> Result<Exit, Failure> {
     let answer = of_file(&args.state, args.width)?;
     answer.show(out, &args.work)?;
     Ok(Exit::Well)
 }
 
-fn of_file(file: &Path, width: Option<u32>) -> Result<Wait, Failure> {
+fn of_file(file: &Path, width: Option<u32>) -> Result<PredictedWait, Failure> {
     let state = State::read(file)?;
     let law = state.law(file)?;
     let machine = state.machine(&law);
@@ -88,7 +88,7 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<Wait, Failure> {
     let low = edge((1.0 - HELD) / 2.0);
     let median = edge(0.5);
     let high = edge((1.0 + HELD) / 2.0);
-    Ok(Wait {
+    Ok(PredictedWait {
         width: wanted,
         need: wanted.saturating_sub(state.free),
         free: state.free,
@@ -97,7 +97,7 @@ fn of_file(file: &Path, width: Option<u32>) -> Result<Wait, Failure> {
         median_s: wait.median_s,
         mean_s: wait.mean_s,
         used: wait.used_s,
-        interval: Interval {
+        interval: WaitInterval {
             held: HELD,
             low,
             median,

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::{Crowd, Lie, Load, Outcomes, Scheme, run};
-use crate::report::{Asked, File};
+use crate::report::{Brief, File};
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +20,15 @@ pub struct Study {
 }
 
 impl Study {
-    /// Returns the study that is asked for.
-    pub fn of(asked: &Asked) -> Self {
-        let study = if asked.quick {
-            Study::quick(asked.seed)
+    /// Returns the study of this size.
+    pub fn of(brief: &Brief) -> Self {
+        let study = if brief.quick {
+            Study::quick(brief.seed)
         } else {
-            Study::full(asked.seed)
+            Study::full(brief.seed)
         };
         Study {
-            crowds: asked.runs.unwrap_or(study.crowds),
+            crowds: brief.runs.unwrap_or(study.crowds),
             ..study
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct Claim {
 }
 
 /// The look of a table of claims.
-pub(super) struct Columns {
+pub(super) struct ClaimColumns {
     pub(super) heads: [&'static str; 4],
     /// Whether [`Claim::paper`] stands before [`Claim::claim`].
     pub(super) paper_first: bool,
@@ -42,13 +42,13 @@ pub(super) struct Columns {
 }
 
 /// The columns of tables in which the paper's numbers stand beside ours.
-pub(super) const NUMBERS: Columns = Columns {
+pub(super) const NUMBERS: ClaimColumns = ClaimColumns {
     heads: ["claim", "paper", "here", "verdict"],
     paper_first: false,
     words: ["reproduced", "in part", "not reproduced"],
 };
 
-impl Columns {
+impl ClaimColumns {
     /// Appends the table with these claims.
     pub(super) fn table(&self, out: &mut String, claims: Vec<Claim>) {
         heading(out, &self.heads);

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use found::Found;
 
-use super::{Asked, File};
+use super::{Brief, File};
 use simulator::batch::{Foretold, Log, foretell};
 use simulator::trace::TraceError;
 
@@ -35,16 +35,16 @@ pub struct Study {
 }
 
 impl Study {
-    /// Returns the study that is asked for.
-    pub fn of(asked: &Asked) -> Self {
-        let study = if asked.quick {
-            Study::quick(asked.seed, asked.threads)
+    /// Returns the study of this size.
+    pub fn of(brief: &Brief) -> Self {
+        let study = if brief.quick {
+            Study::quick(brief.seed, brief.threads)
         } else {
-            Study::full(asked.seed, asked.threads)
+            Study::full(brief.seed, brief.threads)
         };
         Study {
-            runs: asked.runs.unwrap_or(study.runs),
-            log: asked.log.clone(),
+            runs: brief.runs.unwrap_or(study.runs),
+            log: brief.log.clone(),
             ..study
         }
     }

@@ -13,7 +13,7 @@ use reference::{
 };
 use table::Table;
 
-use super::{Asked, File};
+use super::{Brief, File};
 use simulator::availability::Model;
 use simulator::experiment::rows::{rows_csv, summary_csv};
 use simulator::experiment::{
@@ -52,16 +52,16 @@ pub struct Study {
 }
 
 impl Study {
-    /// Returns the study that is asked for.
-    pub fn of(asked: &Asked) -> Self {
-        let study = if asked.quick {
-            Study::quick(asked.seed, asked.threads)
+    /// Returns the study of this size.
+    pub fn of(brief: &Brief) -> Self {
+        let study = if brief.quick {
+            Study::quick(brief.seed, brief.threads)
         } else {
-            Study::full(asked.seed, asked.threads)
+            Study::full(brief.seed, brief.threads)
         };
         Study {
-            runs: asked.runs.map_or(study.runs, |runs| runs as usize),
-            side_runs: asked
+            runs: brief.runs.map_or(study.runs, |runs| runs as usize),
+            side_runs: brief
                 .runs
                 .map_or(study.side_runs, |runs| study.side_runs.min(runs as usize)),
             ..study

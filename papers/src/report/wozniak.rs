@@ -14,7 +14,7 @@ use devices::Device;
 use table::{Cell, Table};
 use trial::{Pressure, Trial, Users};
 
-use super::{Asked, File};
+use super::{Brief, File};
 use simulator::experiment::in_parallel;
 
 /// The size of a report: [`Study::full`] or [`Study::quick`].
@@ -33,15 +33,15 @@ pub struct Study {
 }
 
 impl Study {
-    /// Returns the study that is asked for.
-    pub fn of(asked: &Asked) -> Self {
-        let study = if asked.quick {
-            Study::quick(asked.seed, asked.threads)
+    /// Returns the study of this size.
+    pub fn of(brief: &Brief) -> Self {
+        let study = if brief.quick {
+            Study::quick(brief.seed, brief.threads)
         } else {
-            Study::full(asked.seed, asked.threads)
+            Study::full(brief.seed, brief.threads)
         };
         Study {
-            repetitions: asked.runs.unwrap_or(study.repetitions),
+            repetitions: brief.runs.unwrap_or(study.repetitions),
             ..study
         }
     }

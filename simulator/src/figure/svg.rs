@@ -37,9 +37,9 @@ const LOG_TICKS: [f64; 14] = [
     0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0,
 ];
 
-type Error = DrawingAreaErrorKind<std::io::Error>;
+type DrawError = DrawingAreaErrorKind<std::io::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<TickedAxis, TickedAxis>>;
 
 /// Draws the figure as an SVG document.
 ///
@@ -53,7 +53,7 @@ pub fn draw(figure: &Figure) -> String {
     out
 }
 
-fn paint(figure: &Figure, root: &Area<'_>) -> Result<(), Error> {
+fn paint(figure: &Figure, root: &Area<'_>) -> Result<(), DrawError> {
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(LEGEND);
     let names = names(&figure.body);
@@ -110,7 +110,7 @@ fn paint(figure: &Figure, root: &Area<'_>) -> Result<(), Error> {
 fn draw_lines<'a>(
     chart: &mut Chart<'_, '_>,
     lines: impl Iterator<Item = &'a [(f64, f64)]>,
-) -> Result<(), Error> {
+) -> Result<(), DrawError> {
     for (place, points) in lines.enumerate() {
         draw_line(chart, place, points)?;
     }
@@ -118,7 +118,11 @@ fn draw_lines<'a>(
 }
 
 /// Draws the line of this place in the legend: dashed once the colours are used up.
-fn draw_line(chart: &mut Chart<'_, '_>, place: usize, points: &[(f64, f64)]) -> Result<(), Error> {
+fn draw_line(
+    chart: &mut Chart<'_, '_>,
+    place: usize,
+    points: &[(f64, f64)],
+) -> Result<(), DrawError> {
     let style = color(place).stroke_width(2);
     if place < COLORS.len() {
         chart.draw_series(LineSeries::new(finite(points), style))?;
@@ -136,7 +140,7 @@ fn draw_bars(
     bars: &[Bar],
     part: Range<f64>,
     foot: f64,
-) -> Result<(), Error> {
+) -> Result<(), DrawError> {
     for (group, bar) in bars.iter().enumerate() {
         if !bar.value.is_finite() {
             continue;
@@ -157,7 +161,7 @@ fn draw_bars(
 }
 
 /// Draws the name of each series beside its colour.
-fn legend(area: &Area<'_>, names: &[&str]) -> Result<(), Error> {
+fn legend(area: &Area<'_>, names: &[&str]) -> Result<(), DrawError> {
     for (place, name) in names.iter().enumerate() {
         let y = 48 + 18 * i32::try_from(place).unwrap_or(0);
         let style = color(place).stroke_width(4);
@@ -196,7 +200,7 @@ fn names(body: &Body) -> Vec<&str> {
 }
 
 /// An axis with its ticks.
-struct Axis {
+struct TickedAxis {
     span: Range<f64>,
     log: bool,
     ticks: Vec<f64>,
@@ -204,10 +208,10 @@ struct Axis {
     words: Vec<String>,
 }
 
-impl Axis {
+impl TickedAxis {
     /// Makes a linear axis with ticks at round numbers.
     fn linear(span: Range<f64>) -> Self {
-        Axis {
+        TickedAxis {
             ticks: RangedCoordf64::from(span.clone()).key_points(TICKS),
             span,
             log: false,
@@ -216,7 +220,7 @@ impl Axis {
     }
 }
 
-impl Ranged for Axis {
+impl Ranged for TickedAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
@@ -236,7 +240,7 @@ impl Ranged for Axis {
     }
 }
 
-impl ValueFormatter<f64> for Axis {
+impl ValueFormatter<f64> for TickedAxis {
     fn format_ext(&self, value: &f64) -> String {
         let word = self.words.get(*value as usize);
         word.cloned().unwrap_or_else(|| number(*value))
@@ -244,7 +248,7 @@ impl ValueFormatter<f64> for Axis {
 }
 
 /// The horizontal axis: a tick in the middle of each group of bars, else at round numbers.
-fn across(body: &Body) -> Axis {
+fn across(body: &Body) -> TickedAxis {
     let values: Vec<f64> = match body {
         Body::Lines(lines) | Body::Cloud { lines, .. } => lines
             .iter()
@@ -255,7 +259,7 @@ fn across(body: &Body) -> Axis {
             .flat_map(|(_, points)| points.iter().map(|(x, ..)| *x))
             .collect(),
         Body::Bars { groups, .. } => {
-            return Axis {
+            return TickedAxis {
                 span: 0.0..groups.len().max(1) as f64,
                 log: false,
                 ticks: (0..groups.len()).map(|group| group as f64 + 0.5).collect(),
@@ -263,11 +267,11 @@ fn across(body: &Body) -> Axis {
             };
         }
     };
-    Axis::linear(span(&values))
+    TickedAxis::linear(span(&values))
 }
 
 /// The vertical axis.
-fn up(figure: &Figure) -> Axis {
+fn up(figure: &Figure) -> TickedAxis {
     let values: Vec<f64> = match &figure.body {
         Body::Lines(lines) => lines
             .iter()
@@ -289,7 +293,7 @@ fn up(figure: &Figure) -> Axis {
             .collect(),
     };
     if !figure.log {
-        return Axis::linear(span(&values));
+        return TickedAxis::linear(span(&values));
     }
 
     let finite = || values.iter().copied().filter(|value| value.is_finite());
@@ -297,7 +301,7 @@ fn up(figure: &Figure) -> Axis {
     let most = finite().fold(2.0, f64::max);
     let span = least..most * 1.1;
     let ticks = LOG_TICKS.iter().copied();
-    Axis {
+    TickedAxis {
         ticks: ticks.filter(|tick| span.contains(tick)).collect(),
         span,
         log: true,

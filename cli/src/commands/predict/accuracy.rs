@@ -10,7 +10,7 @@ use simulator::batch::Way;
 use crate::args::predict::AccuracyArgs;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
-use crate::output::waits::{Quality, table};
+use crate::output::waits::{PredictorQuality, table};
 use crate::session::Session;
 
 #[derive(Serialize)]
@@ -18,7 +18,7 @@ struct Answer {
     /// The number of predictions whose wait is over, and (`open`) of those whose wait is not.
     judged: usize,
     open: u64,
-    predictors: Vec<Quality>,
+    predictors: Vec<PredictorQuality>,
 }
 
 /// Asks the master for its predictions and computes their quality.
@@ -31,7 +31,13 @@ pub(super) async fn run(context: &Context, args: &AccuracyArgs) -> Result<Exit, 
 
     session.close().await;
     let answer = reckon(&view, args.scatter);
-    let ids = || answer.predictors.iter().map(Quality::line).collect();
+    let ids = || {
+        answer
+            .predictors
+            .iter()
+            .map(PredictorQuality::line)
+            .collect()
+    };
     let text = || {
         let rows = table(&answer.predictors, context.out.color());
         format!(
@@ -62,7 +68,7 @@ fn reckon(view: &AccuracyView, scatter: bool) -> Answer {
 }
 
 /// Measures the quality of these predictions; `None` if there are none.
-fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<Quality> {
+fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<PredictorQuality> {
     let pairs = all
         .iter()
         .map(|one| (one.wait.secs(), one.came.secs()))
@@ -76,7 +82,10 @@ fn judge(name: &'static str, all: &[ForetoldView], scatter: bool) -> Option<Qual
         .map(|one| one.high.secs() - one.low.secs())
         .collect();
 
-    Some(Quality::of(Way::of(name, pairs, held, widths_s)?, scatter))
+    Some(PredictorQuality::of(
+        Way::of(name, pairs, held, widths_s)?,
+        scatter,
+    ))
 }
 
 #[cfg(test)]

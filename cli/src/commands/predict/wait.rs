@@ -9,7 +9,7 @@ use simulator::batch::HELD;
 use crate::args::predict::WaitArgs;
 use crate::commands::Context;
 use crate::failure::{Exit, Failure};
-use crate::output::waits::{Interval, Wait};
+use crate::output::waits::{PredictedWait, WaitInterval};
 use crate::session::Session;
 
 /// Prints when so many hosts will be free, by the master's answer.
@@ -19,7 +19,7 @@ pub(super) async fn wait(context: &Context, args: &WaitArgs) -> Result<Exit, Fai
     Ok(Exit::Well)
 }
 
-async fn live(context: &Context, hosts: u32) -> Result<Wait, Failure> {
+async fn live(context: &Context, hosts: u32) -> Result<PredictedWait, Failure> {
     let session = Session::open(&context.state).await?;
     let view = match session.one(&Request::HostsWait { hosts }).await? {
         Reply::HostsWait(view) => view,
@@ -28,7 +28,7 @@ async fn live(context: &Context, hosts: u32) -> Result<Wait, Failure> {
 
     session.close().await;
     let time = |span: Option<Span>| span.map(Span::secs);
-    Ok(Wait {
+    Ok(PredictedWait {
         width: view.wanted,
         need: view.wanted.saturating_sub(view.free),
         free: view.free,
@@ -37,7 +37,7 @@ async fn live(context: &Context, hosts: u32) -> Result<Wait, Failure> {
         median_s: time(view.median),
         mean_s: time(view.mean),
         used: time(view.used),
-        interval: Interval {
+        interval: WaitInterval {
             held: HELD,
             low: time(view.low),
             median: time(view.likely),

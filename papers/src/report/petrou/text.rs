@@ -6,12 +6,12 @@ use std::fmt::Write;
 use super::Study;
 use super::claims::{TOLERANCE, claims, means};
 use super::points::{Axis, Contender, Factors, Measured, Results, SHOWN, WITH_OURS};
-use crate::report::claim::{Columns, Verdict, count};
+use crate::report::claim::{ClaimColumns, Verdict, count};
 use crate::report::markdown::{again, heading, line, pictures, row, words};
 use simulator::figure::Figure;
 
 /// The columns of the table of statements.
-const STATEMENTS: Columns = Columns {
+const STATEMENTS: ClaimColumns = ClaimColumns {
     heads: ["where", "the paper", "here", "holds"],
     paper_first: true,
     words: ["yes", "in part", "no"],

@@ -10,12 +10,12 @@ use super::trial::{Pressure, Trial};
 use super::{
     CORRECTED, HARD, HOSTS, MIDDLE, NEEDED, NONE, OURS, OURS_POLICED, PROBABILISTIC, Study,
 };
-use crate::report::claim::{Columns, Verdict, count};
+use crate::report::claim::{ClaimColumns, Verdict, count};
 use crate::report::markdown::{again, heading, images, line, row, words};
 use simulator::figure::Figure;
 
 /// The columns of the table of sentences.
-const SENTENCES: Columns = Columns {
+const SENTENCES: ClaimColumns = ClaimColumns {
     heads: ["section", "the paper says", "here", "verdict"],
     paper_first: true,
     words: ["holds", "in part", "does not hold"],
