@@ -29,13 +29,13 @@ struct Row {
 #[derive(Serialize)]
 struct Parameter {
     name: &'static str,
-    default: &'static str,
+    default: String,
     meaning: &'static str,
 }
 
 impl From<&Policy> for Row {
     fn from(policy: &Policy) -> Self {
-        let parameters = policy.parameters.iter();
+        let parameters = policy.parameters().into_iter();
         Row {
             name: policy.name,
             source: policy.source,

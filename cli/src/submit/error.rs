@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use common::job::BadJob;
+use common::job::{BadJob, PROMISING_POLICY};
 use common::path::BadPath;
 use common::template::BadTemplate;
-use scheduler::policy::BadPolicy;
+use scheduler::policy::{BadPolicy, Width};
 
 use crate::failure::{Exit, Failure};
 
@@ -205,7 +205,7 @@ impl BuildError {
                 "a duration such as 90s or 1h30m; in JSON also a number of seconds, greater than 0".to_owned()
             }
             BuildError::NoEstimate(_) => "give each item one, or --estimate for those that have none".to_owned(),
-            BuildError::NoPromises(_) => "PROMISE does, which is what --deadline takes without --policy".to_owned(),
+            BuildError::NoPromises(_) => format!("{PROMISING_POLICY} does, which is what --deadline takes without --policy"),
             BuildError::TwoBags => "choose one".to_owned(),
             BuildError::Template(_) => "deskgrid submit --help lists the placeholders".to_owned(),
             BuildError::NoItem { .. } => {
@@ -230,7 +230,10 @@ impl BuildError {
                 "another policy (deskgrid policy list), or --width for a job that runs on several hosts at once"
                     .to_owned()
             }
-            BuildError::OneHost(_) => "AVG, PRED, BIAS, HEUR or PRICED do: deskgrid policy list".to_owned(),
+            BuildError::OneHost(_) => {
+                let names = scheduler::policy::names(|row| row.width != Width::Rigid);
+                format!("{names} do: deskgrid policy list")
+            },
             BuildError::NoWidth => "--width N, A..B or auto".to_owned(),
             BuildError::WidthWith(_) | BuildError::DiscloseWith(_) => "leave one of them out".to_owned(),
             BuildError::Job(BadJob::Stdin(name)) => format!("--input FILE:{name} --stdin {name}"),

@@ -31,7 +31,7 @@ pub(crate) fn with_learned_limits(policy: String) -> String {
         .skip(1)
         .any(|parameter| parameter.starts_with("limits="));
     let can = scheduler::policy::parse(&policy).is_ok_and(|row| {
-        row.parameters
+        row.parameters()
             .iter()
             .any(|parameter| parameter.name == "limits")
     });

@@ -24,8 +24,11 @@ pub(crate) fn check_spec(spec: &JobSpec, asked: &Asked) -> Result<(), Refusal> {
             "the policy {} and the job's width do not go together",
             policy.name
         );
-        let hint = "jobs with a width have a policy that decides on widths (AVG, PRED, BIAS, HEUR, PRICED), and others have not";
-        return Err(invalid(what, hint));
+        let names = scheduler::policy::names(|row| row.width != Width::Rigid);
+        let hint = format!(
+            "jobs with a width have a policy that decides on widths ({names}), and others have not"
+        );
+        return Err(invalid(what, &hint));
     }
 
     let Some(command) = spec.work.command() else {

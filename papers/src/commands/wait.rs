@@ -170,7 +170,8 @@ fn rule(policy: &str) -> Result<Soonest, Failure> {
                 "{} does not choose among numbers of hosts by prediction",
                 row.name
             );
-            Err(Failure::usage(what, "PRED, BIAS-PAPER or PRICED do"))
+            let names = scheduler::policy::names(|row| matches!(row.width, Width::Soonest(_)));
+            Err(Failure::usage(what, format!("{names}: they do")))
         }
     }
 }

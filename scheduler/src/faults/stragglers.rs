@@ -8,7 +8,6 @@ use common::{Span, Time};
 
 use crate::forecast::starts::age_s;
 use crate::handlers::dispatch::Starter;
-use crate::policy::replication::Replication;
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::host::{Host, Hosts, Load};
 use crate::state::job::{Job, Record};
@@ -67,7 +66,7 @@ impl Starter<'_> {
             }
         }
 
-        if matches!(job.policy.replication, Replication::Gain(_)) && job.waiting() == 0 {
+        if job.policy.replication.gain().is_some() && job.waiting() == 0 {
             self.copy_overdue(job, fx);
         }
     }

@@ -3,8 +3,7 @@
 
 use common::{HostId, Incarnation, JobId, Span, TaskId, Time};
 
-use crate::policy::placement::Placement;
-use crate::policy::replication::{Class, Replicated, Replication};
+use crate::policy::replication::{Class, Replicated};
 use crate::protocol::effect::{CopyReason, Effect, StartReason};
 use crate::state::foresight::Foresight;
 use crate::state::host::{Host, Hosts, Load};
@@ -356,7 +355,7 @@ impl<'a> Starter<'a> {
         if job.rules.quorum.compares() {
             return self.place_for_quorum(job, fx);
         }
-        if placement == Placement::Lookahead && self.place_ahead(job, fx) {
+        if placement.looks_ahead() && self.place_ahead(job, fx) {
             return;
         }
 
@@ -482,7 +481,7 @@ impl<'a> Starter<'a> {
     fn copy(&mut self, job: &mut Job, fx: &mut Vec<Effect>) {
         let placement = job.policy.placement;
         self.copy_stuck(job, fx);
-        if let Replication::Gain(answer) = job.policy.replication
+        if let Some(answer) = job.policy.replication.gain()
             && !job.rules.quorum.compares()
             && self.copy_for_gain(answer, job, fx)
         {

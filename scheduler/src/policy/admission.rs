@@ -1,5 +1,6 @@
 //! The policy's answer on admission: whether a job may enter, and the reason if not.
 
+use super::setting::{HasSettings, Parametric, Setting, YES_OR_NO, name_of, one_of, yes_or_no};
 use crate::protocol::effect::Refused;
 use crate::protocol::event::Bag;
 
@@ -35,7 +36,64 @@ pub enum Stacking {
     LongestFirst,
 }
 
+/// The names of orders.
+const STACKINGS: [(&str, Stacking); 2] = [
+    ("given", Stacking::Given),
+    ("longest-first", Stacking::LongestFirst),
+];
+
+impl HasSettings for Reckoning {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        &[
+            Setting {
+                name: "calibrated",
+                meaning: "whether estimates are corrected by what is known of who estimates (`yes` or `no`)",
+                get: |reckoning| name_of(reckoning.calibrated, &YES_OR_NO),
+                set: |reckoning, value| {
+                    reckoning.calibrated = yes_or_no(value)?;
+                    Ok(())
+                },
+            },
+            Setting {
+                name: "inflated",
+                meaning: "whether run times are lengthened by what owners and other load should take (`yes` or `no`)",
+                get: |reckoning| name_of(reckoning.inflated, &YES_OR_NO),
+                set: |reckoning, value| {
+                    reckoning.inflated = yes_or_no(value)?;
+                    Ok(())
+                },
+            },
+            Setting {
+                name: "stacking",
+                meaning: "in which order a bag's tasks are put on the calendar and started: as `given`, or `longest-first`",
+                get: |reckoning| name_of(reckoning.stacking, &STACKINGS),
+                set: |reckoning, value| {
+                    reckoning.stacking = one_of(value, &STACKINGS, "`given` or `longest-first`")?;
+                    Ok(())
+                },
+            },
+            Setting {
+                name: "windows",
+                meaning: "whether each host gets the task of a job with learned limits that should make the most of its idle window, by \
+                          how the host was recorded to be available (`yes` or `no`)",
+                get: |reckoning| name_of(reckoning.windows, &YES_OR_NO),
+                set: |reckoning, value| {
+                    reckoning.windows = yes_or_no(value)?;
+                    Ok(())
+                },
+            },
+        ]
+    }
+}
+
 impl Admission {
+    pub(super) fn parametric(&mut self) -> Option<&mut dyn Parametric> {
+        match self {
+            Admission::AcceptAll => None,
+            Admission::Calendar(reckoning) => Some(reckoning),
+        }
+    }
+
     /// # Errors
     /// The reason why the bag may not enter. Its deadline is tested in
     /// `crate::deadline::admission`.

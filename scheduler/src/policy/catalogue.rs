@@ -10,7 +10,7 @@ use super::placement::{ExclPred, ExclS, PriCrWait};
 use super::policing::{Policing, Rule, When};
 use super::replication::{Dup, Gain, Replicated, Requeue, Timeout};
 use super::width::{Correction, Soonest};
-use super::{Admission, Limits, Ordering, Parameter, Placement, Policy, Replication, Width};
+use super::{Admission, Limits, Ordering, Placement, Policy, Replication, Width};
 
 static CATALOGUE: &[Policy] = &[
     Policy {
@@ -20,12 +20,6 @@ static CATALOGUE: &[Policy] = &[
                   expected to bring the end of the job forward by enough.",
         placement: Placement::Lookahead,
         replication: Replication::Gain(Gain { copies_max: 0.1375 }),
-        parameters: &[Parameter {
-            name: "copies_max",
-            default: "0.1375",
-            meaning: "copies per task that a job may start, on average over jobs, a twentieth less where tasks keep their state; \
-                      prices are learned to keep to it",
-        }],
         ..BASE
     },
     Policy {
@@ -49,18 +43,6 @@ static CATALOGUE: &[Policy] = &[
             wait: Span::from_secs(600),
             ratio: 10.0,
         }),
-        parameters: &[
-            Parameter {
-                name: "wait",
-                default: "600 s",
-                meaning: "longest wait for more ready hosts",
-            },
-            Parameter {
-                name: "ratio",
-                default: "10",
-                meaning: "ready hosts per waiting task that end the wait",
-            },
-        ],
         ..BASE
     },
     Policy {
@@ -70,15 +52,14 @@ static CATALOGUE: &[Policy] = &[
         placement: Placement::PriHistory,
         ..BASE
     },
-    excl_s("EXCL-S1.5", 1.5, "1.5"),
-    excl_s("EXCL-S1", 1.0, "1"),
-    excl_s("EXCL-S.5", 0.5, "0.5"),
-    excl_s("EXCL-S.25", 0.25, "0.25"),
+    excl_s("EXCL-S1.5", 1.5),
+    excl_s("EXCL-S1", 1.0),
+    excl_s("EXCL-S.5", 0.5),
+    excl_s("EXCL-S.25", 0.25),
     Policy {
         name: "EXCL-PRED",
         source: "Kondo et al. 2004, section 5.2",
         summary: "PRI-CR without the hosts that would be done after the predicted end of the job.",
-        parameters: &[REVERT],
         ..PRED
     },
     Policy {
@@ -90,21 +71,6 @@ static CATALOGUE: &[Policy] = &[
             requeue: Requeue::Any,
             copies_max: f64::INFINITY,
         }),
-        parameters: &[
-            REVERT,
-            REQUEUE,
-            Parameter {
-                name: "copies",
-                default: "started",
-                meaning: "which tasks are copied once hosts are to spare: those `started` from then on, or also the \
-                          `running` ones",
-            },
-            Parameter {
-                name: "copies_max",
-                default: "inf",
-                meaning: "copies per task that a job may start",
-            },
-        ],
         ..PRED
     },
     Policy {
@@ -115,15 +81,6 @@ static CATALOGUE: &[Policy] = &[
             chain: true,
             requeue: Requeue::Any,
         }),
-        parameters: &[
-            REVERT,
-            REQUEUE,
-            Parameter {
-                name: "chain",
-                default: "yes",
-                meaning: "whether copies have a timeout too (`yes` or `no`)",
-            },
-        ],
         ..PRED
     },
     Policy {
@@ -141,11 +98,6 @@ static CATALOGUE: &[Policy] = &[
         summary: "TOPTIMAL where small work fills what attempts leave of their limits.",
         placement: Placement::PriCr,
         limits: Limits::Adaptive { zeta: 0.21 },
-        parameters: &[Parameter {
-            name: "zeta",
-            default: "0.21",
-            meaning: "rate at which small work arrives, by processor, from 0 to below 1 (as on Intrepid, Table 2)",
-        }],
         ..BASE
     },
     Policy {
@@ -156,12 +108,6 @@ static CATALOGUE: &[Policy] = &[
         placement: Placement::Windows,
         replication: Replication::Rescue,
         limits: Limits::Windowed { killing: false },
-        parameters: &[Parameter {
-            name: "limits",
-            default: "given",
-            meaning: "whether attempts run until the job's own timeout (`given`), or on hosts of which it is known when their \
-                      owners come back until limits that past runs of the same user and program teach (`learned`)",
-        }],
         ..BASE
     },
     Policy {
@@ -180,30 +126,6 @@ static CATALOGUE: &[Policy] = &[
             rule: Rule::Probabilistic,
             when: When::Needed,
         }),
-        parameters: &[
-            Parameter {
-                default: "probabilistic",
-                ..POLICING
-            },
-            Parameter {
-                default: "needed",
-                ..WHEN
-            },
-            Parameter {
-                default: "yes",
-                ..CALIBRATED
-            },
-            Parameter {
-                default: "yes",
-                ..INFLATED
-            },
-            Parameter {
-                default: "longest-first",
-                ..STACKING
-            },
-            LIMITS,
-            WINDOWS,
-        ],
         ..CALENDAR
     },
     Policy {
@@ -286,60 +208,14 @@ static CATALOGUE: &[Policy] = &[
             disclosed: Disclosed::AsRequested,
         },
     ),
-    policed(
-        "CALENDAR-HARD",
-        Rule::Hard,
-        &[
-            Parameter {
-                default: "hard",
-                ..POLICING
-            },
-            ALWAYS,
-            AS_IS,
-            BARE,
-            GIVEN,
-            LIMITS,
-            WINDOWS,
-        ],
-    ),
-    policed(
-        "CALENDAR-GRACE",
-        Rule::Grace(0.5),
-        &[
-            Parameter {
-                default: "grace0.5",
-                ..POLICING
-            },
-            ALWAYS,
-            AS_IS,
-            BARE,
-            GIVEN,
-            LIMITS,
-            WINDOWS,
-        ],
-    ),
-    policed(
-        "CALENDAR-PROB",
-        Rule::Probabilistic,
-        &[
-            Parameter {
-                default: "probabilistic",
-                ..POLICING
-            },
-            ALWAYS,
-            AS_IS,
-            BARE,
-            GIVEN,
-            LIMITS,
-            WINDOWS,
-        ],
-    ),
+    policed("CALENDAR-HARD", Rule::Hard),
+    policed("CALENDAR-GRACE", Rule::Grace(0.5)),
+    policed("CALENDAR-PROB", Rule::Probabilistic),
     Policy {
         name: "AVG",
         source: "Downey 1997, section 5.1",
         summary: "A job of many ranks starts at once on the free hosts, on no more than its average parallelism.",
         width: Width::Average,
-        parameters: &[RANKS],
         ..MALLEABLE
     },
     Policy {
@@ -353,16 +229,6 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 5.4",
         summary: "PRED; predictions are corrected by how good earlier ones were.",
         width: Width::Soonest(BIASED),
-        parameters: &[
-            Parameter {
-                default: "learned",
-                ..CORRECTION
-            },
-            UNLOCKED,
-            RISKLESS,
-            FREE,
-            RANKS,
-        ],
         ..MALLEABLE
     },
     Policy {
@@ -373,16 +239,6 @@ static CATALOGUE: &[Policy] = &[
             correction: Correction::Paper,
             ..Soonest::PLAIN
         }),
-        parameters: &[
-            Parameter {
-                default: "paper",
-                ..CORRECTION
-            },
-            UNLOCKED,
-            RISKLESS,
-            FREE,
-            RANKS,
-        ],
         ..MALLEABLE
     },
     Policy {
@@ -393,16 +249,6 @@ static CATALOGUE: &[Policy] = &[
             lock: true,
             ..BIASED
         }),
-        parameters: &[
-            Parameter {
-                default: "learned",
-                ..CORRECTION
-            },
-            LOCKED,
-            RISKLESS,
-            FREE,
-            RANKS,
-        ],
         ..MALLEABLE
     },
     Policy {
@@ -414,19 +260,6 @@ static CATALOGUE: &[Policy] = &[
             risk: 0.2,
             ..BIASED
         }),
-        parameters: &[
-            Parameter {
-                default: "learned",
-                ..CORRECTION
-            },
-            LOCKED,
-            Parameter {
-                default: "0.2",
-                ..RISK
-            },
-            FREE,
-            RANKS,
-        ],
         ..MALLEABLE
     },
     Policy {
@@ -434,14 +267,6 @@ static CATALOGUE: &[Policy] = &[
         source: "Downey 1997, section 5.5",
         summary: "A job of many ranks holds out for as many hosts as it can use, for a fifth of the time that they would save.",
         width: Width::Patient { k: 0.2 },
-        parameters: &[
-            Parameter {
-                name: "k",
-                default: "0.2",
-                meaning: "for which part of the time that more hosts would save a job waits for them",
-            },
-            RANKS,
-        ],
         ..MALLEABLE
     },
     Policy {
@@ -452,16 +277,6 @@ static CATALOGUE: &[Policy] = &[
             price: 1.0,
             ..Soonest::PLAIN
         }),
-        parameters: &[
-            AS_PREDICTED,
-            UNLOCKED,
-            RISKLESS,
-            Parameter {
-                default: "1",
-                ..PRICE
-            },
-            RANKS,
-        ],
         ..MALLEABLE
     },
 ];
@@ -471,126 +286,11 @@ const BIASED: Soonest = Soonest {
     ..Soonest::PLAIN
 };
 
-const CORRECTION: Parameter = Parameter {
-    name: "correction",
-    default: "",
-    meaning: "what becomes of predicted waits: nothing (`none`), the line of the `paper`, or the one that is `learned`",
-};
-
-const LOCK: Parameter = Parameter {
-    name: "lock",
-    default: "",
-    meaning: "whether who held out starts on just as many hosts as it held out for (`yes` or `no`)",
-};
-
-const RISK: Parameter = Parameter {
-    name: "risk",
-    default: "",
-    meaning: "the part of its run time that a job must expect to save if it is to hold out",
-};
-
-const PRICE: Parameter = Parameter {
-    name: "price",
-    default: "",
-    meaning: "what a second of waiting costs for each job behind, in seconds of one's own",
-};
-
-const RANKS: Parameter = Parameter {
-    name: "limits",
-    default: "given",
-    meaning: "whether ranks run until the job's own timeout (`given`), or until limits that past runs of the same user and program \
-              on as many hosts teach (`learned`)",
-};
-
-const AS_PREDICTED: Parameter = Parameter {
-    default: "none",
-    ..CORRECTION
-};
-const UNLOCKED: Parameter = Parameter {
-    default: "no",
-    ..LOCK
-};
-const LOCKED: Parameter = Parameter {
-    default: "yes",
-    ..LOCK
-};
-const RISKLESS: Parameter = Parameter {
-    default: "0",
-    ..RISK
-};
-const FREE: Parameter = Parameter {
-    default: "0",
-    ..PRICE
-};
-
 /// The base of the rows for gangs. All ranks go at the pace of the slowest host.
 const MALLEABLE: Policy = Policy {
     placement: Placement::PriCr,
     width: Width::Soonest(Soonest::PLAIN),
-    parameters: &[AS_PREDICTED, UNLOCKED, RISKLESS, FREE, RANKS],
     ..BASE
-};
-
-const POLICING: Parameter = Parameter {
-    name: "policing",
-    default: "",
-    meaning: "who may be killed when a bag arrives: nobody (`off`), attempts beyond their estimate (`hard`), beyond it by \
-              the part K (`graceK`), or the farther the likelier (`probabilistic`)",
-};
-
-const WHEN: Parameter = Parameter {
-    name: "when",
-    default: "",
-    meaning: "whether they are killed `always`, or as many as are `needed` where the bag would be refused otherwise",
-};
-
-const CALIBRATED: Parameter = Parameter {
-    name: "calibrated",
-    default: "",
-    meaning: "whether estimates are corrected by what is known of who estimates (`yes` or `no`)",
-};
-
-const INFLATED: Parameter = Parameter {
-    name: "inflated",
-    default: "",
-    meaning: "whether run times are lengthened by what owners and other load should take (`yes` or `no`)",
-};
-
-const STACKING: Parameter = Parameter {
-    name: "stacking",
-    default: "",
-    meaning: "in which order a bag's tasks are put on the calendar and started: as `given`, or `longest-first`",
-};
-
-const LIMITS: Parameter = Parameter {
-    name: "limits",
-    default: "given",
-    meaning: "whether attempts of jobs with a deadline run until the job's own timeout (`given`), or until limits that past \
-              runs of the same user and program teach (`learned`)",
-};
-
-const WINDOWS: Parameter = Parameter {
-    name: "windows",
-    default: "no",
-    meaning: "whether each host gets the task of a job with learned limits that should make the most of its idle window, by \
-              how the host was recorded to be available (`yes` or `no`)",
-};
-
-const ALWAYS: Parameter = Parameter {
-    default: "always",
-    ..WHEN
-};
-const AS_IS: Parameter = Parameter {
-    default: "no",
-    ..CALIBRATED
-};
-const BARE: Parameter = Parameter {
-    default: "no",
-    ..INFLATED
-};
-const GIVEN: Parameter = Parameter {
-    default: "given",
-    ..STACKING
 };
 
 /// The base of the rows with a calendar.
@@ -604,25 +304,10 @@ const CALENDAR: Policy = Policy {
     ordering: Ordering::Promised,
     placement: Placement::Calendar,
     limits: Limits::Policed(Policing::OFF),
-    parameters: &[
-        Parameter {
-            default: "off",
-            ..POLICING
-        },
-        Parameter {
-            default: "needed",
-            ..WHEN
-        },
-        AS_IS,
-        BARE,
-        GIVEN,
-        LIMITS,
-        WINDOWS,
-    ],
     ..BASE
 };
 
-const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter]) -> Policy {
+const fn policed(name: &'static str, rule: Rule) -> Policy {
     Policy {
         name,
         source: "Wozniak et al., section 4, equations 2 to 4",
@@ -632,7 +317,6 @@ const fn policed(name: &'static str, rule: Rule, parameters: &'static [Parameter
             rule,
             when: When::Always,
         }),
-        parameters,
         ..CALENDAR
     }
 }
@@ -648,47 +332,15 @@ const fn batchactive(
 ) -> Policy {
     let ordering = Ordering::Batchactive(answer);
     let placement = Placement::PriCr;
-    let parameters: &[Parameter] = if matches!(answer.disclosed, Disclosed::Need { .. }) {
-        &[LATER, WITH]
-    } else {
-        &[WITH]
-    };
-
     Policy {
         name,
         source,
         summary,
         ordering,
         placement,
-        parameters,
         ..BASE
     }
 }
-
-const LATER: Parameter = Parameter {
-    name: "later",
-    default: "50",
-    meaning: "what each further task before a disclosed one counts, beside the chance that its user goes on, in per cent: \
-              100 is by that chance alone, 1 by the number of tasks before it",
-};
-
-const WITH: Parameter = Parameter {
-    name: "with",
-    default: "PRI-CR",
-    meaning: "the policy from which placement, replication and limits are taken, one that promises nothing",
-};
-
-const REVERT: Parameter = Parameter {
-    name: "revert",
-    default: "0",
-    meaning: "how long before the predicted end slow hosts are taken again, in task times on a mean host",
-};
-
-const REQUEUE: Parameter = Parameter {
-    name: "requeue",
-    default: "any",
-    meaning: "which lost copies are started again at once while another one lives: `any`, the `primary`, or `never`",
-};
 
 /// The base of all rows.
 const BASE: Policy = Policy {
@@ -701,7 +353,6 @@ const BASE: Policy = Policy {
     replication: Replication::None,
     limits: Limits::Fixed,
     width: Width::Rigid,
-    parameters: &[],
 };
 
 /// The base of the rows with the makespan prediction.
@@ -710,43 +361,32 @@ const PRED: Policy = Policy {
     ..BASE
 };
 
-const fn excl_s(name: &'static str, sds: f64, default: &'static str) -> Policy {
+const fn excl_s(name: &'static str, sds: f64) -> Policy {
     Policy {
         name,
         source: "Kondo et al. 2004, section 5.1",
         summary: "PRI-CR without the hosts that are slow among all hosts.",
         placement: Placement::ExclS(ExclS { sds }),
-        parameters: match default.as_bytes() {
-            b"1.5" => &[Parameter {
-                default: "1.5",
-                ..SDS
-            }],
-            b"1" => &[Parameter {
-                default: "1",
-                ..SDS
-            }],
-            b"0.5" => &[Parameter {
-                default: "0.5",
-                ..SDS
-            }],
-            _ => &[Parameter {
-                default: "0.25",
-                ..SDS
-            }],
-        },
         ..BASE
     }
 }
 
-const SDS: Parameter = Parameter {
-    name: "sds",
-    default: "",
-    meaning: "standard deviations of the clock rates below their mean at which a host is too slow",
-};
-
 /// Returns every policy, the default one first.
 pub fn catalogue() -> &'static [Policy] {
     CATALOGUE
+}
+
+/// Returns the names of the policies that `wanted` accepts, as a list for people: `A, B or C`.
+pub fn names(wanted: impl Fn(&Policy) -> bool) -> String {
+    let names: Vec<&str> = CATALOGUE
+        .iter()
+        .filter(|row| wanted(row))
+        .map(|row| row.name)
+        .collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
 }
 
 /// Returns the policy of this name, with the parameters given in it; `None` where [`super::parse`]

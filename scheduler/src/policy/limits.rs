@@ -6,6 +6,7 @@ use common::{Span, Speed};
 use crate::prediction::lessons::Lessons;
 
 use super::policing::Policing;
+use super::setting::{HasSettings, Setting, name_of, number, one_of};
 
 /// The source of an attempt's time limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +35,83 @@ pub enum Limits {
         killing: bool,
     },
 }
+
+impl HasSettings for Limits {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        match self {
+            Limits::Fixed | Limits::TimeOptimal => &[],
+            Limits::Adaptive { .. } => &ADAPTIVE,
+            Limits::Policed(_) | Limits::Learned(_) => &POLICED,
+            Limits::Windowed { .. } => &WINDOWED,
+        }
+    }
+}
+
+const ADAPTIVE: [Setting<Limits>; 1] = [Setting {
+    name: "zeta",
+    meaning: "rate at which small work arrives, by processor, from 0 to below 1 (as on Intrepid, Table 2)",
+    get: |limits| limits.zeta(0.0).to_string(),
+    set: |limits, value| {
+        let zeta = number(value, 0.0, 0.999, "a rate from 0 to below 1")?;
+        *limits = Limits::Adaptive { zeta };
+        Ok(())
+    },
+}];
+
+const POLICED: [Setting<Limits>; 3] = [
+    Setting {
+        name: "policing",
+        meaning: "who may be killed when a bag arrives: nobody (`off`), attempts beyond their estimate (`hard`), beyond it by \
+                  the part K (`graceK`), or the farther the likelier (`probabilistic`)",
+        get: |limits| limits.policing().rule.to_string(),
+        set: |limits, value| {
+            let rule = value.parse()?;
+            limits.police(|policing| policing.rule = rule);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "when",
+        meaning: "whether they are killed `always`, or as many as are `needed` where the bag would be refused otherwise",
+        get: |limits| limits.policing().when.to_string(),
+        set: |limits, value| {
+            let when = value.parse()?;
+            limits.police(|policing| policing.when = when);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "limits",
+        meaning: "whether attempts of jobs with a deadline run until the job's own timeout (`given`), or until limits that past \
+                  runs of the same user and program teach (`learned`)",
+        get: |limits| name_of(limits.learns(), &LEARNED),
+        set: |limits, value| {
+            let policing = limits.policing();
+            *limits = if one_of(value, &LEARNED, GIVEN_OR_LEARNED)? {
+                Limits::Learned(policing)
+            } else {
+                Limits::Policed(policing)
+            };
+            Ok(())
+        },
+    },
+];
+
+const WINDOWED: [Setting<Limits>; 1] = [Setting {
+    name: "limits",
+    meaning: "whether attempts run until the job's own timeout (`given`), or on hosts of which it is known when their \
+              owners come back until limits that past runs of the same user and program teach (`learned`)",
+    get: |limits| name_of(*limits == Limits::Windowed { killing: true }, &LEARNED),
+    set: |limits, value| {
+        let killing = one_of(value, &LEARNED, GIVEN_OR_LEARNED)?;
+        *limits = Limits::Windowed { killing };
+        Ok(())
+    },
+}];
+
+/// The names of limits, by whether they are learned.
+const LEARNED: [(&str, bool); 2] = [("given", false), ("learned", true)];
+const GIVEN_OR_LEARNED: &str = "`given` or `learned`";
 
 /// The shortest learned limit: a shorter one is not worth a second start.
 const SHORTEST: Span = Span::from_secs(1);
@@ -88,6 +166,13 @@ impl Limits {
             policing
         } else {
             Policing::OFF
+        }
+    }
+
+    /// Changes the rule by which estimates are enforced, where there is one.
+    fn police(&mut self, change: impl FnOnce(&mut Policing)) {
+        if let Limits::Policed(policing) | Limits::Learned(policing) = self {
+            change(policing);
         }
     }
 

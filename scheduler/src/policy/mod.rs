@@ -4,6 +4,8 @@
 
 use common::Span;
 
+use setting::{HasSettings, Parametric, Setting, Wanted};
+
 pub mod admission;
 pub mod catalogue;
 pub mod limits;
@@ -13,17 +15,19 @@ pub mod placement;
 pub(crate) mod plan;
 pub mod policing;
 pub mod replication;
+pub(crate) mod setting;
 pub mod trust;
 pub mod width;
 
 pub use admission::Admission;
-pub use catalogue::{catalogue, policy};
+pub use catalogue::{catalogue, names, policy};
 pub use limits::Limits;
 pub use ordering::Ordering;
 pub use parse::{BadPolicy, parse};
 pub use placement::Placement;
 pub use policing::Policing;
 pub use replication::Replication;
+pub use setting::Parameter;
 pub use width::Width;
 
 /// A row of the catalogue.
@@ -47,29 +51,46 @@ pub struct Policy {
     pub limits: Limits,
     /// Chooses the number of hosts that a gang waits for.
     pub width: Width,
-    /// Its parameters with their default values.
-    pub parameters: &'static [Parameter],
-}
-
-/// A parameter of a policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: &'static str,
-    /// Its default, as people write it, with its unit.
-    pub default: &'static str,
-    /// The meaning, as shown to users.
-    pub meaning: &'static str,
 }
 
 impl Policy {
     /// Returns the interval at which a host should report while it holds an attempt of a job with
     /// this policy, if it needs one.
     pub fn reports(&self) -> Option<Span> {
-        match self.replication {
-            Replication::Gain(_) => Some(Span::from_secs(5)),
-            _ => None,
-        }
+        self.replication.gain().map(|_| Span::from_secs(5))
+    }
+
+    /// Returns its parameters with their present values: those of its answers, and its own.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let mut copy = *self;
+        let mut all: Vec<Parameter> = copy
+            .parametric()
+            .iter()
+            .flat_map(|answer| answer.parameters())
+            .collect();
+        all.extend(Parametric::parameters(self));
+        all
+    }
+
+    /// Sets a parameter. The error tells the values that can be given.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Wanted> {
+        let mut answers = self.parametric();
+        let set = answers
+            .iter_mut()
+            .find_map(|answer| answer.set(name, value));
+        set.or_else(|| Parametric::set(self, name, value))
+            .unwrap_or(Err("the policy does not use it"))
+    }
+
+    /// Returns its answers that may have parameters, in the order in which these are shown.
+    fn parametric(&mut self) -> Vec<&mut dyn Parametric> {
+        let mut answers: Vec<&mut dyn Parametric> = vec![&mut self.limits];
+        answers.extend(self.admission.parametric());
+        answers.push(&mut self.ordering);
+        answers.extend(self.placement.parametric());
+        answers.extend(self.replication.parametric());
+        answers.push(&mut self.width);
+        answers
     }
 
     /// Whether it tells requested from disclosed tasks: else users who only disclose would go
@@ -90,5 +111,19 @@ impl Policy {
             ("limits", self.limits.describe()),
             ("width", self.width.describe()),
         ]
+    }
+}
+
+/// The parameters of whole policies: `with` of those that tell disclosed tasks apart, and `limits`
+/// of those for gangs.
+impl HasSettings for Policy {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        if self.ordering.batchactive().is_some() {
+            &ordering::WITH
+        } else if self.width != Width::Rigid {
+            &width::LIMITS
+        } else {
+            &[]
+        }
     }
 }

@@ -2,6 +2,8 @@
 //! tasks that had an attempt go first, then the lowest index. Where tasks may be only disclosed, a
 //! job has the rank of its next waiting task (`crate::disclosed::order`).
 
+use super::setting::{HasSettings, Setting, number};
+use super::{Policy, catalogue};
 use std::cmp::Reverse;
 
 use common::JobId;
@@ -214,4 +216,63 @@ impl Batchactive {
             }
         }
     }
+}
+
+/// The weight of disclosed tasks that are further back.
+const LATER: [Setting<Ordering>; 1] = [Setting {
+    name: "later",
+    meaning: "what each further task before a disclosed one counts, beside the chance that its user goes on, in per cent: \
+              100 is by that chance alone, 1 by the number of tasks before it",
+    get: |ordering| match ordering.batchactive().map(|answer| answer.disclosed) {
+        Some(Disclosed::Need { later }) => later.to_string(),
+        _ => String::new(),
+    },
+    set: |ordering, value| {
+        if let Ordering::Batchactive(answer) = ordering {
+            let later = number(value, 1.0, 100.0, "per cent, from 1 to 100")? as u8;
+            answer.disclosed = Disclosed::Need { later };
+        }
+        Ok(())
+    },
+}];
+
+impl HasSettings for Ordering {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        match self.batchactive().map(|answer| answer.disclosed) {
+            Some(Disclosed::Need { .. }) => &LATER,
+            _ => &[],
+        }
+    }
+}
+
+/// The rest of a policy that tells disclosed tasks apart: it comes from another row.
+pub(super) const WITH: [Setting<Policy>; 1] = [Setting {
+    name: "with",
+    meaning: "the policy from which placement, replication and limits are taken, one that promises nothing",
+    get: |policy| {
+        let mut rows = catalogue().iter().filter(|row| plain(row));
+        let like = rows.find(|row| {
+            row.placement == policy.placement
+                && row.replication == policy.replication
+                && row.limits == policy.limits
+        });
+        like.map_or_else(String::new, |row| row.name.to_owned())
+    },
+    set: |policy, value| {
+        let mut rows = catalogue().iter().filter(|row| plain(row));
+        let row = rows
+            .find(|row| row.name.eq_ignore_ascii_case(value))
+            .ok_or(
+                "the name of a policy that promises nothing and tells no disclosed tasks apart",
+            )?;
+        policy.placement = row.placement;
+        policy.replication = row.replication;
+        policy.limits = row.limits;
+        Ok(())
+    },
+}];
+
+/// Whether a policy promises nothing and tells no disclosed tasks apart.
+fn plain(row: &Policy) -> bool {
+    row.admission.reckoning().is_none() && row.ordering.batchactive().is_none()
 }

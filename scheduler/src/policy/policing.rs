@@ -8,7 +8,7 @@ use std::str::FromStr;
 use common::{AttemptId, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::policy::parse::{one_of, rule};
+use super::setting::{name_of, number, one_of};
 
 /// The rule for killing attempts beyond their estimates. Its text form is the rule, followed by
 /// `:always` unless it applies only when needed: `hard`, `grace0.25:always`.
@@ -59,15 +59,62 @@ impl Rule {
     }
 }
 
+impl FromStr for Rule {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wanted = "`off`, `hard`, `grace` with a part of the estimate such as `grace0.25`, or `probabilistic`";
+        if let Some(part) = text.strip_prefix("grace") {
+            return Ok(Rule::Grace(number(part, 0.0, 1e6, wanted)?));
+        }
+
+        let rules = [
+            ("off", Rule::Off),
+            ("hard", Rule::Hard),
+            ("probabilistic", Rule::Probabilistic),
+        ];
+        one_of(text, &rules, wanted)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::Off => f.write_str("off"),
+            Rule::Hard => f.write_str("hard"),
+            Rule::Grace(part) => write!(f, "grace{part}"),
+            Rule::Probabilistic => f.write_str("probabilistic"),
+        }
+    }
+}
+
+/// The names of occasions.
+const OCCASIONS: [(&str, When); 2] = [("always", When::Always), ("needed", When::Needed)];
+
+impl FromStr for When {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        one_of(text, &OCCASIONS, "`always` or `needed`")
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&name_of(*self, &OCCASIONS))
+    }
+}
+
 impl FromStr for Policing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (of, when) = text.split_once(':').unwrap_or((text, "needed"));
-        let occasions = [("always", When::Always), ("needed", When::Needed)];
-        let when = one_of(when, &occasions, "`always` or `needed`");
-        let both = rule(of).and_then(|rule| Ok(Policing { rule, when: when? }));
-        both.map_err(|wanted| format!("policing `{text}` is not {wanted}"))
+        let (rule, when) = text.split_once(':').unwrap_or((text, "needed"));
+        let both = rule.parse().and_then(|rule| {
+            let when = when.parse()?;
+            Ok(Policing { rule, when })
+        });
+        both.map_err(|wanted: &str| format!("policing `{text}` is not {wanted}"))
     }
 }
 
@@ -87,22 +134,7 @@ impl From<Policing> for String {
 
 impl fmt::Display for Policing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rule {
-            Rule::Off => write!(f, "off")?,
-            Rule::Hard => write!(f, "hard")?,
-            Rule::Grace(part) => write!(f, "grace{part}")?,
-            Rule::Probabilistic => write!(f, "probabilistic")?,
-        }
-
-        write!(
-            f,
-            ":{}",
-            if self.when == When::Always {
-                "always"
-            } else {
-                "needed"
-            }
-        )
+        write!(f, "{}:{}", self.rule, self.when)
     }
 }
 

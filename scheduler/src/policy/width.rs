@@ -2,6 +2,9 @@
 //! head of its queue decides, and no job passes it. The waits are predicted by
 //! `prediction::malleable`.
 
+use super::policing::Policing;
+use super::setting::{HasSettings, Setting, YES_OR_NO, name_of, number, one_of, yes_or_no};
+use super::{Limits, Policy};
 use crate::prediction::malleable::{Bias, Malleable, corrected_s};
 
 /// The rule by which a job waits for more hosts.
@@ -63,6 +66,113 @@ impl Soonest {
         price: 0.0,
     };
 }
+
+/// The names of corrections.
+const CORRECTIONS: [(&str, Correction); 3] = [
+    ("none", Correction::None),
+    ("paper", Correction::Paper),
+    ("learned", Correction::Learned),
+];
+
+impl HasSettings for Width {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        match self {
+            Width::Rigid | Width::Average => &[],
+            Width::Soonest(_) => &SOONEST,
+            Width::Patient { .. } => &PATIENT,
+        }
+    }
+}
+
+impl Width {
+    fn soonest(&self) -> Soonest {
+        match self {
+            Width::Soonest(answer) => *answer,
+            _ => Soonest::PLAIN,
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Soonest)) {
+        if let Width::Soonest(answer) = self {
+            change(answer);
+        }
+    }
+}
+
+const SOONEST: [Setting<Width>; 4] = [
+    Setting {
+        name: "correction",
+        meaning: "what becomes of predicted waits: nothing (`none`), the line of the `paper`, or the one that is `learned`",
+        get: |width| name_of(width.soonest().correction, &CORRECTIONS),
+        set: |width, value| {
+            let correction = one_of(value, &CORRECTIONS, "`none`, `paper` or `learned`")?;
+            width.change(|answer| answer.correction = correction);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "lock",
+        meaning: "whether who held out starts on just as many hosts as it held out for (`yes` or `no`)",
+        get: |width| name_of(width.soonest().lock, &YES_OR_NO),
+        set: |width, value| {
+            let lock = yes_or_no(value)?;
+            width.change(|answer| answer.lock = lock);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "risk",
+        meaning: "the part of its run time that a job must expect to save if it is to hold out",
+        get: |width| width.soonest().risk.to_string(),
+        set: |width, value| {
+            let risk = number(value, 0.0, 1.0, "a part from 0 to 1")?;
+            width.change(|answer| answer.risk = risk);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "price",
+        meaning: "what a second of waiting costs for each job behind, in seconds of one's own",
+        get: |width| width.soonest().price.to_string(),
+        set: |width, value| {
+            let price = number(value, 0.0, 1e6, "a number of at least 0")?;
+            width.change(|answer| answer.price = price);
+            Ok(())
+        },
+    },
+];
+
+const PATIENT: [Setting<Width>; 1] = [Setting {
+    name: "k",
+    meaning: "for which part of the time that more hosts would save a job waits for them",
+    get: |width| match width {
+        Width::Patient { k } => k.to_string(),
+        _ => String::new(),
+    },
+    set: |width, value| {
+        let k = number(value, 0.0, 1e6, "a number of at least 0")?;
+        *width = Width::Patient { k };
+        Ok(())
+    },
+}];
+
+/// The names of limits of ranks.
+const OF_RANKS: [(&str, Limits); 2] = [
+    ("given", Limits::Fixed),
+    ("learned", Limits::Learned(Policing::OFF)),
+];
+
+/// The limits of ranks.
+pub(super) const LIMITS: [Setting<Policy>; 1] = [Setting {
+    name: "limits",
+    meaning: "whether ranks run until the job's own timeout (`given`), or until limits that past runs of the same user and program \
+              on as many hosts teach (`learned`)",
+    get: |policy| name_of(policy.limits, &OF_RANKS),
+    set: |policy, value| {
+        policy.limits = one_of(value, &OF_RANKS, "`given` or `learned`")?;
+        Ok(())
+    },
+}];
 
 /// The question of how many hosts a job waits for.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,6 @@ use std::cell::{OnceCell, RefCell};
 use common::attempt::Phase;
 use common::{Span, Time};
 
-use crate::policy::Replication;
 use crate::prediction::completion_law::{Law, Place};
 use crate::prediction::experience::{Common, Curves, Experience, Stage, Temper};
 use crate::prediction::malleable::Lives;
@@ -161,7 +160,7 @@ impl Foresight {
                 .note(job.policy.name, *stage, predicted_s, was_s);
         }
 
-        if let Replication::Gain(answer) = job.policy.replication {
+        if let Some(answer) = job.policy.replication.gain() {
             let copies = job.duplicates as f64 / job.counts().total.max(1) as f64;
             self.experience
                 .prices

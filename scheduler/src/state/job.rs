@@ -14,7 +14,7 @@ use crate::collections::few::Few;
 use crate::collections::gathered::Gathered;
 use crate::policy::ordering::Rank;
 use crate::policy::plan::Plan;
-use crate::policy::replication::{Class, Replicated, Replication, Urgency};
+use crate::policy::replication::{Class, Replicated, Urgency};
 use crate::policy::{Limits, Policy};
 use crate::prediction::experience::Stage;
 use crate::prediction::lessons::Lessons;
@@ -689,11 +689,9 @@ impl Job {
 
     /// Whether it has use for slots that no waiting task takes.
     fn wants_copies(&self) -> bool {
-        let all_running = match self.policy.replication {
-            Replication::Dup(answer) => answer.which == Replicated::Running,
-            Replication::Gain(_) => true,
-            _ => false,
-        };
+        let replication = self.policy.replication;
+        let all_running =
+            replication.overlap() == Some(Replicated::Running) || replication.gain().is_some();
         self.gang.is_none() && (!self.wishes.is_empty() || all_running && !self.records.is_empty())
     }
 

@@ -9,7 +9,6 @@ use common::{HostId, IdSet, JobId, Span};
 use crate::faults::stragglers::going;
 use crate::gang::width_choice::WidthOffer;
 use crate::policy::ordering::Rank;
-use crate::policy::replication::Replication;
 use crate::protocol::effect::CopyReason;
 use crate::state::host::{Host, Presence};
 use crate::state::job::{Job, Record, waiting};
@@ -173,10 +172,7 @@ impl Scheduler {
     /// Returns the reason why an idle host gets no copy of a task, for a job without waiting tasks.
     fn why_no_copy(&self, job: &Job) -> String {
         let none = "no task of the job waits";
-        if job.settled()
-            || !matches!(job.policy.replication, Replication::Gain(_))
-            || job.rules.quorum.compares()
-        {
+        if job.settled() || job.policy.replication.gain().is_none() || job.rules.quorum.compares() {
             return none.to_owned();
         }
         if job.longest_s().is_none() {

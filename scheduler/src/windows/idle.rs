@@ -6,7 +6,6 @@
 use common::{HostId, JobId, Span, Time};
 
 use crate::policy::admission::Reckoning;
-use crate::policy::placement::Placement;
 use crate::prediction::reservation::{Learned, Outlook, RunTimes, Window, Windows};
 use crate::state::host::Host;
 use crate::state::job::Job;
@@ -75,7 +74,7 @@ impl Job {
     /// Whether its policy looks at idle windows.
     pub(crate) fn looks_at_windows(&self) -> bool {
         let reckoning = self.policy.admission.reckoning();
-        self.policy.placement == Placement::Windows
+        self.policy.placement.fills_windows()
             || reckoning.is_some_and(|Reckoning { windows, .. }| windows)
     }
 

@@ -11,11 +11,17 @@
 //! results; so the default is the end itself. Taken with the unit that may have been meant, it is
 //! 0.95 of a task's time on a mean host before the end: parameter `revert`. A new prediction
 //! excludes again.
+//!
+//! [`Answer::prepare`] makes the prediction before a round of placement and leaves it in the job's
+//! [`Plan`], with the time from which on slow hosts are taken again as `review`: `Job::next_alarm`
+//! rings then, and the job is placed anew. [`Answer::propose`] reads the prediction from the plan; so
+//! does the replication of EXCL-PRED-TO, for its timeouts.
 
 use common::{HostId, Span, Speed, Time};
 
-use super::View;
+use super::{Answer, View};
 use crate::policy::plan::{Forecast, Plan};
+use crate::policy::setting::{HasSettings, Setting, number};
 use crate::prediction::predict;
 
 /// The end of the exclusion.
@@ -27,16 +33,6 @@ pub struct ExclPred {
 }
 
 impl ExclPred {
-    pub(super) fn prepare(self, view: &impl View, plan: &mut Plan) {
-        if plan.forecast.is_none_or(|old| view.finished() >= old.next) {
-            plan.forecast = self.forecast(view).or(plan.forecast);
-        }
-        plan.review = plan
-            .forecast
-            .map(|f| f.reverts)
-            .filter(|at| *at > view.now());
-    }
-
     fn forecast(self, view: &impl View) -> Option<Forecast> {
         let work_s = view.work_s()?;
         let hosts = view.usable_slots();
@@ -66,7 +62,7 @@ impl ExclPred {
     }
 
     /// The ready hosts that would be done in time, the fastest first.
-    pub(super) fn in_time(view: &impl View, plan: &Plan) -> impl Iterator<Item = HostId> {
+    fn in_time(view: &impl View, plan: &Plan) -> impl Iterator<Item = HostId> {
         let deadline = Self::deadline(view, plan);
         let in_time = move |(speed, _): &(Speed, HostId)| {
             deadline
@@ -76,8 +72,28 @@ impl ExclPred {
             .take_while(in_time)
             .map(|(_, host)| host)
     }
+}
 
-    pub(super) fn propose(
+impl HasSettings for ExclPred {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        &[Setting {
+            name: "revert",
+            meaning: "how long before the predicted end slow hosts are taken again, in task times on a mean host",
+            get: |answer| answer.revert.to_string(),
+            set: |answer, value| {
+                answer.revert = number(value, 0.0, 1e3, "a number of at least 0")?;
+                Ok(())
+            },
+        }]
+    }
+}
+
+impl Answer for ExclPred {
+    fn describe(self) -> &'static str {
+        "the fastest ready host, unless it would be done after the predicted end of the job; from that end on any"
+    }
+
+    fn propose(
         self,
         view: &impl View,
         plan: &Plan,
@@ -86,7 +102,25 @@ impl ExclPred {
         Self::in_time(view, plan).find(|host| fit(*host))
     }
 
-    pub(super) fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
+    fn prepares(self) -> bool {
+        true
+    }
+
+    fn prepare(self, view: &impl View, plan: &mut Plan) {
+        if plan.forecast.is_none_or(|old| view.finished() >= old.next) {
+            plan.forecast = self.forecast(view).or(plan.forecast);
+        }
+        plan.review = plan
+            .forecast
+            .map(|f| f.reverts)
+            .filter(|at| *at > view.now());
+    }
+
+    fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
+        Self::in_time(view, plan).count() as u64
+    }
+
+    fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
         let (end, work_s) = Self::deadline(view, plan)?;
         let takes = view.duration_at(work_s, speed);
         let left = end.since(view.now());

@@ -5,7 +5,9 @@
 
 use common::{HostId, Speed};
 
-use super::View;
+use super::{Answer, View};
+use crate::policy::plan::Plan;
+use crate::policy::setting::{HasSettings, Setting, number};
 
 /// The threshold of speed below which hosts are excluded.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,17 +24,41 @@ impl ExclS {
     }
 
     /// The ready hosts that are not too slow, the fastest first.
-    pub(super) fn fast(self, view: &impl View) -> impl Iterator<Item = HostId> {
+    fn fast(self, view: &impl View) -> impl Iterator<Item = HostId> {
         let threshold = self.threshold(view);
         let fast = move |(speed, _): &(Speed, HostId)| speed.factor() >= threshold;
         view.ready_by_speed().take_while(fast).map(|(_, host)| host)
     }
+}
 
-    pub(super) fn propose(self, view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+impl HasSettings for ExclS {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        &[Setting {
+            name: "sds",
+            meaning: "standard deviations of the clock rates below their mean at which a host is too slow",
+            get: |answer| answer.sds.to_string(),
+            set: |answer, value| {
+                answer.sds = number(value, -1e3, 1e3, "a number")?;
+                Ok(())
+            },
+        }]
+    }
+}
+
+impl Answer for ExclS {
+    fn describe(self) -> &'static str {
+        "the fastest ready host, never one that is too slow among all hosts"
+    }
+
+    fn propose(self, view: &impl View, _: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
         self.fast(view).find(|host| fit(*host))
     }
 
-    pub(super) fn objection(self, view: &impl View, speed: Speed) -> Option<String> {
+    fn eligible(self, view: &impl View, _: &Plan) -> u64 {
+        self.fast(view).count() as u64
+    }
+
+    fn objection(self, view: &impl View, _: &Plan, speed: Speed) -> Option<String> {
         let threshold = self.threshold(view);
         let sds = self.sds;
         (speed.factor() < threshold).then(|| {

@@ -3,8 +3,21 @@
 
 use common::HostId;
 
-use super::View;
+use super::{Answer, View};
+use crate::policy::plan::Plan;
+use crate::policy::setting::HasSettings;
 
-pub(super) fn propose(view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-    view.ready_by_since().find(|host| fit(*host))
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fcfs;
+
+impl HasSettings for Fcfs {}
+
+impl Answer for Fcfs {
+    fn describe(self) -> &'static str {
+        "the host that has been ready for longest"
+    }
+
+    fn propose(self, view: &impl View, _: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        view.ready_by_since().find(|host| fit(*host))
+    }
 }

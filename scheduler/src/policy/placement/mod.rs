@@ -4,8 +4,10 @@
 use common::{HostId, Span, Speed, Time};
 
 use crate::policy::plan::Plan;
+use crate::policy::setting::{HasSettings, Parametric};
 use crate::prediction::experience::{Habit, TrackRecord};
 
+mod calendar;
 mod excl_pred;
 mod excl_s;
 mod fcfs;
@@ -13,6 +15,7 @@ pub(crate) mod lookahead;
 mod pri_cr;
 mod pri_cr_wait;
 mod pri_history;
+mod windows;
 
 pub use excl_pred::ExclPred;
 pub use excl_s::ExclS;
@@ -102,105 +105,144 @@ pub(crate) struct Past {
     pub(crate) habit: Habit,
 }
 
-impl Placement {
-    /// Whether [`Self::prepare`] does anything.
-    pub(crate) fn prepares(self) -> bool {
-        matches!(self, Placement::PriCrWait(_) | Placement::ExclPred(_))
-    }
-
-    /// Updates the job's plan before hosts are proposed.
-    pub(crate) fn prepare(self, view: &impl View, plan: &mut Plan) {
-        match self {
-            Placement::PriCrWait(answer) => answer.prepare(view, plan),
-            Placement::ExclPred(answer) => answer.prepare(view, plan),
-            _ => {}
-        }
-    }
+/// An answer on placement. What is not here is as of PRI-CR: every ready host is taken, one after
+/// the other.
+pub(crate) trait Answer: HasSettings + Copy {
+    /// Returns what it does, for users.
+    fn describe(self) -> &'static str;
 
     /// Returns the host to take next, among those that pass `fit`; `None` where the job had better
     /// wait.
+    fn propose(self, view: &impl View, plan: &Plan, fit: impl Fn(HostId) -> bool)
+    -> Option<HostId>;
+
+    /// Whether [`Self::prepare`] does anything.
+    fn prepares(self) -> bool {
+        false
+    }
+
+    /// Updates the job's plan before hosts are proposed.
+    fn prepare(self, _: &impl View, _: &mut Plan) {}
+
+    /// Returns the number of ready hosts that it would take, one after the other.
+    fn eligible(self, view: &impl View, _: &Plan) -> u64 {
+        view.ready()
+    }
+
+    /// Returns the free slots in the order in which it takes them, where computing that once for
+    /// all pays.
+    fn order(self, _: &impl View) -> Option<Vec<HostId>> {
+        None
+    }
+
+    /// Returns the reason why a ready host is not taken though tasks wait; `None` where it would
+    /// be.
+    fn objection(self, _: &impl View, _: &Plan, _: Speed) -> Option<String> {
+        None
+    }
+
+    /// Whether tasks may wait for busy hosts.
+    fn looks_ahead(self) -> bool {
+        false
+    }
+
+    /// Whether the host that is proposed gets the task that should make the most of its window.
+    fn fills_windows(self) -> bool {
+        false
+    }
+}
+
+/// Calls the answer of a [`Placement`].
+macro_rules! answer {
+    ($placement:expr, $answer:ident => $call:expr) => {
+        match $placement {
+            Placement::Fcfs => {
+                let $answer = fcfs::Fcfs;
+                $call
+            }
+            Placement::PriCr => {
+                let $answer = pri_cr::PriCr;
+                $call
+            }
+            Placement::PriCrWait($answer) => $call,
+            Placement::PriHistory => {
+                let $answer = pri_history::PriHistory;
+                $call
+            }
+            Placement::ExclS($answer) => $call,
+            Placement::ExclPred($answer) => $call,
+            Placement::Lookahead => {
+                let $answer = lookahead::Lookahead;
+                $call
+            }
+            Placement::Windows => {
+                let $answer = windows::FillWindows;
+                $call
+            }
+            Placement::Calendar => {
+                let $answer = calendar::ByCalendar;
+                $call
+            }
+        }
+    };
+}
+
+impl Placement {
+    pub(super) fn parametric(&mut self) -> Option<&mut dyn Parametric> {
+        match self {
+            Placement::PriCrWait(answer) => Some(answer),
+            Placement::ExclS(answer) => Some(answer),
+            Placement::ExclPred(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn describe(self) -> &'static str {
+        answer!(self, answer => answer.describe())
+    }
+
+    /// Calls [`Answer::propose`].
     pub(crate) fn propose(
         self,
         view: &impl View,
         plan: &Plan,
         fit: impl Fn(HostId) -> bool,
     ) -> Option<HostId> {
-        match self {
-            Placement::Fcfs => fcfs::propose(view, fit),
-            Placement::PriCr | Placement::Lookahead | Placement::Windows | Placement::Calendar => {
-                pri_cr::propose(view, fit)
-            }
-            Placement::PriCrWait(_) if !plan.waited => None,
-            Placement::PriCrWait(_) => pri_cr::propose(view, fit),
-            Placement::PriHistory => pri_history::propose(view, fit),
-            Placement::ExclS(answer) => answer.propose(view, fit),
-            Placement::ExclPred(answer) => answer.propose(view, plan, fit),
-        }
+        answer!(self, answer => answer.propose(view, plan, fit))
     }
 
-    /// Returns the number of ready hosts that it would take, one after the other.
+    /// Calls [`Answer::prepares`].
+    pub(crate) fn prepares(self) -> bool {
+        answer!(self, answer => answer.prepares())
+    }
+
+    /// Calls [`Answer::prepare`].
+    pub(crate) fn prepare(self, view: &impl View, plan: &mut Plan) {
+        answer!(self, answer => answer.prepare(view, plan));
+    }
+
+    /// Calls [`Answer::eligible`].
     pub(crate) fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
-        match self {
-            Placement::PriCrWait(_) if !plan.waited => 0,
-            Placement::ExclS(answer) => answer.fast(view).count() as u64,
-            Placement::ExclPred(_) => ExclPred::in_time(view, plan).count() as u64,
-            _ => view.ready(),
-        }
+        answer!(self, answer => answer.eligible(view, plan))
     }
 
-    /// Returns the free slots in the order in which it takes them, where computing that once for
-    /// all pays.
+    /// Calls [`Answer::order`].
     pub(crate) fn order(self, view: &impl View) -> Option<Vec<HostId>> {
-        (self == Placement::PriHistory).then(|| pri_history::order(view))
+        answer!(self, answer => answer.order(view))
     }
 
-    /// Returns the reason why a ready host is not taken though tasks wait; `None` where it would
-    /// be.
+    /// Calls [`Answer::objection`].
     pub(crate) fn objection(self, view: &impl View, plan: &Plan, speed: Speed) -> Option<String> {
-        match self {
-            Placement::PriCrWait(answer) => answer.objection(view, plan),
-            Placement::ExclS(answer) => answer.objection(view, speed),
-            Placement::ExclPred(answer) => answer.objection(view, plan, speed),
-            Placement::Lookahead => plan.declined.filter(|(until, _)| view.now() < *until).map(|(until, _)| {
-                let left = until.since(view.now());
-                format!("a busy host should be done sooner than this one; looked at again in {left} at the latest")
-            }),
-            _ => None,
-        }
+        answer!(self, answer => answer.objection(view, plan, speed))
     }
 
-    pub(crate) fn describe(self) -> &'static str {
-        match self {
-            Placement::Fcfs => "the host that has been ready for longest",
-            Placement::PriCr => {
-                "the fastest ready host; of equals the one that has been ready for longest"
-            }
-            Placement::Windows => {
-                "the fastest ready host; there the waiting task that should make the most of the time for which the host was \
-                 recorded to stay idle"
-            }
-            Placement::PriCrWait(_) => {
-                "none until enough hosts are ready or the wait is over, then the fastest"
-            }
-            Placement::PriHistory => {
-                "first hosts whose availability intervals used to hold a whole task, then the others, by the work that \
-                 they did per second"
-            }
-            Placement::ExclS(_) => {
-                "the fastest ready host, never one that is too slow among all hosts"
-            }
-            Placement::Lookahead => {
-                "the host expected to be done soonest, failures and suspensions counted; none where a busy host will \
-                 be done sooner"
-            }
-            Placement::Calendar => {
-                "of promised jobs the host on which the calendar has the task done first, none while that one is busy; of \
-                 others the fastest ready host"
-            }
-            Placement::ExclPred(_) => {
-                "the fastest ready host, unless it would be done after the predicted end of the job; from that end on \
-                 any"
-            }
-        }
+    /// Calls [`Answer::looks_ahead`].
+    pub(crate) fn looks_ahead(self) -> bool {
+        answer!(self, answer => answer.looks_ahead())
+    }
+
+    /// Calls [`Answer::fills_windows`].
+    pub(crate) fn fills_windows(self) -> bool {
+        answer!(self, answer => answer.fills_windows())
     }
 }

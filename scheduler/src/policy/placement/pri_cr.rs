@@ -3,10 +3,23 @@
 
 use common::HostId;
 
-use super::View;
+use super::{Answer, View};
+use crate::policy::plan::Plan;
+use crate::policy::setting::HasSettings;
 
-pub(super) fn propose(view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-    view.ready_by_speed()
-        .map(|(_, host)| host)
-        .find(|host| fit(*host))
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PriCr;
+
+impl HasSettings for PriCr {}
+
+impl Answer for PriCr {
+    fn describe(self) -> &'static str {
+        "the fastest ready host; of equals the one that has been ready for longest"
+    }
+
+    fn propose(self, view: &impl View, _: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        view.ready_by_speed()
+            .map(|(_, host)| host)
+            .find(|host| fit(*host))
+    }
 }

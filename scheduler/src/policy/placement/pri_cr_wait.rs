@@ -1,11 +1,17 @@
 //! PRI-CR-WAIT (Kondo et al. 2004, section 4): PRI-CR that first collects a pool of ready hosts.
 //! The paper waits for ten minutes, or until there are ten ready hosts for each task. Reading: it
 //! waits once, from the job's submission; the tasks are those that wait.
+//!
+//! [`Answer::prepare`] looks before each round of placement whether the wait is over, and leaves the
+//! time at which it will be in the job's plan: `Job::next_alarm` rings then. Until then no host is
+//! proposed, and `job explain` says for how long.
 
-use common::Span;
+use common::{HostId, Span, Speed};
 
-use super::View;
+use super::pri_cr::PriCr;
+use super::{Answer, View};
 use crate::policy::plan::Plan;
+use crate::policy::setting::{HasSettings, Setting, number};
 
 /// The bounds of the wait for more hosts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,15 +22,65 @@ pub struct PriCrWait {
     pub ratio: f64,
 }
 
-impl PriCrWait {
-    pub(super) fn prepare(self, view: &impl View, plan: &mut Plan) {
+impl HasSettings for PriCrWait {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        &[
+            Setting {
+                name: "wait",
+                meaning: "longest wait for more ready hosts",
+                get: |answer| format!("{} s", answer.wait.secs()),
+                set: |answer, value| {
+                    answer.wait = Span::from_secs_f64(number(value, 0.0, 1e9, "seconds")?);
+                    Ok(())
+                },
+            },
+            Setting {
+                name: "ratio",
+                meaning: "ready hosts per waiting task that end the wait",
+                get: |answer| answer.ratio.to_string(),
+                set: |answer, value| {
+                    answer.ratio = number(value, 0.0, 1e9, "a number of at least 0")?;
+                    Ok(())
+                },
+            },
+        ]
+    }
+}
+
+impl Answer for PriCrWait {
+    fn describe(self) -> &'static str {
+        "none until enough hosts are ready or the wait is over, then the fastest"
+    }
+
+    fn propose(
+        self,
+        view: &impl View,
+        plan: &Plan,
+        fit: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
+        if plan.waited {
+            PriCr.propose(view, plan, fit)
+        } else {
+            None
+        }
+    }
+
+    fn prepares(self) -> bool {
+        true
+    }
+
+    fn prepare(self, view: &impl View, plan: &mut Plan) {
         let ready = view.ready() as f64;
         let until = plan.entered + self.wait;
         plan.waited |= view.now() >= until || ready >= self.ratio * view.waiting() as f64;
         plan.review = (!plan.waited).then_some(until);
     }
 
-    pub(super) fn objection(self, view: &impl View, plan: &Plan) -> Option<String> {
+    fn eligible(self, view: &impl View, plan: &Plan) -> u64 {
+        if plan.waited { view.ready() } else { 0 }
+    }
+
+    fn objection(self, view: &impl View, plan: &Plan, _: Speed) -> Option<String> {
         let left = (plan.entered + self.wait).since(view.now());
         let enough = (self.ratio * view.waiting() as f64).ceil();
         (!plan.waited)

@@ -8,14 +8,32 @@
 
 use common::HostId;
 
-use super::{Past, View};
+use super::{Answer, Past, View};
+use crate::policy::plan::Plan;
+use crate::policy::setting::HasSettings;
 
-pub(super) fn propose(view: &impl View, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
-    order(view).into_iter().find(|host| fit(*host))
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PriHistory;
+
+impl HasSettings for PriHistory {}
+
+impl Answer for PriHistory {
+    fn describe(self) -> &'static str {
+        "first hosts whose availability intervals used to hold a whole task, then the others, by the work that they \
+         did per second"
+    }
+
+    fn propose(self, view: &impl View, _: &Plan, fit: impl Fn(HostId) -> bool) -> Option<HostId> {
+        order(view).into_iter().find(|host| fit(*host))
+    }
+
+    fn order(self, view: &impl View) -> Option<Vec<HostId>> {
+        Some(order(view))
+    }
 }
 
 /// Returns the free slots, the best one first.
-pub(super) fn order(view: &impl View) -> Vec<HostId> {
+fn order(view: &impl View) -> Vec<HostId> {
     let work_s = view.work_s().unwrap_or(0.0);
     let rank = |past: &Past| match past.record {
         Some(record) => (record.interval_work_s >= work_s, record.rate),

@@ -7,7 +7,13 @@
 //! law F brings the expected end forward by the integral of P / (1 - G) G F. The best task for each
 //! idle host, best host first, is copied as long as that gain is worth the price, which
 //! [`crate::prediction::experience::Prices`] learns so that the copies stay within their budget.
+//!
+//! `Starter::copy_for_gain` in `handlers::lookahead` searches when slots are left over and no task
+//! waits, and notes in the job's plan when to search again. Until run times are known, tasks are
+//! copied as by `Rescue`.
 
+use super::Answer;
+use crate::policy::setting::{HasSettings, Setting, number};
 use crate::prediction::completion_law::Law;
 use crate::prediction::experience::Curves;
 
@@ -20,6 +26,36 @@ pub struct Gain {
 
 /// The factor on the budget of tasks that keep their state: they lose little by a failure.
 const WITH_STATE: f64 = 0.95;
+
+impl HasSettings for Gain {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        &[Setting {
+            name: "copies_max",
+            meaning: "copies per task that a job may start, on average over jobs, a twentieth less where tasks keep their state; \
+                      prices are learned to keep to it",
+            get: |answer| answer.copies_max.to_string(),
+            set: |answer, value| {
+                answer.copies_max =
+                    number(value, 0.0, 100.0, "copies per task, between 0 and 100")?;
+                Ok(())
+            },
+        }]
+    }
+}
+
+impl Answer for Gain {
+    fn describe(self) -> &'static str {
+        "the task whose copy brings the expected end of the job forward the most, where that is worth its price"
+    }
+
+    fn rescues(self) -> bool {
+        true
+    }
+
+    fn gain(self) -> Option<Gain> {
+        Some(self)
+    }
+}
 
 impl Gain {
     /// Returns the number of copies per task that jobs may start on average; `keeps` is whether

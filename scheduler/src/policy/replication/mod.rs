@@ -4,10 +4,12 @@
 use common::{Speed, Time};
 
 use crate::policy::plan::Plan;
+use crate::policy::setting::{HasSettings, Parametric, Wanted, name_of, one_of};
 use crate::protocol::effect::CopyReason;
 
 mod dup;
 pub(crate) mod gain;
+mod none;
 mod rescue;
 mod timeout;
 
@@ -44,6 +46,22 @@ pub enum Requeue {
 }
 
 impl Requeue {
+    /// The names of the rules, and what they mean as a parameter.
+    const NAMES: [(&str, Requeue); 3] = [
+        ("any", Requeue::Any),
+        ("primary", Requeue::Primary),
+        ("never", Requeue::Never),
+    ];
+    const MEANING: &str = "which lost copies are started again at once while another one lives: `any`, the `primary`, or `never`";
+
+    fn name(self) -> String {
+        name_of(self, &Requeue::NAMES)
+    }
+
+    fn named(value: &str) -> Result<Requeue, Wanted> {
+        one_of(value, &Requeue::NAMES, "`any`, `primary` or `never`")
+    }
+
     pub(crate) fn applies(self, primary: bool) -> bool {
         match self {
             Requeue::Any => true,
@@ -53,73 +71,116 @@ impl Requeue {
     }
 }
 
+/// An answer on replication. What is not here is as of an answer that copies nothing.
+pub(crate) trait Answer: HasSettings + Copy {
+    /// Returns what it does, for users.
+    fn describe(self) -> &'static str;
+
+    /// Whether tasks none of whose live attempts can go on are copied.
+    fn rescues(self) -> bool {
+        false
+    }
+
+    /// Returns the rule for lost copies while another one lives.
+    fn requeue(self) -> Requeue {
+        Requeue::Never
+    }
+
+    /// Returns the time at which an attempt that starts now is to be copied if its task is not
+    /// done.
+    fn timeout(self, _now: Time, _plan: &Plan, _duplicate: bool) -> Option<Time> {
+        None
+    }
+
+    /// Whether a job of `tasks` tasks that has started `copies` copies may start another one.
+    fn may_copy(self, _copies: u64, _tasks: u64) -> bool {
+        true
+    }
+
+    /// Returns the tasks that are copied when more slots are ready than tasks wait, if any are.
+    fn overlap(self) -> Option<Replicated> {
+        None
+    }
+
+    /// Returns the budget of copies by gain, if it searches for those.
+    fn gain(self) -> Option<Gain> {
+        None
+    }
+}
+
+/// Calls the answer of a [`Replication`].
+macro_rules! answer {
+    ($replication:expr, $answer:ident => $call:expr) => {
+        match $replication {
+            Replication::None => {
+                let $answer = none::NoCopies;
+                $call
+            }
+            Replication::Rescue => {
+                let $answer = rescue::Rescue;
+                $call
+            }
+            Replication::Dup($answer) => $call,
+            Replication::Timeout($answer) => $call,
+            Replication::Gain($answer) => $call,
+        }
+    };
+}
+
 impl Replication {
+    pub(super) fn parametric(&mut self) -> Option<&mut dyn Parametric> {
+        match self {
+            Replication::Dup(answer) => Some(answer),
+            Replication::Timeout(answer) => Some(answer),
+            Replication::Gain(answer) => Some(answer),
+            Replication::None | Replication::Rescue => None,
+        }
+    }
+
+    pub(crate) fn describe(self) -> &'static str {
+        answer!(self, answer => answer.describe())
+    }
+
     /// Returns the reason to copy a task whose live attempts are all held up like this, if any.
     pub(crate) fn rescue(
         self,
         hold_ups: impl Iterator<Item = Option<CopyReason>>,
     ) -> Option<CopyReason> {
-        match self {
-            Replication::Rescue | Replication::Gain(_) => rescue::propose(hold_ups),
-            _ => None,
+        if self.rescues() {
+            rescue::propose(hold_ups)
+        } else {
+            None
         }
     }
 
-    /// Whether [`Self::rescue`] may ever return a reason.
+    /// Calls [`Answer::rescues`].
     pub(crate) fn rescues(self) -> bool {
-        matches!(self, Replication::Rescue | Replication::Gain(_))
+        answer!(self, answer => answer.rescues())
     }
 
-    /// Returns the rule for lost copies while another one lives.
+    /// Calls [`Answer::requeue`].
     pub(crate) fn requeue(self) -> Requeue {
-        match self {
-            Replication::Dup(answer) => answer.requeue,
-            Replication::Timeout(answer) => answer.requeue,
-            _ => Requeue::Never,
-        }
+        answer!(self, answer => answer.requeue())
     }
 
-    /// Returns the time at which an attempt that starts now is to be copied if its task is not
-    /// done.
+    /// Calls [`Answer::timeout`].
     pub(crate) fn timeout(self, now: Time, plan: &Plan, duplicate: bool) -> Option<Time> {
-        match self {
-            Replication::Timeout(answer) => answer.at(now, plan, duplicate),
-            _ => None,
-        }
+        answer!(self, answer => answer.timeout(now, plan, duplicate))
     }
 
-    /// Whether a job of `tasks` tasks that has started `copies` copies may start another one.
+    /// Calls [`Answer::may_copy`].
     pub(crate) fn may_copy(self, copies: u64, tasks: u64) -> bool {
-        match self {
-            Replication::Dup(answer) => answer.may_copy(copies, tasks),
-            _ => true,
-        }
+        answer!(self, answer => answer.may_copy(copies, tasks))
     }
 
-    /// Returns the tasks that are copied when more slots are ready than tasks wait, if any are.
+    /// Calls [`Answer::overlap`].
     pub(crate) fn overlap(self) -> Option<Replicated> {
-        match self {
-            Replication::Dup(answer) => Some(answer.which),
-            _ => None,
-        }
+        answer!(self, answer => answer.overlap())
     }
 
-    pub(crate) fn describe(self) -> &'static str {
-        match self {
-            Replication::None => "none",
-            Replication::Rescue => {
-                "a task whose attempts are all on suspended or silent hosts, by slots left over"
-            }
-            Replication::Dup(_) => {
-                "each task that starts while more hosts are ready than tasks wait, those on slow hosts first"
-            }
-            Replication::Gain(_) => {
-                "the task whose copy brings the expected end of the job forward the most, where that is worth its price"
-            }
-            Replication::Timeout(_) => {
-                "a task that is not done by the predicted end of its job, those on slow hosts first"
-            }
-        }
+    /// Calls [`Answer::gain`].
+    pub(crate) fn gain(self) -> Option<Gain> {
+        answer!(self, answer => answer.gain())
     }
 }
 

@@ -1,6 +1,12 @@
 //! Copies of tasks none of whose live attempts can go on now, since their hosts are suspended or
 //! miss heartbeats.
+//!
+//! Whenever an attempt is suspended, goes on or falls silent, `Job::mark` in `handlers::hosts` asks
+//! [`propose`] and puts the task among the job's wishes; the starter grants those after all waiting
+//! tasks, on the host that the placement proposes.
 
+use super::Answer;
+use crate::policy::setting::HasSettings;
 use crate::protocol::effect::CopyReason;
 
 pub(super) fn propose(
@@ -8,4 +14,19 @@ pub(super) fn propose(
 ) -> Option<CopyReason> {
     let first = hold_ups.next()??;
     hold_ups.all(|hold_up| hold_up.is_some()).then_some(first)
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rescue;
+
+impl HasSettings for Rescue {}
+
+impl Answer for Rescue {
+    fn describe(self) -> &'static str {
+        "a task whose attempts are all on suspended or silent hosts, by slots left over"
+    }
+
+    fn rescues(self) -> bool {
+        true
+    }
 }

@@ -4,11 +4,18 @@
 //!
 //! Readings: the prediction is the one that holds when the attempt starts. An attempt that starts
 //! after it has a task's time on a mean host. A copy has a timeout as well (parameter `chain`).
+//!
+//! The prediction is made by the placement EXCL-PRED, in the job's [`Plan`]. `Starter::start` asks
+//! [`Answer::timeout`] for each attempt and keeps the time among the job's `timeouts`;
+//! `Job::next_alarm` makes it the scheduler's next wake-up. When it has come, `Job::on_alarm` puts the
+//! task among the job's wishes, unless it is done. `Starter::copy` grants the wishes after all waiting
+//! tasks, those of tasks on slow hosts first, on the host that EXCL-PRED proposes.
 
 use common::Time;
 
-use super::Requeue;
+use super::{Answer, Requeue};
 use crate::policy::plan::Plan;
+use crate::policy::setting::{HasSettings, Setting, YES_OR_NO, name_of, yes_or_no};
 
 /// The options of the timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +26,41 @@ pub struct Timeout {
     pub requeue: Requeue,
 }
 
-impl Timeout {
-    pub(super) fn at(self, now: Time, plan: &Plan, duplicate: bool) -> Option<Time> {
+impl HasSettings for Timeout {
+    fn settings(&self) -> &'static [Setting<Self>] {
+        &[
+            Setting {
+                name: "requeue",
+                meaning: Requeue::MEANING,
+                get: |answer| answer.requeue.name(),
+                set: |answer, value| {
+                    answer.requeue = Requeue::named(value)?;
+                    Ok(())
+                },
+            },
+            Setting {
+                name: "chain",
+                meaning: "whether copies have a timeout too (`yes` or `no`)",
+                get: |answer| name_of(answer.chain, &YES_OR_NO),
+                set: |answer, value| {
+                    answer.chain = yes_or_no(value)?;
+                    Ok(())
+                },
+            },
+        ]
+    }
+}
+
+impl Answer for Timeout {
+    fn describe(self) -> &'static str {
+        "a task that is not done by the predicted end of its job, those on slow hosts first"
+    }
+
+    fn requeue(self) -> Requeue {
+        self.requeue
+    }
+
+    fn timeout(self, now: Time, plan: &Plan, duplicate: bool) -> Option<Time> {
         let forecast = plan.forecast.filter(|_| self.chain || !duplicate)?;
         Some(if now < forecast.finish {
             forecast.finish

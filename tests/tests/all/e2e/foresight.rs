@@ -127,7 +127,7 @@ fn what_is_no_state_of_a_machine_is_refused_with_the_reason() {
         .to_string();
     let refused = lab(["predict", "width", "--state", &file, "--policy", "AVG"]).expect_code(2);
     assert!(
-        refused.stderr.contains("PRED, BIAS-PAPER or PRICED do"),
+        refused.stderr.contains("BIAS-LOCK-RISK or PRICED: they do"),
         "{}",
         refused.stderr
     );

@@ -24,7 +24,7 @@ fn config(dir: &std::path::Path) -> String {
 /// second.
 fn quick(policy: &scheduler::Policy) -> String {
     let waits = policy
-        .parameters
+        .parameters()
         .iter()
         .any(|parameter| parameter.name == "wait");
     if waits {

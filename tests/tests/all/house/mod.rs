@@ -5,6 +5,7 @@ mod arrows;
 mod claims;
 mod configs;
 mod golden;
+mod policies;
 mod source;
 mod style;
 mod supply;

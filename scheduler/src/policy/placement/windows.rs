@@ -1,0 +1,40 @@
+//! Windows, deskgrid's own rule after the speculative backfilling of Gainaru et al. 2019, section
+//! 4.3: the fastest host gets the waiting task that should make the most of the time for which its
+//! owner was recorded to stay away.
+//!
+//! [`Answer::propose`] names the host, as PRI-CR does. [`Answer::fills_windows`] has the starter ask
+//! `Job::makes_the_most_of` in `windows::idle` for the task. The law of a host's windows comes from
+//! its recorded availability (`Event::HostWindows`), and the run times from past runs of the same
+//! user and program; where either is unknown, the next task in order starts.
+
+use common::HostId;
+
+use super::pri_cr::PriCr;
+use super::{Answer, View};
+use crate::policy::plan::Plan;
+use crate::policy::setting::HasSettings;
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FillWindows;
+
+impl HasSettings for FillWindows {}
+
+impl Answer for FillWindows {
+    fn describe(self) -> &'static str {
+        "the fastest ready host; there the waiting task that should make the most of the time for which the host was \
+         recorded to stay idle"
+    }
+
+    fn propose(
+        self,
+        view: &impl View,
+        plan: &Plan,
+        fit: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
+        PriCr.propose(view, plan, fit)
+    }
+
+    fn fills_windows(self) -> bool {
+        true
+    }
+}
