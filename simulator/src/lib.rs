@@ -1,12 +1,14 @@
 //! The simulated world around the scheduler: hosts, owners and availability, the experiments on
 //! them, the replay of recorded runs, and a batch machine for jobs of many processors. The rules of
-//! scheduling live in the `scheduler` crate.
+//! scheduling live in the `scheduler` crate; the loop under every run but the batch machine's lives
+//! in `kernel`.
 
 pub mod absences;
 pub mod availability;
 pub mod bags;
 pub mod batch;
 pub mod experiment;
+mod kernel;
 pub mod liars;
 pub mod oracle;
 pub mod platform;
@@ -18,4 +20,5 @@ pub mod trace;
 pub mod users;
 pub mod world;
 
+pub use kernel::Observer;
 pub use replay::{Record, replay};
