@@ -24,6 +24,9 @@ pub trait Observer {
     /// Whether it wants the steps; events are copied for it.
     const WATCHES: bool = true;
 
+    /// Hears that a run begins with a scheduler of these settings.
+    fn began(&mut self, _settings: &Settings, _incarnation: Incarnation) {}
+
     /// Hears of a step: events that were known at once (nearly always one), and their effects.
     fn stepped(&mut self, now: Time, events: &[Event], effects: &[Effect], scheduler: &Scheduler);
 }
@@ -36,6 +39,10 @@ impl Observer for () {
 
 impl<O: Observer> Observer for &mut O {
     const WATCHES: bool = O::WATCHES;
+
+    fn began(&mut self, settings: &Settings, incarnation: Incarnation) {
+        (**self).began(settings, incarnation);
+    }
 
     fn stepped(&mut self, now: Time, events: &[Event], effects: &[Effect], scheduler: &Scheduler) {
         (**self).stepped(now, events, effects, scheduler);
@@ -57,9 +64,11 @@ pub(crate) struct Kernel<D, O> {
 
 impl<D: Copy + Ord, O: Observer> Kernel<D, O> {
     /// Creates the kernel of a run that begins at `now`.
-    pub(crate) fn new(settings: Settings, now: Time, horizon: Time, observer: O) -> Self {
+    pub(crate) fn new(settings: Settings, now: Time, horizon: Time, mut observer: O) -> Self {
+        let incarnation = Incarnation(1);
+        observer.began(&settings, incarnation);
         Self {
-            scheduler: Scheduler::new(settings, Incarnation(1)),
+            scheduler: Scheduler::new(settings, incarnation),
             now,
             horizon,
             agenda: BinaryHeap::new(),
