@@ -1,8 +1,11 @@
-//! The planned events of a run ([`What`]).
+//! The planned events of a run ([`What`]), packed for the agenda ([`Due`]).
+
+/// The numbers of attempts and hosts stay below this.
+const NUMBERS: u32 = 1 << 31;
 
 /// The kinds of planned event, in their order at one instant. One that no longer fits is skipped
 /// when it is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// This attempt, on this host, has done its work.
     Done(u32, u32),
@@ -12,4 +15,55 @@ pub(super) enum What {
     Missed(u32),
     /// This host sends a heartbeat that has news.
     Beat(u32),
+}
+
+/// A [`What`] as one integer, since there are many and they are compared often: from the highest bit
+/// on, the kind, and the numbers of the attempt or host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Due(u64);
+
+impl From<What> for Due {
+    fn from(what: What) -> Self {
+        let (kind, first, second) = match what {
+            What::Done(attempt, host) => (0, attempt, host),
+            What::Moved(attempt) => (1, attempt, 0),
+            What::Missed(host) => (2, host, 0),
+            What::Beat(host) => (3, host, 0),
+        };
+        debug_assert!(first < NUMBERS && second < NUMBERS);
+        Due(kind << 62 | u64::from(first) << 31 | u64::from(second))
+    }
+}
+
+impl From<Due> for What {
+    fn from(Due(what): Due) -> Self {
+        let first = (what >> 31) as u32 & (NUMBERS - 1);
+        let second = what as u32 & (NUMBERS - 1);
+        match what >> 62 {
+            0 => What::Done(first, second),
+            1 => What::Moved(first),
+            2 => What::Missed(first),
+            _ => What::Beat(first),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_come_before_news_before_missed_heartbeats_before_heartbeats_each_by_number() {
+        let sorted = [
+            What::Done(1, NUMBERS - 1),
+            What::Done(2, 0),
+            What::Moved(0),
+            What::Missed(0),
+            What::Missed(NUMBERS - 1),
+            What::Beat(7),
+        ];
+        let packed = sorted.map(Due::from);
+        assert!(packed.is_sorted());
+        assert_eq!(packed.map(What::from), sorted);
+    }
 }

@@ -19,7 +19,7 @@ use super::ask::{self, Job};
 use super::course::{Change, Stretch, World, owner};
 use super::host::{Attempt, Host, Pace};
 use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
-use super::plan::What;
+use super::plan::{Due, What};
 use super::run::Run;
 use crate::Record;
 use crate::kernel::{self, Kernel, NEVER, Observer, World as _};
@@ -183,7 +183,7 @@ fn shuffle(numbers: &mut [u32], seed: u64) {
 
 /// The state of a run in progress.
 pub(super) struct Live<'a, 'r, O> {
-    pub(super) kernel: Kernel<What, O>,
+    pub(super) kernel: Kernel<Due, O>,
     pub(super) world: &'a World,
     pub(super) run: &'a Run<'r>,
     pub(super) sim: &'a mut Simulator,
@@ -716,7 +716,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
 
     pub(super) fn plan(&mut self, at: Time, what: What) {
         if at <= self.kernel.horizon {
-            self.kernel.plan(at, what);
+            self.kernel.plan(at, what.into());
         }
     }
 
@@ -835,12 +835,12 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
 }
 
 impl<O: Observer> kernel::World for Live<'_, '_, O> {
-    type Due = What;
+    type Due = Due;
     type Observer = O;
     /// So that no policy can stop the world's clock.
     const LEAST_TICK: Option<Span> = Some(Span::from_millis(1));
 
-    fn kernel(&mut self) -> &mut Kernel<What, O> {
+    fn kernel(&mut self) -> &mut Kernel<Due, O> {
         &mut self.kernel
     }
 
@@ -864,8 +864,8 @@ impl<O: Observer> kernel::World for Live<'_, '_, O> {
         }
     }
 
-    fn on_due(&mut self, at: Time, what: What) {
-        match what {
+    fn on_due(&mut self, at: Time, due: Due) {
+        match due.into() {
             What::Done(attempt, _) => self.on_done(attempt, at),
             What::Moved(attempt) => self.on_moved(attempt),
             What::Beat(place) if self.sim.hosts[place as usize].beat_at == at => {
