@@ -2,6 +2,7 @@
 
 mod availability;
 mod batch;
+mod checked;
 mod deadlines;
 mod downey;
 mod engine;
@@ -11,6 +12,9 @@ mod formats;
 mod gainaru;
 mod grid;
 mod liars;
+#[allow(dead_code, reason = "masters do not restart here")]
+#[path = "../../../scheduler/tests/all/model.rs"]
+mod model;
 mod oracle;
 mod petrou;
 mod platform;
