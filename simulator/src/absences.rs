@@ -21,7 +21,9 @@ use scheduler::event::{Bag, Terms};
 use scheduler::reservation::{Law, RunTimes};
 
 use crate::availability::stream::Stream;
-use crate::kernel::{self, FOREVER, Kernel, Observer, World as _, without_heartbeats};
+use crate::kernel::{
+    self, FOREVER, Kernel, Given, Observer, World as _, dedicated, without_heartbeats,
+};
 use week::Course;
 pub use week::Owners;
 
@@ -83,7 +85,7 @@ pub struct Came {
 
 /// The planned events, in their order at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum What {
     /// The owner of this host comes or goes.
     Turn(usize),
     /// An attempt is done or at its limit (`End`), or has been suspended for too long (`Evict`).
@@ -107,7 +109,7 @@ struct Running {
 }
 
 struct World<'a, O> {
-    kernel: Kernel<Due, O>,
+    kernel: Kernel<'a, What, O>,
     case: &'a Case<'a>,
     way: Way<'a>,
     start: Time,
@@ -123,11 +125,11 @@ struct World<'a, O> {
 
 /// Runs the bag. Owners, hosts and run times depend on `case` alone.
 pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
-    run_watched(case, way, ())
+    run_watched(case, way, &mut ())
 }
 
 /// Does what [`run`] does, with an [`Observer`] of every step.
-pub fn run_watched<O: Observer>(case: &Case<'_>, way: Way<'_>, observer: O) -> Came {
+pub fn run_watched<O: Observer>(case: &Case<'_>, way: Way<'_>, observer: &mut O) -> Came {
     let stream = |name| Stream::new(name, case.seed, case.run, 0);
     let mut speeds = stream("absent-speeds");
     let mut works = stream("absent-works");
@@ -199,16 +201,7 @@ impl<O: Observer> World<'_, O> {
     fn teach(&mut self) {
         let mut stream = Stream::new("absent-past", self.case.seed, self.case.run, 0);
         let host = HostId(self.case.hosts as u32 + 1);
-        let speed = Speed::REFERENCE;
-        let status = Status::from(OwnerState::Away);
-
-        self.step(Event::HostJoined {
-            host,
-            slots: 1,
-            speed,
-            status,
-            held: Vec::new(),
-        });
+        self.step(dedicated(host, Speed::REFERENCE));
 
         let mean_s = self.case.law.mean() * self.case.unit_s;
         self.step(Event::JobSubmitted {
@@ -416,7 +409,7 @@ impl<O: Observer> World<'_, O> {
 
     fn plan_turn(&mut self, host: usize) {
         if let Some(at) = self.courses[host].next_turn(self.kernel.now) {
-            self.kernel.plan(at, Due::Turn(host));
+            self.kernel.plan(at, What::Turn(host));
         }
     }
 
@@ -431,11 +424,11 @@ impl<O: Observer> World<'_, O> {
         match running.since {
             Some(since) => self.kernel.plan(
                 since + Span(goal.0.saturating_sub(running.ran.0)),
-                Due::End(attempt, running.turns),
+                What::End(attempt, running.turns),
             ),
             None => self.kernel.plan(
                 self.kernel.now + PATIENCE,
-                Due::Evict(attempt, running.turns),
+                What::Evict(attempt, running.turns),
             ),
         }
     }
@@ -453,12 +446,10 @@ impl<O: Observer> World<'_, O> {
     }
 }
 
-impl<O: Observer> kernel::World for World<'_, O> {
-    type Due = Due;
-    type Observer = O;
+impl<'a, O: Observer> kernel::World<'a, What, O> for World<'a, O> {
     const LEAST_TICK: Option<Span> = Some(Span::ZERO);
 
-    fn kernel(&mut self) -> &mut Kernel<Due, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, What, O> {
         &mut self.kernel
     }
 
@@ -466,21 +457,23 @@ impl<O: Observer> kernel::World for World<'_, O> {
         self.over
     }
 
-    fn on_due(&mut self, _at: Time, due: Due) {
+    fn on_due(&mut self, _at: Time, due: What) {
         match due {
-            Due::Turn(host) => self.turn(host),
-            Due::End(attempt, turns) if self.is_at(attempt, turns) => self.on_end(attempt),
-            Due::Evict(attempt, turns) if self.is_at(attempt, turns) => self.on_evict(attempt),
-            Due::End(..) | Due::Evict(..) => {}
+            What::Turn(host) => self.turn(host),
+            What::End(attempt, turns) if self.is_at(attempt, turns) => self.on_end(attempt),
+            What::Evict(attempt, turns) if self.is_at(attempt, turns) => self.on_evict(attempt),
+            What::End(..) | What::Evict(..) => {}
         }
     }
 
     fn on_start(
         &mut self,
-        host: HostId,
-        attempt: AttemptId,
-        limit: Option<Span>,
-        _report_every: Option<Span>,
+        Given {
+            host,
+            attempt,
+            limit,
+            ..
+        }: Given,
     ) {
         if attempt.task.job != JOB {
             return;
@@ -514,14 +507,7 @@ impl<O: Observer> kernel::World for World<'_, O> {
     fn on_stepped(&mut self) {
         for (host, attempt) in std::mem::take(&mut self.started) {
             if self.running.contains_key(&attempt) {
-                let held = vec![Held {
-                    attempt,
-                    phase: Phase::Running,
-                    ran: Span::ZERO,
-                    frozen_for: Span::ZERO,
-                    progress: None,
-                }];
-                self.step(Event::AttemptsMoved { host, held });
+                self.step(kernel::running(host, attempt, Span::ZERO));
             }
         }
     }

@@ -8,7 +8,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use common::attempt::Outcome;
-use common::host::OwnerState;
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Offer, Refused, Settled};
@@ -16,7 +15,9 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::{Event, Planned};
 
-use crate::kernel::{self, Kernel, NEVER, Observer, World as _, without_heartbeats};
+use crate::kernel::{
+    self, ENDLESS, Kernel, Given, Observer, World as _, dedicated, without_heartbeats,
+};
 
 /// A bag that a user submits.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,7 +111,7 @@ pub struct Wanted {
 
 /// The planned events, in their order at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum Upcoming {
     /// This bag comes.
     Asked(usize),
     /// The attempt is done; starts are counted.
@@ -118,7 +119,7 @@ enum Due {
 }
 
 struct World<'a, O> {
-    kernel: Kernel<Due, O>,
+    kernel: Kernel<'a, Upcoming, O>,
     asked: &'a [Asked],
     wanted: Wanted,
     speeds: &'a [Speed],
@@ -135,7 +136,7 @@ struct World<'a, O> {
 /// Submits the bags, sorted by time, to a scheduler with hosts of these `speeds`, and waits until
 /// nothing runs.
 pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
-    run_watched(speeds, asked, wanted, ())
+    run_watched(speeds, asked, wanted, &mut ())
 }
 
 /// Does what [`run`] does, with an [`Observer`] of every step.
@@ -143,10 +144,10 @@ pub fn run_watched<O: Observer>(
     speeds: &[Speed],
     asked: &[Asked],
     wanted: Wanted,
-    observer: O,
+    observer: &mut O,
 ) -> Told {
     let mut world = World {
-        kernel: Kernel::new(without_heartbeats(), Time(0), NEVER, observer),
+        kernel: Kernel::new(without_heartbeats(), Time(0), ENDLESS, observer),
         asked,
         wanted,
         speeds,
@@ -160,14 +161,7 @@ pub fn run_watched<O: Observer>(
         },
     };
     for (number, speed) in (1..).zip(speeds) {
-        let status = OwnerState::Away.into();
-        world.step(Event::HostJoined {
-            host: HostId(number),
-            slots: 1,
-            speed: *speed,
-            status,
-            held: Vec::new(),
-        });
+        world.step(dedicated(HostId(number), *speed));
     }
 
     world.plan_arrival(0);
@@ -201,7 +195,7 @@ impl<O: Observer> World<'_, O> {
     /// Plans the arrival of a bag, if there is such a bag.
     fn plan_arrival(&mut self, number: usize) {
         if let Some(bag) = self.asked.get(number) {
-            self.kernel.plan(bag.at, Due::Asked(number));
+            self.kernel.plan(bag.at, Upcoming::Asked(number));
         }
     }
 
@@ -259,22 +253,20 @@ impl<O: Observer> World<'_, O> {
     }
 }
 
-impl<O: Observer> kernel::World for World<'_, O> {
-    type Due = Due;
-    type Observer = O;
+impl<'a, O: Observer> kernel::World<'a, Upcoming, O> for World<'a, O> {
     const LEAST_TICK: Option<Span> = Some(Span::ZERO);
 
-    fn kernel(&mut self) -> &mut Kernel<Due, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, Upcoming, O> {
         &mut self.kernel
     }
 
-    fn on_due(&mut self, _at: Time, due: Due) {
+    fn on_due(&mut self, _at: Time, due: Upcoming) {
         match due {
-            Due::Asked(number) => {
+            Upcoming::Asked(number) => {
                 self.arrive(number);
                 self.plan_arrival(number + 1);
             }
-            Due::Done(_, attempt) => self.end(attempt),
+            Upcoming::Done(_, attempt) => self.end(attempt),
         }
     }
 
@@ -294,13 +286,7 @@ impl<O: Observer> kernel::World for World<'_, O> {
         self.note(of(job), What::Refused(why.clone()));
     }
 
-    fn on_start(
-        &mut self,
-        host: HostId,
-        attempt: AttemptId,
-        _limit: Option<Span>,
-        _report_every: Option<Span>,
-    ) {
+    fn on_start(&mut self, Given { host, attempt, .. }: Given) {
         let (bag, task) = place(attempt.task);
         let takes = self.asked[bag].tasks[task].takes;
         let speed = self.speeds[host.0 as usize - 1];
@@ -308,7 +294,7 @@ impl<O: Observer> kernel::World for World<'_, O> {
         self.starts += 1;
         self.running.insert(attempt, (host, ran));
         self.kernel
-            .plan(self.kernel.now + ran, Due::Done(self.starts, attempt));
+            .plan(self.kernel.now + ran, Upcoming::Done(self.starts, attempt));
         self.note(bag, What::Started(task, host));
     }
 

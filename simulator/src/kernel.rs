@@ -2,13 +2,15 @@
 //! and the loop that takes the next event, steps the scheduler and has its effects carried out. It
 //! does not know what happens in a run: a [`World`] does.
 //!
-//! At one instant planned events come first, by class and then by sequence (the order of
-//! [`World::Due`]), then [`World::known`] ones, and last the scheduler's timer.
+//! At one instant planned events come first, by class and then by sequence (the order of a
+//! world's planned events), then [`World::known`] ones, and last the scheduler's timer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, TaskId, Time};
+use common::attempt::{Held, Phase};
+use common::host::OwnerState;
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Judgement, Offer, Refused, Settled};
 use scheduler::{Effect, Event, Scheduler, Settings};
 
@@ -17,6 +19,9 @@ use scheduler::{Effect, Event, Scheduler, Settings};
 pub(crate) const FOREVER: Span = Span(u64::MAX / 4);
 /// The time of an event that does not come.
 pub(crate) const NEVER: Time = Time(u64::MAX);
+
+/// The horizon of a run that ends by itself.
+pub(crate) const ENDLESS: Time = Time(FOREVER.0);
 
 /// The receiver of every step of a run, after the scheduler has taken it and before its effects are
 /// carried out. The one that does nothing, `()`, costs nothing.
@@ -37,20 +42,17 @@ impl Observer for () {
     fn stepped(&mut self, _: Time, _: &[Event], _: &[Effect], _: &Scheduler) {}
 }
 
-impl<O: Observer> Observer for &mut O {
-    const WATCHES: bool = O::WATCHES;
-
-    fn began(&mut self, settings: &Settings, incarnation: Incarnation) {
-        (**self).began(settings, incarnation);
-    }
-
-    fn stepped(&mut self, now: Time, events: &[Event], effects: &[Effect], scheduler: &Scheduler) {
-        (**self).stepped(now, events, effects, scheduler);
-    }
+/// A start of an attempt, as a world needs it; see `Effect::Start`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Given {
+    pub(crate) host: HostId,
+    pub(crate) attempt: AttemptId,
+    pub(crate) limit: Option<Span>,
+    pub(crate) report_every: Option<Span>,
 }
 
 /// The scheduler of a run with its clock, and the planned events of kind `D`.
-pub(crate) struct Kernel<D, O> {
+pub(crate) struct Kernel<'o, D, O> {
     pub(crate) scheduler: Scheduler,
     pub(crate) now: Time,
     /// The last instant of the run.
@@ -59,12 +61,12 @@ pub(crate) struct Kernel<D, O> {
     /// The time of the last `Event::Tick`.
     ticked: Option<Time>,
     effects: Vec<Effect>,
-    observer: O,
+    observer: &'o mut O,
 }
 
-impl<D: Copy + Ord, O: Observer> Kernel<D, O> {
+impl<'o, D: Copy + Ord, O: Observer> Kernel<'o, D, O> {
     /// Creates the kernel of a run that begins at `now`.
-    pub(crate) fn new(settings: Settings, now: Time, horizon: Time, mut observer: O) -> Self {
+    pub(crate) fn new(settings: Settings, now: Time, horizon: Time, observer: &'o mut O) -> Self {
         let incarnation = Incarnation(1);
         observer.began(&settings, incarnation);
         Self {
@@ -105,15 +107,6 @@ impl<D: Copy + Ord, O: Observer> Kernel<D, O> {
         };
         wakeup.max(self.ticked.map_or(self.now, |last| last + least))
     }
-
-    /// The copies of a step's events that the observer gets.
-    fn copies(events: &[Event]) -> Vec<Event> {
-        if O::WATCHES {
-            events.to_vec()
-        } else {
-            Vec::new()
-        }
-    }
 }
 
 /// The settings of worlds whose hosts send no heartbeats and are given one task at a time.
@@ -126,21 +119,40 @@ pub(crate) fn without_heartbeats() -> Settings {
     }
 }
 
+/// The event that a host with one slot joins, which is there for tasks alone.
+pub(crate) fn dedicated(host: HostId, speed: Speed) -> Event {
+    Event::HostJoined {
+        host,
+        slots: 1,
+        speed,
+        status: OwnerState::Away.into(),
+        held: Vec::new(),
+    }
+}
+
+/// The event that an attempt runs on its host, for `ran` so far.
+pub(crate) fn running(host: HostId, attempt: AttemptId, ran: Span) -> Event {
+    let held = vec![Held {
+        attempt,
+        phase: Phase::Running,
+        ran,
+        frozen_for: Span::ZERO,
+        progress: None,
+    }];
+    Event::AttemptsMoved { host, held }
+}
+
 /// A simulated world: the events that come, and the meaning of each effect. It contains no rule of
 /// scheduling. Effects without a method of its own change nothing there.
-pub(crate) trait World: Sized {
-    /// The planned events: at one instant they come in this order.
-    type Due: Copy + Ord;
-    /// The receiver of every step.
-    type Observer: Observer;
+pub(crate) trait World<'o, D: Copy + Ord + 'o, O: Observer + 'o> {
     /// The shortest time between two `Event::Tick`, or `None` in a world whose scheduler has no
     /// timer.
     const LEAST_TICK: Option<Span>;
 
-    fn kernel(&mut self) -> &mut Kernel<Self::Due, Self::Observer>;
+    fn kernel(&mut self) -> &mut Kernel<'o, D, O>;
 
     /// Lets a planned event happen.
-    fn on_due(&mut self, at: Time, due: Self::Due);
+    fn on_due(&mut self, at: Time, due: D);
 
     /// Whether the run is over before its horizon.
     fn is_over(&mut self) -> bool {
@@ -162,13 +174,7 @@ pub(crate) trait World: Sized {
     fn on_promised(&mut self, _job: JobId, _offer: Offer) {}
     fn on_refused(&mut self, _job: JobId, _why: &Refused) {}
     fn on_formed(&mut self, _job: JobId, _ranks: u32) {}
-    fn on_start(
-        &mut self,
-        host: HostId,
-        attempt: AttemptId,
-        limit: Option<Span>,
-        report_every: Option<Span>,
-    );
+    fn on_start(&mut self, start: Given);
     fn on_begin(&mut self, _host: HostId, _attempt: AttemptId) {}
     fn on_stop(&mut self, _host: HostId, _attempt: AttemptId, _why: &EndReason) {}
     fn on_abandoned(&mut self, _host: HostId, _attempts: &[AttemptId]) {}
@@ -212,24 +218,24 @@ pub(crate) trait World: Sized {
     /// Gives the scheduler one event and carries out its effects.
     fn step(&mut self, event: Event) {
         let kernel = self.kernel();
-        let copies = Kernel::<Self::Due, Self::Observer>::copies(std::slice::from_ref(&event));
+        let copy = O::WATCHES.then(|| event.clone());
         let mut effects = std::mem::take(&mut kernel.effects);
         kernel.scheduler.step(kernel.now, event, &mut effects);
-        self.carry_out(&copies, effects);
+        self.carry_out(copy.as_slice(), effects);
     }
 
     /// Gives the scheduler events that are known at the same time, and carries out their effects.
     fn step_all(&mut self, events: Vec<Event>) {
         let kernel = self.kernel();
-        let copies = Kernel::<Self::Due, Self::Observer>::copies(&events);
+        let copies = O::WATCHES.then(|| events.clone());
         let mut effects = std::mem::take(&mut kernel.effects);
         kernel.scheduler.step_all(kernel.now, events, &mut effects);
-        self.carry_out(&copies, effects);
+        self.carry_out(&copies.unwrap_or_default(), effects);
     }
 
     fn carry_out(&mut self, events: &[Event], mut effects: Vec<Effect>) {
         let kernel = self.kernel();
-        if Self::Observer::WATCHES {
+        if O::WATCHES {
             let now = kernel.now;
             kernel
                 .observer
@@ -257,7 +263,12 @@ pub(crate) trait World: Sized {
                 limit,
                 report_every,
                 ..
-            } => self.on_start(*host, *attempt, *limit, *report_every),
+            } => self.on_start(Given {
+                host: *host,
+                attempt: *attempt,
+                limit: *limit,
+                report_every: *report_every,
+            }),
             Effect::Begin { host, attempt } => self.on_begin(*host, *attempt),
             Effect::Stop { host, attempt, why } => self.on_stop(*host, *attempt, why),
             Effect::Abandon { host, attempts } => self.on_abandoned(*host, attempts),
@@ -278,5 +289,109 @@ pub(crate) trait World: Sized {
             | Effect::TasksCancelled { .. }
             | Effect::HostChanged { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::job::Rules;
+    use scheduler::event::Bag;
+
+    /// Notes what comes, in order.
+    struct Notes<'o> {
+        kernel: Kernel<'o, (u8, u32), Vec<Event>>,
+        known: Vec<Time>,
+        came: Vec<(Time, &'static str, u32)>,
+    }
+
+    impl Observer for Vec<Event> {
+        fn stepped(&mut self, _: Time, events: &[Event], _: &[Effect], _: &Scheduler) {
+            self.extend(events.iter().cloned());
+        }
+    }
+
+    impl<'o> World<'o, (u8, u32), Vec<Event>> for Notes<'o> {
+        const LEAST_TICK: Option<Span> = Some(Span::from_secs(1));
+
+        fn kernel(&mut self) -> &mut Kernel<'o, (u8, u32), Vec<Event>> {
+            &mut self.kernel
+        }
+
+        fn is_over(&mut self) -> bool {
+            false
+        }
+
+        fn on_due(&mut self, at: Time, (class, number): (u8, u32)) {
+            let name = if class == 0 { "first" } else { "second" };
+            self.came.push((at, name, number));
+        }
+
+        fn known(&self) -> Time {
+            self.known.last().copied().unwrap_or(NEVER)
+        }
+
+        fn on_known(&mut self) {
+            self.came
+                .extend(self.known.pop().map(|at| (at, "known", 0)));
+        }
+
+        fn on_start(&mut self, launch: Given) {
+            let number = launch.attempt.task.index;
+            self.came.push((self.kernel.now, "start", number));
+        }
+
+        fn on_stepped(&mut self) {
+            self.came.push((self.kernel.now, "step", 0));
+        }
+    }
+
+    #[test]
+    fn planned_events_come_by_time_class_and_sequence_before_known_ones_before_the_timer() {
+        let lease = Span(100);
+        let settings = Settings {
+            suspect_after: lease,
+            lease,
+            ..Settings::default()
+        };
+        let mut seen = Vec::new();
+        let mut notes = Notes {
+            kernel: Kernel::new(settings, Time(0), Time(100), &mut seen),
+            known: vec![Time(100), Time(50)],
+            came: Vec::new(),
+        };
+        for (at, due) in [
+            (100, (1, 1)),
+            (100, (0, 7)),
+            (101, (0, 1)),
+            (100, (1, 0)),
+            (3, (1, 9)),
+        ] {
+            notes.kernel.plan(Time(at), due);
+        }
+
+        notes.step(dedicated(HostId(1), Speed::REFERENCE));
+        notes.step(Event::JobSubmitted {
+            job: JobId(1),
+            bag: Box::new(Bag::new(IdSet::from_range(1, 1), Rules::default())),
+        });
+        notes.go_on();
+        assert_eq!(
+            notes.came,
+            [
+                (Time(0), "step", 0),
+                (Time(0), "start", 1),
+                (Time(0), "step", 0),
+                (Time(3), "second", 9),
+                (Time(50), "known", 0),
+                (Time(100), "first", 7),
+                (Time(100), "second", 0),
+                (Time(100), "second", 1),
+                (Time(100), "known", 0),
+                (Time(100), "step", 0),
+            ]
+        );
+        assert_eq!(notes.kernel.now, Time(100));
+        assert_eq!((seen.len(), seen.last()), (3, Some(&Event::Tick)));
     }
 }

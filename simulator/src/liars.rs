@@ -9,7 +9,6 @@ mod report;
 use std::collections::BTreeMap;
 
 use common::attempt::Outcome;
-use common::host::OwnerState;
 use common::job::{Compare, Quorum, Rules};
 use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId, Time};
 use scheduler::effect::{EndReason, Judgement, Settled};
@@ -19,7 +18,7 @@ use scheduler::{Event, Settings};
 pub use crowd::{Crowd, Lie};
 pub use report::{Study, report};
 
-use crate::kernel::{Kernel, NEVER, Observer, World};
+use crate::kernel::{ENDLESS, Kernel, Given, Observer, World, dedicated};
 use crowd::Says;
 
 /// The run time of a task on a host of speed 1.
@@ -86,7 +85,7 @@ pub struct Load {
 
 /// The state of a run in progress. Planned are the ends of the attempts.
 struct Court<'a, O> {
-    kernel: Kernel<(AttemptId, HostId), O>,
+    kernel: Kernel<'a, (AttemptId, HostId), O>,
     crowd: &'a Crowd,
     live: BTreeMap<AttemptId, HostId>,
     said: BTreeMap<AttemptId, Says>,
@@ -99,7 +98,7 @@ struct Court<'a, O> {
 
 /// Runs the jobs of `load` on a crowd under a scheme. The same arguments give the same outcomes.
 pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
-    run_watched(crowd, scheme, load, ())
+    run_watched(crowd, scheme, load, &mut ())
 }
 
 /// Does what [`run`] does, with an [`Observer`] of every step.
@@ -107,14 +106,14 @@ pub fn run_watched<O: Observer>(
     crowd: &Crowd,
     scheme: Scheme,
     load: Load,
-    observer: O,
+    observer: &mut O,
 ) -> Outcomes {
     let settings = Settings {
         audit_seed: crowd.secret(),
         ..Settings::default()
     };
     let mut court = Court {
-        kernel: Kernel::new(settings, Time(0), NEVER, observer),
+        kernel: Kernel::new(settings, Time(0), ENDLESS, observer),
         crowd,
         live: BTreeMap::new(),
         said: BTreeMap::new(),
@@ -130,14 +129,7 @@ pub fn run_watched<O: Observer>(
             valid: 0,
         });
 
-        let status = OwnerState::Away.into();
-        court.step(Event::HostJoined {
-            host,
-            slots: 1,
-            speed,
-            status,
-            held: Vec::new(),
-        });
+        court.step(dedicated(host, speed));
     }
 
     for job in (1..=load.jobs).map(JobId) {
@@ -183,12 +175,10 @@ impl<O: Observer> Court<'_, O> {
     }
 }
 
-impl<O: Observer> World for Court<'_, O> {
-    type Due = (AttemptId, HostId);
-    type Observer = O;
+impl<'a, O: Observer> World<'a, (AttemptId, HostId), O> for Court<'a, O> {
     const LEAST_TICK: Option<Span> = None;
 
-    fn kernel(&mut self) -> &mut Kernel<Self::Due, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, (AttemptId, HostId), O> {
         &mut self.kernel
     }
 
@@ -196,7 +186,7 @@ impl<O: Observer> World for Court<'_, O> {
         self.settled || self.kernel.is_idle()
     }
 
-    fn on_due(&mut self, _at: Time, (attempt, host): Self::Due) {
+    fn on_due(&mut self, _at: Time, (attempt, host): (AttemptId, HostId)) {
         if self.live.get(&attempt) != Some(&host) {
             return;
         }
@@ -212,13 +202,7 @@ impl<O: Observer> World for Court<'_, O> {
         });
     }
 
-    fn on_start(
-        &mut self,
-        host: HostId,
-        attempt: AttemptId,
-        _limit: Option<Span>,
-        _report_every: Option<Span>,
-    ) {
+    fn on_start(&mut self, Given { host, attempt, .. }: Given) {
         self.outcomes.attempts += 1;
         self.live.insert(attempt, host);
         let takes = Span::from_secs_f64(TASK.secs() / self.crowd.speed(host).factor());

@@ -13,8 +13,8 @@ mod plan;
 
 use std::collections::BTreeMap;
 
-use common::attempt::{Held, Outcome, Phase};
-use common::host::{Offers, OwnerState};
+use common::attempt::Outcome;
+use common::host::Offers;
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, Time};
 use scheduler::Event;
@@ -25,7 +25,7 @@ use scheduler::event::{Bag, Terms};
 use scheduler::policy::Ordering;
 use scheduler::policy::ordering::Disclosed;
 
-use crate::kernel::{self, Kernel, Observer, World as _, without_heartbeats};
+use crate::kernel::{self, Kernel, Given, Observer, World as _, dedicated, without_heartbeats};
 pub use plan::{Parameters, Plan, Random, Script};
 
 /// The place of a task: its user, its set, and its place there, each counted from 0.
@@ -164,7 +164,7 @@ struct User {
 
 /// The planned events, in their order at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum Turn {
     /// The task on this server is done.
     Done(usize),
     /// This user has thought enough.
@@ -172,7 +172,7 @@ enum Due {
 }
 
 struct World<'a, P, A, O> {
-    kernel: Kernel<Due, O>,
+    kernel: Kernel<'a, Turn, O>,
     plan: &'a P,
     audience: &'a mut A,
     policy: &'a str,
@@ -202,7 +202,7 @@ pub fn run<P: Plan, A: Audience>(
     until: Time,
     audience: &mut A,
 ) {
-    run_watched(plan, policy, servers, until, audience, ());
+    run_watched(plan, policy, servers, until, audience, &mut ());
 }
 
 /// Does what [`run`] does, with an [`Observer`] of every step.
@@ -212,7 +212,7 @@ pub fn run_watched<P: Plan, A: Audience, O: Observer>(
     servers: impl Into<Servers>,
     until: Time,
     audience: &mut A,
-    observer: O,
+    observer: &mut O,
 ) {
     let kind = servers.into();
     let ordering = scheduler::policy::policy(policy).map(|policy| policy.ordering);
@@ -235,7 +235,6 @@ pub fn run_watched<P: Plan, A: Audience, O: Observer>(
 
     for number in 1..=kind.count {
         let host = HostId(number as u32);
-        let status = OwnerState::Away.into();
         if kind.frozen > 0 {
             let offers = Offers {
                 frozen: kind.frozen,
@@ -244,13 +243,7 @@ pub fn run_watched<P: Plan, A: Audience, O: Observer>(
             world.events.push(Event::HostOffers { host, offers });
         }
 
-        world.events.push(Event::HostJoined {
-            host,
-            slots: 1,
-            speed: Speed::REFERENCE,
-            status,
-            held: Vec::new(),
-        });
+        world.events.push(dedicated(host, Speed::REFERENCE));
     }
 
     world.begin();
@@ -337,7 +330,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
 
         let wakes = self.kernel.now + self.plan.thinks(which);
         self.users[user].wakes = Some(wakes);
-        self.kernel.plan(wakes, Due::Wakes(user));
+        self.kernel.plan(wakes, Turn::Wakes(user));
     }
 
     /// Ends a user's thinking: requests the next task, or drops the rest and goes on with another
@@ -465,7 +458,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
             until,
             before,
         });
-        self.kernel.plan(until, Due::Done(server));
+        self.kernel.plan(until, Turn::Done(server));
     }
 
     /// Takes an attempt off its server and returns its progress ([`Had`]).
@@ -500,17 +493,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
             },
         ) in running.filter(|(_, now)| started.contains(&now.attempt))
         {
-            let held = Held {
-                attempt,
-                phase: Phase::Running,
-                ran,
-                frozen_for: Span::ZERO,
-                progress: None,
-            };
-            self.events.push(Event::AttemptsMoved {
-                host,
-                held: vec![held],
-            });
+            self.events.push(kernel::running(host, attempt, ran));
         }
 
         self.submit();
@@ -556,25 +539,23 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
     }
 }
 
-impl<P: Plan, A: Audience, O: Observer> kernel::World for World<'_, P, A, O> {
-    type Due = Due;
-    type Observer = O;
+impl<'a, P: Plan, A: Audience, O: Observer> kernel::World<'a, Turn, O> for World<'a, P, A, O> {
     const LEAST_TICK: Option<Span> = None;
 
-    fn kernel(&mut self) -> &mut Kernel<Due, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, Turn, O> {
         &mut self.kernel
     }
 
-    fn on_due(&mut self, at: Time, due: Due) {
+    fn on_due(&mut self, at: Time, due: Turn) {
         match due {
-            Due::Done(server) => {
+            Turn::Done(server) => {
                 let done = self.servers[server].take_if(|running| running.until == at);
                 if let Some(running) = done {
                     self.execute(server, running);
                     self.submit();
                 }
             }
-            Due::Wakes(user) => {
+            Turn::Wakes(user) => {
                 if self.users[user].wakes == Some(at) {
                     self.wake(user);
                     self.submit();
@@ -583,13 +564,7 @@ impl<P: Plan, A: Audience, O: Observer> kernel::World for World<'_, P, A, O> {
         }
     }
 
-    fn on_start(
-        &mut self,
-        host: HostId,
-        attempt: AttemptId,
-        _limit: Option<Span>,
-        _report_every: Option<Span>,
-    ) {
+    fn on_start(&mut self, Given { host, attempt, .. }: Given) {
         if let Some(set) = self.sets.get(&attempt.task.job) {
             let done = set.done[attempt.task.index as usize - 1];
             let ran = Span::ZERO;

@@ -1,4 +1,4 @@
-//! The planned events of a run ([`What`]), packed for the agenda ([`Due`]).
+//! The planned events of a run ([`What`]), packed for the agenda ([`Packed`]).
 
 /// The numbers of attempts and hosts stay below this.
 const NUMBERS: u32 = 1 << 31;
@@ -20,9 +20,9 @@ pub(super) enum What {
 /// A [`What`] as one integer, since there are many and they are compared often: from the highest bit
 /// on, the kind, and the numbers of the attempt or host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Due(u64);
+pub(super) struct Packed(u64);
 
-impl From<What> for Due {
+impl From<What> for Packed {
     fn from(what: What) -> Self {
         let (kind, first, second) = match what {
             What::Done(attempt, host) => (0, attempt, host),
@@ -31,12 +31,12 @@ impl From<What> for Due {
             What::Beat(host) => (3, host, 0),
         };
         debug_assert!(first < NUMBERS && second < NUMBERS);
-        Due(kind << 62 | u64::from(first) << 31 | u64::from(second))
+        Packed(kind << 62 | u64::from(first) << 31 | u64::from(second))
     }
 }
 
-impl From<Due> for What {
-    fn from(Due(what): Due) -> Self {
+impl From<Packed> for What {
+    fn from(Packed(what): Packed) -> Self {
         let first = (what >> 31) as u32 & (NUMBERS - 1);
         let second = what as u32 & (NUMBERS - 1);
         match what >> 62 {
@@ -62,7 +62,7 @@ mod tests {
             What::Missed(NUMBERS - 1),
             What::Beat(7),
         ];
-        let packed = sorted.map(Due::from);
+        let packed = sorted.map(Packed::from);
         assert!(packed.is_sorted());
         assert_eq!(packed.map(What::from), sorted);
     }

@@ -19,10 +19,10 @@ use super::ask::{self, Job};
 use super::course::{Change, Stretch, World, owner};
 use super::host::{Attempt, Host, Pace};
 use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
-use super::plan::{Due, What};
+use super::plan::{Packed, What};
 use super::run::Run;
 use crate::Record;
-use crate::kernel::{self, Kernel, NEVER, Observer, World as _};
+use crate::kernel::{self, Kernel, Given, NEVER, Observer, World as _};
 
 /// The job with which a run begins.
 const JOB: JobId = JobId(1);
@@ -71,7 +71,7 @@ impl Simulator {
     /// # Errors
     /// If the scheduler refuses the job.
     pub fn run(&mut self, world: &World, run: &Run<'_>) -> Result<Outcome, RunError> {
-        self.run_watched(world, run, ())
+        self.run_watched(world, run, &mut ())
     }
 
     /// Does what [`Simulator::run`] does, with an [`Observer`] of every step.
@@ -82,7 +82,7 @@ impl Simulator {
         &mut self,
         world: &World,
         run: &Run<'_>,
-        observer: O,
+        observer: &mut O,
     ) -> Result<Outcome, RunError> {
         let mut live = Live::new(self, world, run, observer);
         live.begin();
@@ -106,7 +106,8 @@ impl Simulator {
             horizon_s: Some(to_s),
             ..Run::new(from_s, 0, 1.0, "")
         };
-        let mut live = Live::new(self, world, &run, ());
+        let mut nobody = ();
+        let mut live = Live::new(self, world, &run, &mut nobody);
         live.begin();
         live.go_on();
 
@@ -183,7 +184,7 @@ fn shuffle(numbers: &mut [u32], seed: u64) {
 
 /// The state of a run in progress.
 pub(super) struct Live<'a, 'r, O> {
-    pub(super) kernel: Kernel<Due, O>,
+    pub(super) kernel: Kernel<'a, Packed, O>,
     pub(super) world: &'a World,
     pub(super) run: &'a Run<'r>,
     pub(super) sim: &'a mut Simulator,
@@ -203,7 +204,12 @@ pub(super) struct Live<'a, 'r, O> {
 }
 
 impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
-    fn new(sim: &'a mut Simulator, world: &'a World, run: &'a Run<'r>, observer: O) -> Self {
+    fn new(
+        sim: &'a mut Simulator,
+        world: &'a World,
+        run: &'a Run<'r>,
+        observer: &'a mut O,
+    ) -> Self {
         let start = time(run.start_s);
         let horizon = run.horizon_s.map_or(world.end(), time).min(world.end());
         sim.reset(world, run, start);
@@ -495,81 +501,6 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         });
     }
 
-    /// Gives an attempt to a host, which begins with it at once. The trace determines whether and
-    /// when it will be done.
-    fn start(&mut self, host: HostId, id: AttemptId, report_every: Option<Span>) {
-        let place = self.sim.places[host.0 as usize] as usize;
-        let stretch = self.stretch(place);
-        let host = &mut self.sim.hosts[place];
-        host.near = Some((host.stretch, stretch));
-
-        let speed = host.speed;
-        let part = self.safe_part(id);
-        let Bag {
-            work_s,
-            checkpoint,
-            ranks,
-            ..
-        } = *self.sim.job(id);
-
-        let known = self.sim.task(id.task);
-        let replica = known.live > 0;
-        known.live += 1;
-        self.outcome.launches += 1;
-        self.outcome.replicas += u32::from(replica);
-
-        let from = self.kernel.now + self.run.start_cost;
-        let at_from = self.stretch_at(place, from);
-        let effort = if checkpoint {
-            1.0 - CHECKPOINT_COST
-        } else {
-            1.0
-        };
-        let part_per_s = speed.factor() * effort / work_s;
-        let fits = !ranks && stretch.up && from < stretch.down_at;
-        let done_at = fits
-            .then(|| self.computed(place, from, (1.0 - part) / part_per_s))
-            .flatten();
-
-        let number = self.keep(Attempt {
-            id,
-            host: place as u32,
-            began: self.kernel.now,
-            from: if ranks { NEVER } else { from },
-            from_cpu_s: at_from.cpu_s(from),
-            from_ran: at_from.ran(from),
-            part,
-            part_per_s,
-            done_at: done_at.unwrap_or(NEVER),
-            report_every,
-            replica,
-            pace: if ranks { Pace::Waits(from) } else { Pace::Free },
-            stopped: false,
-            end: None,
-        });
-        if !stretch.up {
-            self.finish(number, Fate::Lost);
-            return;
-        }
-
-        self.hold(place, number);
-        if let Some(at) = done_at {
-            self.plan(at, What::Done(number, place as u32));
-        }
-
-        if self.tells_phases {
-            // A rank that arrives while the owner is there is given back at once.
-            self.plan(
-                if ranks && !stretch.ready() {
-                    self.kernel.now
-                } else {
-                    from
-                },
-                What::Moved(number),
-            );
-        }
-    }
-
     /// Stores an attempt in `Simulator::attempts` and returns its index.
     fn keep(&mut self, attempt: Attempt) -> u32 {
         if let Some(number) = self.sim.free.pop() {
@@ -834,13 +765,11 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
     }
 }
 
-impl<O: Observer> kernel::World for Live<'_, '_, O> {
-    type Due = Due;
-    type Observer = O;
+impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
     /// So that no policy can stop the world's clock.
     const LEAST_TICK: Option<Span> = Some(Span::from_millis(1));
 
-    fn kernel(&mut self) -> &mut Kernel<Due, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, Packed, O> {
         &mut self.kernel
     }
 
@@ -864,7 +793,7 @@ impl<O: Observer> kernel::World for Live<'_, '_, O> {
         }
     }
 
-    fn on_due(&mut self, at: Time, due: Due) {
+    fn on_due(&mut self, at: Time, due: Packed) {
         match due.into() {
             What::Done(attempt, _) => self.on_done(attempt, at),
             What::Moved(attempt) => self.on_moved(attempt),
@@ -881,14 +810,85 @@ impl<O: Observer> kernel::World for Live<'_, '_, O> {
         }
     }
 
-    fn on_start(
-        &mut self,
-        host: HostId,
-        attempt: AttemptId,
-        _limit: Option<Span>,
-        report_every: Option<Span>,
-    ) {
-        self.start(host, attempt, report_every);
+    /// Gives an attempt to a host, which begins with it at once. The trace determines whether and
+    /// when it will be done.
+    fn on_start(&mut self, start: Given) {
+        let Given {
+            host,
+            attempt: id,
+            report_every,
+            ..
+        } = start;
+        let place = self.sim.places[host.0 as usize] as usize;
+        let stretch = self.stretch(place);
+        let host = &mut self.sim.hosts[place];
+        host.near = Some((host.stretch, stretch));
+
+        let speed = host.speed;
+        let part = self.safe_part(id);
+        let Bag {
+            work_s,
+            checkpoint,
+            ranks,
+            ..
+        } = *self.sim.job(id);
+
+        let known = self.sim.task(id.task);
+        let replica = known.live > 0;
+        known.live += 1;
+        self.outcome.launches += 1;
+        self.outcome.replicas += u32::from(replica);
+
+        let from = self.kernel.now + self.run.start_cost;
+        let at_from = self.stretch_at(place, from);
+        let effort = if checkpoint {
+            1.0 - CHECKPOINT_COST
+        } else {
+            1.0
+        };
+        let part_per_s = speed.factor() * effort / work_s;
+        let fits = !ranks && stretch.up && from < stretch.down_at;
+        let done_at = fits
+            .then(|| self.computed(place, from, (1.0 - part) / part_per_s))
+            .flatten();
+
+        let number = self.keep(Attempt {
+            id,
+            host: place as u32,
+            began: self.kernel.now,
+            from: if ranks { NEVER } else { from },
+            from_cpu_s: at_from.cpu_s(from),
+            from_ran: at_from.ran(from),
+            part,
+            part_per_s,
+            done_at: done_at.unwrap_or(NEVER),
+            report_every,
+            replica,
+            pace: if ranks { Pace::Waits(from) } else { Pace::Free },
+            stopped: false,
+            end: None,
+        });
+        if !stretch.up {
+            self.finish(number, Fate::Lost);
+            return;
+        }
+
+        self.hold(place, number);
+        if let Some(at) = done_at {
+            self.plan(at, What::Done(number, place as u32));
+        }
+
+        if self.tells_phases {
+            // A rank that arrives while the owner is there is given back at once.
+            self.plan(
+                if ranks && !stretch.ready() {
+                    self.kernel.now
+                } else {
+                    from
+                },
+                What::Moved(number),
+            );
+        }
     }
 
     fn on_stop(&mut self, host: HostId, attempt: AttemptId, _why: &EndReason) {
