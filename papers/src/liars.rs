@@ -6,21 +6,20 @@
 mod crowd;
 mod report;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use common::attempt::Outcome;
-use common::host::OwnerState;
 use common::job::{Compare, Quorum, Rules};
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Time};
-use scheduler::effect::Settled;
+use common::{AttemptId, HostId, IdSet, JobId, Span, TaskId, Time};
+use scheduler::effect::{EndReason, Judgement, Settled};
 use scheduler::event::Bag;
-use scheduler::{Effect, Event, Scheduler, Settings};
+use scheduler::{Event, Settings};
 
 pub use crowd::{Crowd, Lie};
 pub use report::{Study, report};
 
 use crowd::Says;
+use simulator::kernel::{ENDLESS, Given, Kernel, Observer, World, dedicated};
 
 /// The run time of a task on a host of speed 1.
 const TASK: Span = Span::from_secs(600);
@@ -84,34 +83,42 @@ pub struct Load {
     pub tasks: u32,
 }
 
-/// The state of a run in progress.
-struct Court<'a> {
+/// The state of a run in progress. Planned are the ends of the attempts.
+struct Court<'a, O> {
+    kernel: Kernel<'a, (AttemptId, HostId), O>,
     crowd: &'a Crowd,
-    scheduler: Scheduler,
-    now: Time,
-    /// The ends of the running attempts, the earliest first.
-    due: BinaryHeap<Reverse<(Time, AttemptId, HostId)>>,
     live: BTreeMap<AttemptId, HostId>,
     said: BTreeMap<AttemptId, Says>,
     counts: BTreeMap<u32, AttemptId>,
+    /// The answers to what the scheduler asked in this step.
+    answers: Vec<Event>,
     settled: bool,
     outcomes: Outcomes,
 }
 
 /// Runs the jobs of `load` on a crowd under a scheme. The same arguments give the same outcomes.
 pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
+    run_watched(crowd, scheme, load, &mut ())
+}
+
+/// Does what [`run`] does, with an [`Observer`] of every step.
+pub fn run_watched<O: Observer>(
+    crowd: &Crowd,
+    scheme: Scheme,
+    load: Load,
+    observer: &mut O,
+) -> Outcomes {
     let settings = Settings {
         audit_seed: crowd.secret(),
         ..Settings::default()
     };
     let mut court = Court {
+        kernel: Kernel::new(settings, Time(0), ENDLESS, observer),
         crowd,
-        scheduler: Scheduler::new(settings, Incarnation(1)),
-        now: Time(0),
-        due: BinaryHeap::new(),
         live: BTreeMap::new(),
         said: BTreeMap::new(),
         counts: BTreeMap::new(),
+        answers: Vec::new(),
         settled: false,
         outcomes: Outcomes::default(),
     };
@@ -122,25 +129,18 @@ pub fn run(crowd: &Crowd, scheme: Scheme, load: Load) -> Outcomes {
             valid: 0,
         });
 
-        let status = OwnerState::Away.into();
-        court.step(Event::HostJoined {
-            host,
-            slots: 1,
-            speed,
-            status,
-            held: Vec::new(),
-        });
+        court.step(dedicated(host, speed));
     }
 
     for job in (1..=load.jobs).map(JobId) {
         court.run_job(job, scheme, load.tasks);
     }
 
-    court.outcomes.makespan_s = court.now.since(Time(0)).secs();
+    court.outcomes.makespan_s = court.kernel.now.since(Time(0)).secs();
     court.outcomes
 }
 
-impl Court<'_> {
+impl<O: Observer> Court<'_, O> {
     fn run_job(&mut self, job: JobId, scheme: Scheme, tasks: u32) {
         let quorum = Quorum {
             size: scheme.size,
@@ -157,28 +157,7 @@ impl Court<'_> {
             job,
             bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
         });
-        while !self.settled
-            && let Some(Reverse((at, attempt, host))) = self.due.pop()
-        {
-            if self.live.get(&attempt) != Some(&host) {
-                continue;
-            }
-
-            self.now = at;
-            let says = self
-                .crowd
-                .says(host, attempt, self.scheduler.host_valid(host));
-            self.said.insert(attempt, says);
-
-            let outcome = Outcome::Succeeded;
-            let ran = TASK;
-            self.step(Event::AttemptEnded {
-                host,
-                attempt,
-                outcome,
-                ran,
-            });
-        }
+        self.go_on();
 
         let wrong = self
             .counts
@@ -191,62 +170,83 @@ impl Court<'_> {
         self.said.clear();
         self.live.clear();
 
-        self.due.clear();
+        self.kernel.clear();
         self.step(Event::JobForgotten { job });
     }
+}
 
-    /// Passes one event to the scheduler, and then the events that follow from its effects.
-    fn step(&mut self, event: Event) {
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            let mut effects = Vec::new();
-            self.scheduler.step(self.now, event, &mut effects);
-            for effect in effects {
-                events.extend(self.apply(effect));
-            }
+impl<'a, O: Observer> World<'a, (AttemptId, HostId), O> for Court<'a, O> {
+    const LEAST_TICK: Option<Span> = None;
+
+    fn kernel(&mut self) -> &mut Kernel<'a, (AttemptId, HostId), O> {
+        &mut self.kernel
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.settled || self.kernel.is_idle()
+    }
+
+    fn on_due(&mut self, _at: Time, (attempt, host): (AttemptId, HostId)) {
+        if self.live.get(&attempt) != Some(&host) {
+            return;
+        }
+
+        let valid = self.kernel.scheduler.host_valid(host);
+        self.said
+            .insert(attempt, self.crowd.says(host, attempt, valid));
+        self.step(Event::AttemptEnded {
+            host,
+            attempt,
+            outcome: Outcome::Succeeded,
+            ran: TASK,
+        });
+    }
+
+    fn on_start(&mut self, Given { host, attempt, .. }: Given) {
+        self.outcomes.attempts += 1;
+        self.live.insert(attempt, host);
+        let takes = Span::from_secs_f64(TASK.secs() / self.crowd.speed(host).factor());
+        self.kernel.plan(self.kernel.now + takes, (attempt, host));
+    }
+
+    fn on_ended(&mut self, attempt: AttemptId, _why: &EndReason) {
+        self.live.remove(&attempt);
+    }
+
+    fn on_compare(&mut self, attempt: AttemptId, with: &[AttemptId]) {
+        let mine = self.said.get(&attempt);
+        let alike = with.iter().filter(|other| self.said.get(other) == mine);
+        self.answers.push(Event::ResultCompared {
+            attempt,
+            agrees: alike.map(|other| other.number).collect(),
+        });
+    }
+
+    fn on_judged(&mut self, attempt: AttemptId, judgement: Judgement) {
+        let differed = matches!(judgement, Judgement::Differed(_));
+        self.outcomes.caught +=
+            u64::from(differed && self.said.get(&attempt) != Some(&Says::Truth));
+    }
+
+    fn on_task_settled(&mut self, task: TaskId, settled: &Settled) {
+        if let Settled::Finished(attempt) = settled {
+            self.counts.insert(task.index, *attempt);
+        } else {
+            self.outcomes.failed += 1;
         }
     }
 
-    fn apply(&mut self, effect: Effect) -> Option<Event> {
-        match effect {
-            Effect::Start { host, attempt, .. } => {
-                self.outcomes.attempts += 1;
-                self.live.insert(attempt, host);
-                let takes = Span::from_secs_f64(TASK.secs() / self.crowd.speed(host).factor());
-                self.due.push(Reverse((self.now + takes, attempt, host)));
-            }
-            Effect::Ended { attempt, .. } => {
-                self.live.remove(&attempt);
-            }
-            Effect::Compare { attempt, with } => {
-                let mine = self.said.get(&attempt);
-                let alike = with.iter().filter(|other| self.said.get(other) == mine);
-                return Some(Event::ResultCompared {
-                    attempt,
-                    agrees: alike.map(|other| other.number).collect(),
-                });
-            }
-            Effect::Judged {
-                attempt, judgement, ..
-            } => {
-                let differed = matches!(judgement, scheduler::effect::Judgement::Differed(_));
-                self.outcomes.caught +=
-                    u64::from(differed && self.said.get(&attempt) != Some(&Says::Truth));
-            }
-            Effect::TaskSettled {
-                task,
-                settled: Settled::Finished(attempt),
-            } => {
-                self.counts.insert(task.index, attempt);
-            }
-            Effect::TaskSettled { .. } => self.outcomes.failed += 1,
-            Effect::TasksReopened { tasks, .. } => {
-                self.counts.retain(|index, _| !tasks.contains(*index));
-            }
-            Effect::JobSettled { .. } => self.settled = true,
-            _ => {}
-        }
+    fn on_reopened(&mut self, tasks: &IdSet) {
+        self.counts.retain(|index, _| !tasks.contains(*index));
+    }
 
-        None
+    fn on_job_settled(&mut self, _job: JobId) {
+        self.settled = true;
+    }
+
+    fn on_stepped(&mut self) {
+        for event in std::mem::take(&mut self.answers).into_iter().rev() {
+            self.step(event);
+        }
     }
 }

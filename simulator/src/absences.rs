@@ -8,24 +8,25 @@
 
 mod week;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use common::attempt::{Held, Outcome, Phase};
 use common::host::{OwnerState, Status, YieldReason};
 use common::job::Rules;
 use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use scheduler::Event;
+use scheduler::effect::EndReason;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::reservation::{Law, RunTimes};
-use scheduler::{Effect, Event, Scheduler, Settings};
 
 use crate::availability::stream::Stream;
+use crate::kernel::{
+    self, FOREVER, Given, Kernel, Observer, World as _, dedicated, without_heartbeats,
+};
 use week::Course;
 pub use week::Owners;
 
-/// A time longer than any run: hosts send no heartbeats here, so no silence may be noticed.
-const FOREVER: Span = Span::from_secs(100_000_000_000);
 /// The time for which an attempt is suspended before it is given back.
 const PATIENCE: Span = Span::from_secs(900);
 /// The job whose past runs teach the run times (`TEACHER`), and the job that is measured (`JOB`).
@@ -82,6 +83,7 @@ pub struct Came {
     pub given_back: u32,
 }
 
+/// The planned events, in their order at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// The owner of this host comes or goes.
@@ -106,13 +108,11 @@ struct Running {
     turns: u32,
 }
 
-struct World<'a> {
+struct World<'a, O> {
+    kernel: Kernel<'a, What, O>,
     case: &'a Case<'a>,
     way: Way<'a>,
-    scheduler: Scheduler,
-    now: Time,
     start: Time,
-    queue: BinaryHeap<Reverse<(Time, What)>>,
     courses: Vec<Course>,
     speeds: Vec<Speed>,
     /// The work of each task, in seconds on a host of speed 1.
@@ -125,23 +125,22 @@ struct World<'a> {
 
 /// Runs the bag. Owners, hosts and run times depend on `case` alone.
 pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
-    let settings = Settings {
-        suspect_after: FOREVER,
-        lease: FOREVER,
-        prefetch_window: Span::ZERO,
-        ..Settings::default()
-    };
+    run_watched(case, way, &mut ())
+}
 
+/// Does what [`run`] does, with an [`Observer`] of every step.
+pub fn run_watched<O: Observer>(case: &Case<'_>, way: Way<'_>, observer: &mut O) -> Came {
     let stream = |name| Stream::new(name, case.seed, case.run, 0);
     let mut speeds = stream("absent-speeds");
     let mut works = stream("absent-works");
+    let start = case.owners.start(&mut stream("absent-start"));
+    let horizon = start + Span::from_secs_f64(LONG_S);
+
     let mut world = World {
+        kernel: Kernel::new(without_heartbeats(), start, horizon, observer),
         case,
         way,
-        scheduler: Scheduler::new(settings, Incarnation(1)),
-        now: case.owners.start(&mut stream("absent-start")),
-        start: Time(0),
-        queue: BinaryHeap::new(),
+        start,
         courses: (0..case.hosts)
             .map(|host| case.owners.course(case.seed, case.run, host))
             .collect(),
@@ -154,13 +153,11 @@ pub fn run(case: &Case<'_>, way: Way<'_>) -> Came {
         came: Came::default(),
         over: false,
     };
-    world.start = world.now;
     world.teach();
-
     world.join();
     world.submit();
     world.go_on();
-    world.came
+    world.end()
 }
 
 impl Case<'_> {
@@ -198,22 +195,13 @@ fn bag(tasks: u32, policy: &str, mean_s: f64, deadline: Option<Time>) -> Bag {
     }
 }
 
-impl World<'_> {
+impl<O: Observer> World<'_, O> {
     /// Teaches the scheduler the program's run times: an extra host does the earlier runs, and
     /// leaves.
     fn teach(&mut self) {
         let mut stream = Stream::new("absent-past", self.case.seed, self.case.run, 0);
         let host = HostId(self.case.hosts as u32 + 1);
-        let speed = Speed::REFERENCE;
-        let status = Status::from(OwnerState::Away);
-
-        self.step(Event::HostJoined {
-            host,
-            slots: 1,
-            speed,
-            status,
-            held: Vec::new(),
-        });
+        self.step(dedicated(host, Speed::REFERENCE));
 
         let mean_s = self.case.law.mean() * self.case.unit_s;
         self.step(Event::JobSubmitted {
@@ -243,14 +231,14 @@ impl World<'_> {
     fn join(&mut self) {
         for host in 0..self.case.hosts {
             if self.way.told {
-                let windows = Box::new(self.courses[host].recorded(self.now));
+                let windows = Box::new(self.courses[host].recorded(self.kernel.now));
                 self.step(Event::HostWindows {
                     host: id(host),
                     windows,
                 });
             }
 
-            let (away, turned) = self.courses[host].at(self.now);
+            let (away, turned) = self.courses[host].at(self.kernel.now);
             let owner = if away {
                 OwnerState::Away
             } else {
@@ -259,7 +247,7 @@ impl World<'_> {
 
             self.lend(host);
             let up_for = FOREVER;
-            let owner_for = self.now.since(turned);
+            let owner_for = self.kernel.now.since(turned);
             let status = Status {
                 owner,
                 cpu: 1.0,
@@ -283,7 +271,10 @@ impl World<'_> {
 
     /// Reports the loan that the owner's hours make of the host, where there are hours.
     fn lend(&mut self, host: usize) {
-        if let Some(loan) = self.courses[host].loan(self.now).filter(|_| self.way.told) {
+        if let Some(loan) = self.courses[host]
+            .loan(self.kernel.now)
+            .filter(|_| self.way.told)
+        {
             self.step(Event::HostLent {
                 host: id(host),
                 loan: Some(loan),
@@ -295,7 +286,7 @@ impl World<'_> {
         let deadline = self
             .way
             .deadline
-            .then(|| self.now + Span::from_secs_f64(LONG_S));
+            .then(|| self.kernel.now + Span::from_secs_f64(LONG_S));
         let mean_s = self.case.law.mean() * self.case.unit_s;
         self.step(Event::JobSubmitted {
             job: JOB,
@@ -303,71 +294,50 @@ impl World<'_> {
         });
     }
 
-    fn go_on(&mut self) {
-        let horizon = self.start + Span::from_secs_f64(LONG_S);
-        while !self.over {
-            let Some(at) = self
-                .queue
-                .peek()
-                .map(|due| due.0.0)
-                .filter(|at| *at <= horizon)
-            else {
-                self.now = horizon;
-                break;
-            };
-            if let Some(tick) = self.scheduler.next_wakeup().filter(|tick| *tick < at) {
-                self.now = self.now.max(tick);
-                self.step(Event::Tick);
-            } else if let Some(Reverse((_, what))) = self.queue.pop() {
-                self.now = self.now.max(at);
-                self.happen(what);
-            }
-        }
-
-        self.came.makespan_s = self.now.since(self.start).secs();
+    /// Ends what still runs, and returns the results.
+    fn end(mut self) -> Came {
+        self.came.makespan_s = self.kernel.now.since(self.start).secs();
         for attempt in self.running.keys().copied().collect::<Vec<_>>() {
             self.take(attempt, true);
         }
+        self.came
     }
 
-    fn happen(&mut self, what: What) {
-        match what {
-            What::Turn(host) => self.turn(host),
-            What::End(attempt, turns) if self.is_at(attempt, turns) => {
-                let Some(Running {
-                    host, takes, limit, ..
-                }) = self.running.get(&attempt).copied()
-                else {
-                    return;
-                };
+    /// Ends an attempt that is done or at its limit.
+    fn on_end(&mut self, attempt: AttemptId) {
+        let Some(Running {
+            host, takes, limit, ..
+        }) = self.running.get(&attempt).copied()
+        else {
+            return;
+        };
 
-                let killed = limit.filter(|limit| *limit < takes);
-                let Some(ran) = self.take(attempt, killed.is_some()) else {
-                    return;
-                };
-                self.came.killed += u32::from(killed.is_some());
+        let killed = limit.filter(|limit| *limit < takes);
+        let Some(ran) = self.take(attempt, killed.is_some()) else {
+            return;
+        };
+        self.came.killed += u32::from(killed.is_some());
 
-                let outcome = killed.map_or(Outcome::Succeeded, Outcome::TimedOut);
-                self.step(Event::AttemptEnded {
-                    host: id(host),
-                    attempt,
-                    outcome,
-                    ran,
-                });
-            }
-            What::Evict(attempt, turns) if self.is_at(attempt, turns) => {
-                let Some(host) = self.running.get(&attempt).map(|running| running.host) else {
-                    return;
-                };
-                self.take(attempt, true);
-                self.came.given_back += 1;
-                self.step(Event::AttemptsReturned {
-                    host: id(host),
-                    attempts: vec![attempt],
-                });
-            }
-            What::End(..) | What::Evict(..) => {}
-        }
+        let outcome = killed.map_or(Outcome::Succeeded, Outcome::TimedOut);
+        self.step(Event::AttemptEnded {
+            host: id(host),
+            attempt,
+            outcome,
+            ran,
+        });
+    }
+
+    /// Gives an attempt back that has been suspended for too long.
+    fn on_evict(&mut self, attempt: AttemptId) {
+        let Some(host) = self.running.get(&attempt).map(|running| running.host) else {
+            return;
+        };
+        self.take(attempt, true);
+        self.came.given_back += 1;
+        self.step(Event::AttemptsReturned {
+            host: id(host),
+            attempts: vec![attempt],
+        });
     }
 
     fn is_at(&self, attempt: AttemptId, turns: u32) -> bool {
@@ -378,7 +348,7 @@ impl World<'_> {
 
     /// Suspends or resumes a host's attempts when its owner comes or goes.
     fn turn(&mut self, host: usize) {
-        let (away, _) = self.courses[host].at(self.now);
+        let (away, _) = self.courses[host].at(self.kernel.now);
         let on: Vec<AttemptId> = self
             .running
             .iter()
@@ -394,8 +364,8 @@ impl World<'_> {
             running.ran = running.ran
                 + running
                     .since
-                    .map_or(Span::ZERO, |since| self.now.since(since));
-            running.since = away.then_some(self.now);
+                    .map_or(Span::ZERO, |since| self.kernel.now.since(since));
+            running.since = away.then_some(self.kernel.now);
             running.turns += 1;
 
             let phase = if away {
@@ -438,8 +408,8 @@ impl World<'_> {
     }
 
     fn plan_turn(&mut self, host: usize) {
-        if let Some(at) = self.courses[host].next_turn(self.now) {
-            self.queue.push(Reverse((at, What::Turn(host))));
+        if let Some(at) = self.courses[host].next_turn(self.kernel.now) {
+            self.kernel.plan(at, What::Turn(host));
         }
     }
 
@@ -451,14 +421,16 @@ impl World<'_> {
         let goal = running
             .limit
             .map_or(running.takes, |limit| limit.min(running.takes));
-        let due = match running.since {
-            Some(since) => (
+        match running.since {
+            Some(since) => self.kernel.plan(
                 since + Span(goal.0.saturating_sub(running.ran.0)),
                 What::End(attempt, running.turns),
             ),
-            None => (self.now + PATIENCE, What::Evict(attempt, running.turns)),
-        };
-        self.queue.push(Reverse(due));
+            None => self.kernel.plan(
+                self.kernel.now + PATIENCE,
+                What::Evict(attempt, running.turns),
+            ),
+        }
     }
 
     /// Removes an attempt, counts its run time, and returns that.
@@ -467,62 +439,76 @@ impl World<'_> {
         let ran = running.ran
             + running
                 .since
-                .map_or(Span::ZERO, |since| self.now.since(since));
+                .map_or(Span::ZERO, |since| self.kernel.now.since(since));
         self.came.ran_s += ran.secs();
         self.came.wasted_s += if in_vain { ran.secs() } else { 0.0 };
         Some(ran)
     }
+}
 
-    fn step(&mut self, event: Event) {
-        let mut effects = Vec::new();
-        self.scheduler.step(self.now, event, &mut effects);
-        effects.iter().for_each(|effect| self.obey(effect));
+impl<'a, O: Observer> kernel::World<'a, What, O> for World<'a, O> {
+    const LEAST_TICK: Option<Span> = Some(Span::ZERO);
 
-        for (host, attempt) in std::mem::take(&mut self.started) {
-            if self.running.contains_key(&attempt) {
-                let ran = Span::ZERO;
-                let held = vec![Held {
-                    attempt,
-                    phase: Phase::Running,
-                    ran,
-                    frozen_for: ran,
-                    progress: None,
-                }];
-                self.step(Event::AttemptsMoved { host, held });
-            }
+    fn kernel(&mut self) -> &mut Kernel<'a, What, O> {
+        &mut self.kernel
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.over
+    }
+
+    fn on_due(&mut self, _at: Time, due: What) {
+        match due {
+            What::Turn(host) => self.turn(host),
+            What::End(attempt, turns) if self.is_at(attempt, turns) => self.on_end(attempt),
+            What::Evict(attempt, turns) if self.is_at(attempt, turns) => self.on_evict(attempt),
+            What::End(..) | What::Evict(..) => {}
         }
     }
 
-    fn obey(&mut self, effect: &Effect) {
-        match effect {
-            Effect::Start {
-                host,
-                attempt,
-                limit,
-                ..
-            } if attempt.task.job == JOB => {
-                let place = host.0 as usize - 1;
-                let takes = Span::from_secs_f64(
-                    self.works_s[attempt.task.index as usize - 1] / self.speeds[place].factor(),
-                );
-                let ran = Span::ZERO;
-                let since = Some(self.now);
-                let running = Running {
-                    host: place,
-                    takes,
-                    limit: *limit,
-                    ran,
-                    since,
-                    turns: 0,
-                };
-                self.running.insert(*attempt, running);
+    fn on_start(
+        &mut self,
+        Given {
+            host,
+            attempt,
+            limit,
+            ..
+        }: Given,
+    ) {
+        if attempt.task.job != JOB {
+            return;
+        }
 
-                self.started.push((*host, *attempt));
-                self.plan(*attempt);
+        let place = host.0 as usize - 1;
+        let work_s = self.works_s[attempt.task.index as usize - 1];
+        let running = Running {
+            host: place,
+            takes: Span::from_secs_f64(work_s / self.speeds[place].factor()),
+            limit,
+            ran: Span::ZERO,
+            since: Some(self.kernel.now),
+            turns: 0,
+        };
+        self.running.insert(attempt, running);
+
+        self.started.push((host, attempt));
+        self.plan(attempt);
+    }
+
+    fn on_stop(&mut self, _host: HostId, attempt: AttemptId, _why: &EndReason) {
+        self.take(attempt, true);
+    }
+
+    fn on_job_settled(&mut self, _job: JobId) {
+        self.over = true;
+    }
+
+    /// Reports the started attempts as running.
+    fn on_stepped(&mut self) {
+        for (host, attempt) in std::mem::take(&mut self.started) {
+            if self.running.contains_key(&attempt) {
+                self.step(kernel::running(host, attempt, Span::ZERO));
             }
-            Effect::Stop { attempt, .. } => drop(self.take(*attempt, true)),
-            Effect::JobSettled { .. } => self.over = true,
-            _ => {}
         }
     }
 }

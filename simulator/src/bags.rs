@@ -5,20 +5,19 @@
 //! At one instant bags arrive first, then tasks are done, in the order of their starts.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use common::attempt::Outcome;
-use common::host::OwnerState;
 use common::job::Rules;
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, TaskId, Time};
 use scheduler::effect::{EndReason, Offer, Refused, Settled};
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
-use scheduler::{Effect, Event, Planned, Scheduler, Settings};
+use scheduler::{Event, Planned};
 
-/// A time longer than any run, in whatever unit the caller counts: hosts send no heartbeats here,
-/// so no silence may be noticed.
-const FOREVER: Span = Span(u64::MAX / 2);
+use crate::kernel::{
+    self, ENDLESS, Given, Kernel, Observer, World as _, dedicated, without_heartbeats,
+};
 
 /// A bag that a user submits.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,61 +109,62 @@ pub struct Wanted {
     pub single: bool,
 }
 
-/// The running attempts, each with its end, its host and its run time there.
-type Running = BTreeMap<AttemptId, (Time, HostId, Span)>;
+/// The planned events, in their order at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Upcoming {
+    /// This bag comes.
+    Asked(usize),
+    /// The attempt is done; starts are counted.
+    Done(u64, AttemptId),
+}
 
-struct World<'a> {
+struct World<'a, O> {
+    kernel: Kernel<'a, Upcoming, O>,
     asked: &'a [Asked],
     wanted: Wanted,
     speeds: &'a [Speed],
-    scheduler: Scheduler,
-    now: Time,
-    effects: Vec<Effect>,
-    queue: BinaryHeap<Reverse<(Time, u64, AttemptId)>>,
     starts: u64,
-    running: Running,
+    /// The running attempts, each with its host and its run time there.
+    running: BTreeMap<AttemptId, (HostId, Span)>,
     /// The number of tasks of each bag that are not done.
     open: Vec<usize>,
+    /// The jobs that were settled in this step.
+    settled: Vec<JobId>,
     told: Told,
 }
 
 /// Submits the bags, sorted by time, to a scheduler with hosts of these `speeds`, and waits until
 /// nothing runs.
 pub fn run(speeds: &[Speed], asked: &[Asked], wanted: Wanted) -> Told {
-    let settings = Settings {
-        suspect_after: FOREVER,
-        lease: FOREVER,
-        prefetch_window: Span::ZERO,
-        ..Settings::default()
-    };
+    run_watched(speeds, asked, wanted, &mut ())
+}
 
+/// Does what [`run`] does, with an [`Observer`] of every step.
+pub fn run_watched<O: Observer>(
+    speeds: &[Speed],
+    asked: &[Asked],
+    wanted: Wanted,
+    observer: &mut O,
+) -> Told {
     let mut world = World {
+        kernel: Kernel::new(without_heartbeats(), Time(0), ENDLESS, observer),
         asked,
         wanted,
         speeds,
-        scheduler: Scheduler::new(settings, Incarnation(1)),
-        now: Time(0),
-        effects: Vec::new(),
-        queue: BinaryHeap::new(),
         starts: 0,
-        running: Running::new(),
+        running: BTreeMap::new(),
         open: asked.iter().map(|bag| bag.tasks.len()).collect(),
+        settled: Vec::new(),
         told: Told {
             fates: vec![Fate::default(); asked.len()],
             ..Told::default()
         },
     };
     for (number, speed) in (1..).zip(speeds) {
-        let status = OwnerState::Away.into();
-        world.step(Event::HostJoined {
-            host: HostId(number),
-            slots: 1,
-            speed: *speed,
-            status,
-            held: Vec::new(),
-        });
+        world.step(dedicated(HostId(number), *speed));
     }
 
+    world.plan_arrival(0);
     world.go_on();
     world.told
 }
@@ -191,26 +191,11 @@ fn bag(asked: &Asked) -> Bag {
     }
 }
 
-impl World<'_> {
-    fn go_on(&mut self) {
-        let mut next = 0;
-        loop {
-            let arrival = self.asked.get(next).map(|bag| bag.at);
-            let done = self.queue.peek().map(|due| due.0.0);
-            let Some(at) = arrival.into_iter().chain(done).min() else {
-                return;
-            };
-            let tick = self.scheduler.next_wakeup().filter(|tick| *tick < at);
-            self.now = self.now.max(tick.unwrap_or(at));
-
-            if tick.is_some() {
-                self.step(Event::Tick);
-            } else if arrival == Some(at) {
-                self.arrive(next);
-                next += 1;
-            } else if let Some(Reverse((_, _, attempt))) = self.queue.pop() {
-                self.end(attempt);
-            }
+impl<O: Observer> World<'_, O> {
+    /// Plans the arrival of a bag, if there is such a bag.
+    fn plan_arrival(&mut self, number: usize) {
+        if let Some(bag) = self.asked.get(number) {
+            self.kernel.plan(bag.at, Upcoming::Asked(number));
         }
     }
 
@@ -218,7 +203,11 @@ impl World<'_> {
         let asked = &self.asked[number];
         let bag = bag(asked);
         if self.wanted.plan_of == Some(number) {
-            self.told.plan = self.scheduler.plan(&bag, self.now).unwrap_or_default();
+            self.told.plan = self
+                .kernel
+                .scheduler
+                .plan(&bag, self.kernel.now)
+                .unwrap_or_default();
         }
 
         let job = JobId(number as u32 + 1);
@@ -235,13 +224,14 @@ impl World<'_> {
             if let Some(worst) = worst {
                 bag.terms.estimates[worst] = asked.tasks[worst].takes;
             }
-            self.told.fates[number].single = self.scheduler.offer(&bag, self.now).is_ok();
+            self.told.fates[number].single =
+                self.kernel.scheduler.offer(&bag, self.kernel.now).is_ok();
         }
     }
 
     /// Ends the attempt with success, if it still runs.
     fn end(&mut self, attempt: AttemptId) {
-        let Some((_, host, ran)) = self.running.remove(&attempt) else {
+        let Some((host, ran)) = self.running.remove(&attempt) else {
             return;
         };
         self.step(Event::AttemptEnded {
@@ -252,91 +242,107 @@ impl World<'_> {
         });
     }
 
-    fn step(&mut self, event: Event) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.scheduler.step(self.now, event, &mut effects);
-
-        let mut settled = Vec::new();
-        for effect in effects.drain(..) {
-            if let Effect::JobSettled { job, .. } = &effect {
-                settled.push(*job);
-            }
-            self.obey(effect);
-        }
-
-        self.effects = effects;
-        for job in settled {
-            self.step(Event::JobForgotten { job });
-        }
-    }
-
-    fn obey(&mut self, effect: Effect) {
-        match effect {
-            Effect::JobAdmitted { job } => {
-                self.told.fates[of(job)].accepted = true;
-                if self.asked[of(job)].deadline.is_none() {
-                    self.note(of(job), What::Accepted(None));
-                }
-            }
-            Effect::Promised { job, offer } => {
-                self.told.fates[of(job)].offer = Some(offer);
-                self.note(of(job), What::Accepted(Some(offer)));
-            }
-            Effect::JobRefused { job, why } => self.note(of(job), What::Refused(why)),
-            Effect::Start { host, attempt, .. } => self.start(host, attempt),
-            Effect::Stop { attempt, .. } => drop(self.running.remove(&attempt)),
-            Effect::Ended {
-                attempt,
-                why: EndReason::Policed { elapsed, .. },
-                ..
-            } => {
-                let bag = of(attempt.task.job);
-                let task = attempt.task.index as usize - 1;
-                self.told.fates[bag].killed.push((task, elapsed));
-                self.note(bag, What::Killed(task, elapsed));
-            }
-            Effect::TaskSettled {
-                task,
-                settled: Settled::Finished(_),
-            } => {
-                let bag = of(task.job);
-                self.note(bag, What::Done(task.index as usize - 1));
-                self.open[bag] -= 1;
-                if self.open[bag] == 0 {
-                    let deadline = self.asked[bag]
-                        .deadline
-                        .map(|deadline| self.asked[bag].at + deadline);
-                    let fate = &mut self.told.fates[bag];
-                    fate.finished = Some(self.now);
-                    fate.kept = deadline.is_none_or(|deadline| self.now <= deadline);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn start(&mut self, host: HostId, attempt: AttemptId) {
-        let bag = of(attempt.task.job);
-        let task = attempt.task.index as usize - 1;
-        let takes = self.asked[bag].tasks[task].takes;
-        let speed = self.speeds[host.0 as usize - 1];
-        let ran = Span::from_secs_f64(takes.secs() / speed.factor());
-        self.starts += 1;
-        self.running.insert(attempt, (self.now + ran, host, ran));
-        self.queue
-            .push(Reverse((self.now + ran, self.starts, attempt)));
-        self.note(bag, What::Started(task, host));
-    }
-
     fn note(&mut self, bag: usize, what: What) {
         if self.wanted.moments {
             self.told.moments.push(Moment {
-                at: self.now,
+                at: self.kernel.now,
                 bag,
                 what,
             });
         }
     }
+}
+
+impl<'a, O: Observer> kernel::World<'a, Upcoming, O> for World<'a, O> {
+    const LEAST_TICK: Option<Span> = Some(Span::ZERO);
+
+    fn kernel(&mut self) -> &mut Kernel<'a, Upcoming, O> {
+        &mut self.kernel
+    }
+
+    fn on_due(&mut self, _at: Time, due: Upcoming) {
+        match due {
+            Upcoming::Asked(number) => {
+                self.arrive(number);
+                self.plan_arrival(number + 1);
+            }
+            Upcoming::Done(_, attempt) => self.end(attempt),
+        }
+    }
+
+    fn on_admitted(&mut self, job: JobId) {
+        self.told.fates[of(job)].accepted = true;
+        if self.asked[of(job)].deadline.is_none() {
+            self.note(of(job), What::Accepted(None));
+        }
+    }
+
+    fn on_promised(&mut self, job: JobId, offer: Offer) {
+        self.told.fates[of(job)].offer = Some(offer);
+        self.note(of(job), What::Accepted(Some(offer)));
+    }
+
+    fn on_refused(&mut self, job: JobId, why: &Refused) {
+        self.note(of(job), What::Refused(why.clone()));
+    }
+
+    fn on_start(&mut self, Given { host, attempt, .. }: Given) {
+        let (bag, task) = place(attempt.task);
+        let takes = self.asked[bag].tasks[task].takes;
+        let speed = self.speeds[host.0 as usize - 1];
+        let ran = Span::from_secs_f64(takes.secs() / speed.factor());
+        self.starts += 1;
+        self.running.insert(attempt, (host, ran));
+        self.kernel
+            .plan(self.kernel.now + ran, Upcoming::Done(self.starts, attempt));
+        self.note(bag, What::Started(task, host));
+    }
+
+    fn on_stop(&mut self, _host: HostId, attempt: AttemptId, _why: &EndReason) {
+        self.running.remove(&attempt);
+    }
+
+    fn on_ended(&mut self, attempt: AttemptId, why: &EndReason) {
+        if let EndReason::Policed { elapsed, .. } = why {
+            let (bag, task) = place(attempt.task);
+            self.told.fates[bag].killed.push((task, *elapsed));
+            self.note(bag, What::Killed(task, *elapsed));
+        }
+    }
+
+    fn on_task_settled(&mut self, task: TaskId, settled: &Settled) {
+        let Settled::Finished(_) = settled else {
+            return;
+        };
+        let (bag, task) = place(task);
+        self.note(bag, What::Done(task));
+        self.open[bag] -= 1;
+
+        if self.open[bag] == 0 {
+            let now = self.kernel.now;
+            let asked = &self.asked[bag];
+            let fate = &mut self.told.fates[bag];
+            fate.finished = Some(now);
+            fate.kept = asked
+                .deadline
+                .is_none_or(|deadline| now <= asked.at + deadline);
+        }
+    }
+
+    fn on_job_settled(&mut self, job: JobId) {
+        self.settled.push(job);
+    }
+
+    fn on_stepped(&mut self) {
+        for job in std::mem::take(&mut self.settled) {
+            self.step(Event::JobForgotten { job });
+        }
+    }
+}
+
+/// The index of a task's bag, and of the task there.
+fn place(task: TaskId) -> (usize, usize) {
+    (of(task.job), task.index as usize - 1)
 }
 
 /// The index of a job's bag.

@@ -1,6 +1,7 @@
 //! The simulated world around the scheduler: hosts, owners and availability, the experiments on
 //! them, the replay of recorded runs, and a batch machine for jobs of many processors. The rules of
-//! scheduling live in the `scheduler` crate.
+//! scheduling live in the `scheduler` crate; the loop under every run but the batch machine's lives
+//! in `kernel`.
 
 pub mod absences;
 pub mod availability;
@@ -8,6 +9,7 @@ pub mod bags;
 pub mod batch;
 pub mod experiment;
 pub mod figure;
+pub mod kernel;
 pub mod oracle;
 pub mod platform;
 mod replay;
@@ -16,4 +18,5 @@ pub mod trace;
 pub mod users;
 pub mod world;
 
+pub use kernel::Observer;
 pub use replay::{Record, replay};

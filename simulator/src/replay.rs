@@ -1,10 +1,13 @@
-//! Feeds a recorded run ([`Record`]) to a fresh scheduler.
+//! Records a run ([`Record`]), and feeds what was recorded to a fresh scheduler.
 
 use common::{Incarnation, Time};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use serde::{Deserialize, Serialize};
 
-/// A recorded run: the scheduler's settings, and every event with its time, in order.
+use crate::kernel::Observer;
+
+/// A recorded run: the scheduler's settings, and every event with its time, in order. As the
+/// [`Observer`] of a run it records that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The scheduler's settings.
@@ -13,6 +16,18 @@ pub struct Record {
     pub incarnation: Incarnation,
     /// The events, each with its time in microseconds since the run's origin.
     pub events: Vec<(Time, Event)>,
+}
+
+impl Observer for Record {
+    fn began(&mut self, settings: &Settings, incarnation: Incarnation) {
+        self.settings = settings.clone();
+        self.incarnation = incarnation;
+    }
+
+    fn stepped(&mut self, now: Time, events: &[Event], _effects: &[Effect], _: &Scheduler) {
+        let events = events.iter().map(|event| (now, event.clone()));
+        self.events.extend(events);
+    }
 }
 
 /// Computes the effects of the run, event by event. A scheduler is a function of its record: the

@@ -13,22 +13,20 @@ mod plan;
 
 use std::collections::BTreeMap;
 
-use common::attempt::{Held, Outcome, Phase};
-use common::host::{Offers, OwnerState};
+use common::attempt::Outcome;
+use common::host::Offers;
 use common::job::Rules;
-use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Span, Speed, Time};
+use common::{AttemptId, HostId, IdSet, JobId, Span, Speed, Time};
+use scheduler::Event;
 use scheduler::billing::Entry;
 use scheduler::effect::EndReason;
 use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 use scheduler::policy::Ordering;
 use scheduler::policy::ordering::Disclosed;
-use scheduler::{Effect, Event, Scheduler, Settings};
 
+use crate::kernel::{self, Given, Kernel, Observer, World as _, dedicated, without_heartbeats};
 pub use plan::{Parameters, Plan, Random, Script};
-
-/// A time longer than any run: hosts send no heartbeats here, so no silence may be noticed.
-const FOREVER: Span = Span::from_secs(100_000_000_000);
 
 /// The place of a task: its user, its set, and its place there, each counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,23 +162,34 @@ struct User {
     wakes: Option<Time>,
 }
 
-struct World<'a, P, A> {
+/// The planned events, in their order at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// The task on this server is done.
+    Done(usize),
+    /// This user has thought enough.
+    Wakes(usize),
+}
+
+struct World<'a, P, A, O> {
+    kernel: Kernel<'a, Turn, O>,
     plan: &'a P,
     audience: &'a mut A,
     policy: &'a str,
     /// Whether users do not disclose what they have not requested: the policy holds disclosed
     /// tasks.
     secretive: bool,
-    scheduler: Scheduler,
-    now: Time,
     users: Vec<User>,
     sets: BTreeMap<JobId, Set>,
     kind: Servers,
     servers: Vec<Option<Running>>,
     /// The frozen attempts with their progress.
     frozen: BTreeMap<AttemptId, Had>,
+    /// The events of the next step.
     events: Vec<Event>,
-    effects: Vec<Effect>,
+    /// The attempts that were preempted, and those that started or went on, in this step.
+    stopped: Vec<AttemptId>,
+    started: Vec<AttemptId>,
     /// The sets that their users finished in this step.
     through: Vec<JobId>,
 }
@@ -193,40 +202,39 @@ pub fn run<P: Plan, A: Audience>(
     until: Time,
     audience: &mut A,
 ) {
-    let kind = servers.into();
-    let settings = Settings {
-        suspect_after: FOREVER,
-        lease: FOREVER,
-        prefetch_window: Span::ZERO,
-        ..Settings::default()
-    };
+    run_watched(plan, policy, servers, until, audience, &mut ());
+}
 
+/// Does what [`run`] does, with an [`Observer`] of every step.
+pub fn run_watched<P: Plan, A: Audience, O: Observer>(
+    plan: &P,
+    policy: &str,
+    servers: impl Into<Servers>,
+    until: Time,
+    audience: &mut A,
+    observer: &mut O,
+) {
+    let kind = servers.into();
     let ordering = scheduler::policy::policy(policy).map(|policy| policy.ordering);
     let mut world = World {
+        kernel: Kernel::new(without_heartbeats(), Time(0), until, observer),
         plan,
         audience,
         policy,
         secretive: matches!(ordering, Some(Ordering::Batchactive(answer)) if answer.disclosed == Disclosed::Held),
-        scheduler: Scheduler::new(settings, Incarnation(1)),
-        now: Time(0),
-        users: (0..plan.users())
-            .map(|_| User {
-                wakes: Some(Time(0)),
-                ..User::default()
-            })
-            .collect(),
+        users: (0..plan.users()).map(|_| User::default()).collect(),
         sets: BTreeMap::new(),
         kind,
         servers: vec![None; kind.count],
         frozen: BTreeMap::new(),
         events: Vec::new(),
-        effects: Vec::new(),
+        stopped: Vec::new(),
+        started: Vec::new(),
         through: Vec::new(),
     };
 
     for number in 1..=kind.count {
         let host = HostId(number as u32);
-        let status = OwnerState::Away.into();
         if kind.frozen > 0 {
             let offers = Offers {
                 frozen: kind.frozen,
@@ -235,51 +243,20 @@ pub fn run<P: Plan, A: Audience>(
             world.events.push(Event::HostOffers { host, offers });
         }
 
-        world.events.push(Event::HostJoined {
-            host,
-            slots: 1,
-            speed: Speed::REFERENCE,
-            status,
-            held: Vec::new(),
-        });
+        world.events.push(dedicated(host, Speed::REFERENCE));
     }
 
     world.begin();
-    world.go_on(until);
+    world.go_on();
 }
 
-impl<P: Plan, A: Audience> World<'_, P, A> {
+impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
     /// Lets every user disclose a first set.
     fn begin(&mut self) {
         for user in 0..self.users.len() {
-            self.users[user].wakes = None;
             self.bring(user, 0);
         }
-        self.step();
-    }
-
-    fn go_on(&mut self, until: Time) {
-        loop {
-            let ends = self.servers.iter().flatten().map(|running| running.until);
-            let wakes = self.users.iter().filter_map(|user| user.wakes);
-            let Some(next) = ends.chain(wakes).min().filter(|next| *next <= until) else {
-                break;
-            };
-            self.now = next;
-
-            for server in 0..self.servers.len() {
-                if let Some(running) = self.servers[server].take_if(|running| running.until == next)
-                {
-                    self.execute(server, running);
-                    self.step();
-                }
-            }
-
-            while let Some(user) = self.users.iter().position(|user| user.wakes == Some(next)) {
-                self.wake(user);
-                self.step();
-            }
-        }
+        self.submit();
     }
 
     fn job(&self, user: usize, set: usize) -> JobId {
@@ -288,7 +265,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
 
     fn happened(&mut self, what: What, user: usize, set: usize, task: usize) {
         self.audience
-            .happened(self.now, what, Which { user, set, task });
+            .happened(self.kernel.now, what, Which { user, set, task });
     }
 
     /// Reports an event of tasks that were not requested, unless the users are secretive.
@@ -309,7 +286,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             ..
         }: Running,
     ) {
-        let now = self.now;
+        let now = self.kernel.now;
         let host = HostId(server as u32 + 1);
         let spent = now.since(since);
 
@@ -347,9 +324,13 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         };
         self.happened(What::Finished, user, number, task);
         if let Some(set) = self.sets.get(&self.job(user, number)) {
-            self.audience.finished(self.now, which, &set.fates[task]);
+            self.audience
+                .finished(self.kernel.now, which, &set.fates[task]);
         }
-        self.users[user].wakes = Some(self.now + self.plan.thinks(which));
+
+        let wakes = self.kernel.now + self.plan.thinks(which);
+        self.users[user].wakes = Some(wakes);
+        self.kernel.plan(wakes, Turn::Wakes(user));
     }
 
     /// Ends a user's thinking: requests the next task, or drops the rest and goes on with another
@@ -438,7 +419,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
     }
 
     fn request(&mut self, user: usize, number: usize, task: usize) {
-        let now = self.now;
+        let now = self.kernel.now;
         let job = self.job(user, number);
         self.users[user].task = task;
         self.happened(What::Requested, user, number, task);
@@ -457,69 +438,10 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         }
     }
 
-    /// Passes the events to the scheduler and obeys its effects.
-    fn step(&mut self) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.scheduler
-            .step_all(self.now, self.events.drain(..), &mut effects);
-
-        let mut stopped = Vec::new();
-        let mut started = Vec::new();
-        for effect in effects.drain(..) {
-            match effect {
-                Effect::Start { host, attempt, .. } => {
-                    self.start(host, attempt);
-                    started.push(attempt);
-                }
-                Effect::Stop { host, attempt, why } => {
-                    self.stop(host, attempt);
-                    if matches!(why, EndReason::Preempted { .. }) {
-                        stopped.push(attempt);
-                    }
-                }
-                Effect::Freeze { host, attempt, .. } => {
-                    self.freeze(host, attempt);
-                    stopped.push(attempt);
-                }
-                Effect::Thaw { host, attempt } => {
-                    let had = self.frozen.remove(&attempt).unwrap_or_default();
-                    self.go_on_with(host, attempt, had);
-                    started.push(attempt);
-                }
-                _ => {}
-            }
-        }
-
-        self.effects = effects;
-        self.tell(&stopped, &started);
-        self.report(&started);
-
-        for job in std::mem::take(&mut self.through) {
-            if let Some(Set {
-                user,
-                number,
-                fates,
-                ..
-            }) = self.sets.remove(&job)
-            {
-                self.audience.through(self.now, user, number, &fates);
-            }
-        }
-    }
-
-    fn start(&mut self, host: HostId, attempt: AttemptId) {
-        let Some(set) = self.sets.get(&attempt.task.job) else {
-            return;
-        };
-        let done = set.done[attempt.task.index as usize - 1];
-        self.go_on_with(
-            host,
-            attempt,
-            Had {
-                ran: Span::ZERO,
-                done,
-            },
-        );
+    /// Passes the events to the scheduler.
+    fn submit(&mut self) {
+        let events = std::mem::take(&mut self.events);
+        self.step_all(events);
     }
 
     /// Runs an attempt from now on, with the progress `before`.
@@ -528,42 +450,23 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             return;
         };
         let takes = set.fates[attempt.task.index as usize - 1].takes;
-        let until = self.now + Span(takes.0 - before.done.0);
-        self.servers[host.0 as usize - 1] = Some(Running {
+        let until = self.kernel.now + Span(takes.0 - before.done.0);
+        let server = host.0 as usize - 1;
+        self.servers[server] = Some(Running {
             attempt,
-            since: self.now,
+            since: self.kernel.now,
             until,
             before,
         });
-    }
-
-    fn stop(&mut self, host: HostId, attempt: AttemptId) {
-        let frozen = self.frozen.remove(&attempt);
-        let Some(had) = frozen.or_else(|| self.halt(host, attempt)) else {
-            return;
-        };
-        if let Some(set) = self
-            .sets
-            .get_mut(&attempt.task.job)
-            .filter(|_| self.kind.keep)
-        {
-            let done = &mut set.done[attempt.task.index as usize - 1];
-            *done = (*done).max(had.done);
-        }
-    }
-
-    fn freeze(&mut self, host: HostId, attempt: AttemptId) {
-        if let Some(had) = self.halt(host, attempt) {
-            self.frozen.insert(attempt, had);
-        }
+        self.kernel.plan(until, Turn::Done(server));
     }
 
     /// Takes an attempt off its server and returns its progress ([`Had`]).
     fn halt(&mut self, host: HostId, attempt: AttemptId) -> Option<Had> {
         let server = &mut self.servers[host.0 as usize - 1];
         let running = server.take_if(|running| running.attempt == attempt)?;
-        let ran = self.now.since(running.since);
-        self.audience.ran(running.since, self.now);
+        let ran = self.kernel.now.since(running.since);
+        self.audience.ran(running.since, self.kernel.now);
         if let Some(set) = self.sets.get_mut(&attempt.task.job) {
             let fate = &mut set.fates[attempt.task.index as usize - 1];
             fate.used = fate.used + ran;
@@ -590,20 +493,10 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
             },
         ) in running.filter(|(_, now)| started.contains(&now.attempt))
         {
-            let held = Held {
-                attempt,
-                phase: Phase::Running,
-                ran,
-                frozen_for: Span::ZERO,
-                progress: None,
-            };
-            self.events.push(Event::AttemptsMoved {
-                host,
-                held: vec![held],
-            });
+            self.events.push(kernel::running(host, attempt, ran));
         }
 
-        self.step();
+        self.submit();
     }
 
     /// Reports the preempted and the started tasks. Leaves out tasks that go on elsewhere at once,
@@ -643,5 +536,88 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         let user = *user;
         let number = *number;
         self.happened(what, user, number, attempt.task.index as usize - 1);
+    }
+}
+
+impl<'a, P: Plan, A: Audience, O: Observer> kernel::World<'a, Turn, O> for World<'a, P, A, O> {
+    const LEAST_TICK: Option<Span> = None;
+
+    fn kernel(&mut self) -> &mut Kernel<'a, Turn, O> {
+        &mut self.kernel
+    }
+
+    fn on_due(&mut self, at: Time, due: Turn) {
+        match due {
+            Turn::Done(server) => {
+                let done = self.servers[server].take_if(|running| running.until == at);
+                if let Some(running) = done {
+                    self.execute(server, running);
+                    self.submit();
+                }
+            }
+            Turn::Wakes(user) => {
+                if self.users[user].wakes == Some(at) {
+                    self.wake(user);
+                    self.submit();
+                }
+            }
+        }
+    }
+
+    fn on_start(&mut self, Given { host, attempt, .. }: Given) {
+        if let Some(set) = self.sets.get(&attempt.task.job) {
+            let done = set.done[attempt.task.index as usize - 1];
+            let ran = Span::ZERO;
+            self.go_on_with(host, attempt, Had { ran, done });
+        }
+        self.started.push(attempt);
+    }
+
+    fn on_stop(&mut self, host: HostId, attempt: AttemptId, why: &EndReason) {
+        let frozen = self.frozen.remove(&attempt);
+        let had = frozen.or_else(|| self.halt(host, attempt));
+        let set = self.sets.get_mut(&attempt.task.job);
+        if let Some(had) = had
+            && let Some(set) = set.filter(|_| self.kind.keep)
+        {
+            let done = &mut set.done[attempt.task.index as usize - 1];
+            *done = (*done).max(had.done);
+        }
+
+        if matches!(why, EndReason::Preempted { .. }) {
+            self.stopped.push(attempt);
+        }
+    }
+
+    fn on_freeze(&mut self, host: HostId, attempt: AttemptId) {
+        if let Some(had) = self.halt(host, attempt) {
+            self.frozen.insert(attempt, had);
+        }
+        self.stopped.push(attempt);
+    }
+
+    fn on_thaw(&mut self, host: HostId, attempt: AttemptId) {
+        let had = self.frozen.remove(&attempt).unwrap_or_default();
+        self.go_on_with(host, attempt, had);
+        self.started.push(attempt);
+    }
+
+    fn on_stepped(&mut self) {
+        let stopped = std::mem::take(&mut self.stopped);
+        let started = std::mem::take(&mut self.started);
+        self.tell(&stopped, &started);
+        self.report(&started);
+
+        for job in std::mem::take(&mut self.through) {
+            if let Some(Set {
+                user,
+                number,
+                fates,
+                ..
+            }) = self.sets.remove(&job)
+            {
+                self.audience.through(self.kernel.now, user, number, &fates);
+            }
+        }
     }
 }

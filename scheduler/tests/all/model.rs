@@ -21,6 +21,7 @@ use scheduler::event::{Bag, Progress, Terms, Tried};
 use scheduler::policy::Ordering;
 use scheduler::{Effect, Event, Scheduler, Settings};
 
+#[path = "model/told.rs"]
 mod told;
 
 use told::{eager, learns_limits, preempted, speaker};
@@ -38,6 +39,8 @@ pub(crate) struct Model {
     lent: BTreeSet<HostId>,
     /// Every attempt ever started.
     pub(crate) attempts: BTreeMap<AttemptId, ModelAttempt>,
+    /// Attempts that were stopped, and keep their slots until their hosts report without them.
+    stopping: BTreeMap<AttemptId, HostId>,
     /// Jobs that the restarted scheduler has not been told of yet.
     to_restore: BTreeMap<JobId, ModelJob>,
     now: Time,
@@ -196,6 +199,7 @@ impl Model {
         let attempts = BTreeMap::new();
         let offers = BTreeMap::new();
         let lent = BTreeSet::new();
+        let stopping = BTreeMap::new();
 
         Self {
             settings,
@@ -205,6 +209,7 @@ impl Model {
             offers,
             lent,
             attempts,
+            stopping,
             to_restore,
             now: Time(0),
         }
@@ -212,6 +217,19 @@ impl Model {
 
     /// Considers one step.
     pub(crate) fn check(
+        &mut self,
+        now: Time,
+        event: &Event,
+        effects: &[Effect],
+        scheduler: &Scheduler,
+    ) {
+        self.consider(now, event, effects, scheduler);
+        self.compare(scheduler);
+    }
+
+    /// Notes an event and its effects. Where a step has several events, each is considered before
+    /// the books are compared.
+    pub(crate) fn consider(
         &mut self,
         now: Time,
         event: &Event,
@@ -267,7 +285,6 @@ impl Model {
 
         self.adopt(listed, event, effects, scheduler);
         self.expect_verdict(event, &verdict, &verdicts);
-        self.compare(scheduler);
     }
 
     /// What may become of a delivered completion.
@@ -450,6 +467,7 @@ impl Model {
             _ => {}
         }
 
+        self.note_stopped(event);
         for held in self.listed(event) {
             let Some(attempt) = self.attempts.get_mut(&held.attempt) else {
                 continue;
@@ -459,6 +477,24 @@ impl Model {
                 attempt.frozen |=
                     held.phase == Phase::Held && matches!(event, Event::HostJoined { .. });
             }
+        }
+    }
+
+    /// Attempts of which their hosts say that they are over.
+    fn note_stopped(&mut self, event: &Event) {
+        match event {
+            Event::HostJoined { host, held, .. } | Event::HostHeard { host, held, .. } => {
+                self.stopping.retain(|attempt, on| {
+                    on != host || held.iter().any(|held| held.attempt == *attempt)
+                });
+            }
+            Event::HostLeft { host } => self.stopping.retain(|_, on| on != host),
+            Event::AttemptEnded { attempt, .. } => drop(self.stopping.remove(attempt)),
+            Event::AttemptsReturned { attempts, .. } => {
+                self.stopping
+                    .retain(|attempt, _| !attempts.contains(attempt));
+            }
+            _ => {}
         }
     }
 
@@ -519,7 +555,8 @@ impl Model {
             let made_room = effects
                 .iter()
                 .any(|effect| preempted(effect) == Some(held.attempt));
-            if known.live || !(made_room || books.contains(&held.attempt)) {
+            let stopping = self.stopping.contains_key(&held.attempt);
+            if known.live || stopping || !(made_room || books.contains(&held.attempt)) {
                 continue;
             }
 
@@ -589,10 +626,19 @@ impl Model {
     }
 
     fn in_slots(&self, host: HostId) -> usize {
-        self.live_on(host)
+        self.on_books(host)
             .iter()
             .filter(|attempt| !self.attempts[attempt].frozen)
             .count()
+    }
+
+    /// The live attempts of a host, and those that it has not stopped yet.
+    fn on_books(&self, host: HostId) -> Vec<AttemptId> {
+        let mut books = self.live_on(host);
+        let stopping = self.stopping.iter().filter(|(_, on)| **on == host);
+        books.extend(stopping.map(|(attempt, _)| *attempt));
+        books.sort_unstable();
+        books
     }
 
     fn hold(&mut self, host: HostId, attempt: AttemptId, frozen: bool) {
@@ -647,6 +693,9 @@ impl Model {
                     why: why.clone(),
                 };
                 assert_eq!(next, Some(&ended), "what is stopped is off the books");
+                if self.settings.stops_when_reported {
+                    self.stopping.insert(*attempt, *host);
+                }
             }
             // Told again, it is as it was; what its host said meanwhile holds.
             Effect::Freeze {
@@ -659,7 +708,7 @@ impl Model {
             Effect::Executing { attempt } => {
                 let host = speaker(event).expect("a host says so");
                 assert!(
-                    self.is_live(host, *attempt),
+                    self.is_live(host, *attempt) || self.stopping.contains_key(attempt),
                     "live effects: {attempt} executes, but is not live on {host}"
                 );
                 // A list may name it twice, with another phase the second time.
@@ -944,7 +993,7 @@ impl Model {
     }
 
     /// Compares the books with what the scheduler shows.
-    fn compare(&mut self, scheduler: &Scheduler) {
+    pub(crate) fn compare(&mut self, scheduler: &Scheduler) {
         self.jobs.retain(|id, job| {
             let there = scheduler.job_state(*id).is_some();
             assert!(
@@ -968,7 +1017,11 @@ impl Model {
 
         for (id, host) in &self.hosts {
             let status = scheduler.host(*id).expect("every host is shown");
-            assert_eq!(status.attempts, self.live_on(*id), "one host's books: {id}");
+            assert_eq!(
+                status.attempts,
+                self.on_books(*id),
+                "one host's books: {id}"
+            );
             assert_eq!(
                 status.state,
                 host.state(self.in_slots(*id)),

@@ -8,9 +8,7 @@ use smallvec::SmallVec;
 
 use super::course::{Course, Stretch};
 use super::outcome::Fate;
-
-/// The time of an event that is not planned.
-pub(super) const NEVER: Time = Time(u64::MAX);
+use crate::kernel::NEVER;
 
 /// Indices into the run's list of attempts. For most hosts they fit inline in the [`Host`], which
 /// saves an access to other memory.

@@ -1,15 +1,10 @@
-//! The queue of planned events of a run ([`Plans`]), the earliest first.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-use common::Time;
+//! The planned events of a run ([`What`]), packed for the agenda ([`Packed`]).
 
 /// The numbers of attempts and hosts stay below this.
 const NUMBERS: u32 = 1 << 31;
 
-/// The kinds of planned event, in their order at one instant. Plans are never withdrawn: one that
-/// no longer fits is skipped when it is due.
+/// The kinds of planned event, in their order at one instant. One that no longer fits is skipped
+/// when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     /// This attempt, on this host, has done its work.
@@ -22,19 +17,13 @@ pub(super) enum What {
     Beat(u32),
 }
 
-/// All planned events. Each is packed into one integer, so that a comparison takes no branch: from
-/// the highest bit on, the time, the kind, and the number of the attempt or host.
-#[derive(Debug, Default)]
-pub(super) struct Plans {
-    heap: BinaryHeap<Reverse<u128>>,
-}
+/// A [`What`] as one integer, since there are many and they are compared often: from the highest bit
+/// on, the kind, and the numbers of the attempt or host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Packed(u64);
 
-impl Plans {
-    pub(super) fn clear(&mut self) {
-        self.heap.clear();
-    }
-
-    pub(super) fn push(&mut self, at: Time, what: What) {
+impl From<What> for Packed {
+    fn from(what: What) -> Self {
         let (kind, first, second) = match what {
             What::Done(attempt, host) => (0, attempt, host),
             What::Moved(attempt) => (1, attempt, 0),
@@ -42,30 +31,20 @@ impl Plans {
             What::Beat(host) => (3, host, 0),
         };
         debug_assert!(first < NUMBERS && second < NUMBERS);
-        let who = u64::from(first) << 31 | u64::from(second);
-        self.heap.push(Reverse(
-            u128::from(at.0) << 64 | u128::from(kind << 62 | who),
-        ));
+        Packed(kind << 62 | u64::from(first) << 31 | u64::from(second))
     }
+}
 
-    /// The time of the next event.
-    pub(super) fn next(&self) -> Option<Time> {
-        self.heap.peek().map(|plan| Time((plan.0 >> 64) as u64))
-    }
-
-    pub(super) fn pop(&mut self) -> Option<(Time, What)> {
-        let Reverse(plan) = self.heap.pop()?;
-        let at = (plan >> 64) as u64;
-        let what = plan as u64;
+impl From<Packed> for What {
+    fn from(Packed(what): Packed) -> Self {
         let first = (what >> 31) as u32 & (NUMBERS - 1);
         let second = what as u32 & (NUMBERS - 1);
-        let what = match what >> 62 {
+        match what >> 62 {
             0 => What::Done(first, second),
             1 => What::Moved(first),
             2 => What::Missed(first),
             _ => What::Beat(first),
-        };
-        Some((Time(at), what))
+        }
     }
 }
 
@@ -74,27 +53,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_come_by_time_then_ends_before_news_before_missed_heartbeats_before_heartbeats_each_by_number()
-     {
-        let late = Time(u64::MAX - 1);
+    fn ends_come_before_news_before_missed_heartbeats_before_heartbeats_each_by_number() {
         let sorted = [
-            (Time(3), What::Beat(0)),
-            (Time(4), What::Done(1, NUMBERS - 1)),
-            (Time(4), What::Done(2, 0)),
-            (Time(4), What::Moved(0)),
-            (Time(4), What::Missed(0)),
-            (Time(4), What::Missed(NUMBERS - 1)),
-            (Time(4), What::Beat(7)),
-            (late, What::Done(NUMBERS - 1, 5)),
+            What::Done(1, NUMBERS - 1),
+            What::Done(2, 0),
+            What::Moved(0),
+            What::Missed(0),
+            What::Missed(NUMBERS - 1),
+            What::Beat(7),
         ];
-
-        let mut plans = Plans::default();
-        for (at, what) in sorted.iter().rev() {
-            plans.push(*at, *what);
-        }
-
-        assert_eq!(plans.next(), Some(Time(3)));
-        let out: Vec<_> = std::iter::from_fn(|| plans.pop()).collect();
-        assert_eq!(out, sorted);
+        let packed = sorted.map(Packed::from);
+        assert!(packed.is_sorted());
+        assert_eq!(packed.map(What::from), sorted);
     }
 }

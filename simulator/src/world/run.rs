@@ -5,6 +5,7 @@ use scheduler::experience::TrackRecord;
 use scheduler::{Experience, Settings};
 
 use super::ask::{Ask, Job};
+use crate::kernel::without_heartbeats;
 
 /// One job on one world from one instant on, with the requests of users that follow it.
 #[derive(Debug, Clone)]
@@ -92,15 +93,11 @@ impl<'a> Run<'a> {
     /// The settings of the run's scheduler. The world itself reports silent hosts, so leases never
     /// run out.
     pub(super) fn settings(&self) -> Settings {
-        let never = Span(u64::MAX / 4);
         Settings {
-            suspect_after: never,
-            lease: never,
-            prefetch_window: Span::ZERO,
             start_cost: self.start_cost,
             heartbeat: self.heartbeat,
             stops_when_reported: true,
-            ..Settings::default()
+            ..without_heartbeats()
         }
     }
 

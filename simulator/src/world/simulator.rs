@@ -1,5 +1,5 @@
-//! The event loop of a run ([`Simulator`]): tells the scheduler the next event and carries out its
-//! effects.
+//! The events of a run and the meaning of the scheduler's effects in it ([`Simulator`]); the loop is
+//! that of `kernel`.
 //!
 //! The order at one instant is: attempts that are done, in the order of their starts; heartbeats
 //! that are missed or heard, host by host; the changes of the trace, host by host; the requests of
@@ -11,30 +11,26 @@ use common::host::Offers;
 use common::{AttemptId, HostId, Incarnation, JobId, Span, TaskId, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
-use scheduler::effect::{Refused, Settled};
+use scheduler::effect::{EndReason, Refused, Settled};
 use scheduler::experience::Habit;
-use scheduler::{Effect, Event, Experience, Scheduler};
+use scheduler::{Event, Experience};
 
 use super::ask::{self, Job};
 use super::course::{Change, Stretch, World, owner};
-use super::host::{Attempt, Host, NEVER, Pace};
+use super::host::{Attempt, Host, Pace};
 use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
-use super::plan::{Plans, What};
+use super::plan::{Packed, What};
 use super::run::Run;
 use crate::Record;
+use crate::kernel::{self, Given, Kernel, NEVER, Observer, World as _};
 
 /// The job with which a run begins.
 const JOB: JobId = JobId(1);
 /// The cost of checkpoints to a task, as a part of its host's speed.
 const CHECKPOINT_COST: f64 = 0.02;
-/// The shortest time between two `Event::Tick` at which a timer may ring again, so that no policy
-/// can stop the world's clock.
-const LEAST_TICK: Span = Span::from_millis(1);
-
 /// Runs jobs on worlds, one after the other, and reuses its memory between runs.
 #[derive(Debug, Default)]
 pub struct Simulator {
-    plans: Plans,
     pub(super) hosts: Vec<Host>,
     pub(super) attempts: Vec<Attempt>,
     /// Indices of `attempts` that have ended, to be reused.
@@ -44,7 +40,6 @@ pub struct Simulator {
     /// The scheduler's number of each host, by place in the trace. `places` is the inverse.
     numbers: Vec<u32>,
     pub(super) places: Vec<u32>,
-    effects: Vec<Effect>,
 }
 
 /// The state of a job in a run.
@@ -76,7 +71,20 @@ impl Simulator {
     /// # Errors
     /// If the scheduler refuses the job.
     pub fn run(&mut self, world: &World, run: &Run<'_>) -> Result<Outcome, RunError> {
-        let mut live = Live::new(self, world, run);
+        self.run_watched(world, run, &mut ())
+    }
+
+    /// Does what [`Simulator::run`] does, with an [`Observer`] of every step.
+    ///
+    /// # Errors
+    /// If the scheduler refuses the job.
+    pub fn run_watched<O: Observer>(
+        &mut self,
+        world: &World,
+        run: &Run<'_>,
+        observer: &mut O,
+    ) -> Result<Outcome, RunError> {
+        let mut live = Live::new(self, world, run, observer);
         live.begin();
         live.submit();
         live.go_on();
@@ -98,11 +106,12 @@ impl Simulator {
             horizon_s: Some(to_s),
             ..Run::new(from_s, 0, 1.0, "")
         };
-        let mut live = Live::new(self, world, &run);
+        let mut nobody = ();
+        let mut live = Live::new(self, world, &run, &mut nobody);
         live.begin();
         live.go_on();
 
-        live.scheduler.experience()
+        live.kernel.scheduler.experience()
     }
 
     /// Runs one job, and records every event that the scheduler was given.
@@ -110,23 +119,17 @@ impl Simulator {
     /// # Errors
     /// If the scheduler refuses the job.
     pub fn record(&mut self, world: &World, run: &Run<'_>) -> Result<(Outcome, Record), RunError> {
-        let mut live = Live::new(self, world, run);
-        live.log = Some(Vec::new());
-        live.begin();
-        live.submit();
-        live.go_on();
-        let events = live.log.take().unwrap_or_default();
-        let record = Record {
+        let mut record = Record {
             settings: run.settings(),
             incarnation: Incarnation(1),
-            events,
+            events: Vec::new(),
         };
-        live.end().map(|outcome| (outcome, record))
+        let outcome = self.run_watched(world, run, &mut record)?;
+        Ok((outcome, record))
     }
 
     /// Clears the state of the last run and numbers the hosts.
     fn reset(&mut self, world: &World, run: &Run<'_>, start: Time) {
-        self.plans.clear();
         self.attempts.clear();
         self.free.clear();
         self.jobs.clear();
@@ -180,14 +183,12 @@ fn shuffle(numbers: &mut [u32], seed: u64) {
 }
 
 /// The state of a run in progress.
-pub(super) struct Live<'a, 'r> {
+pub(super) struct Live<'a, 'r, O> {
+    pub(super) kernel: Kernel<'a, Packed, O>,
     pub(super) world: &'a World,
     pub(super) run: &'a Run<'r>,
     pub(super) sim: &'a mut Simulator,
-    scheduler: Scheduler,
-    pub(super) now: Time,
     pub(super) start: Time,
-    horizon: Time,
     /// The index of the next change in `World::changes`.
     change: usize,
     /// The index of the next request in `Run::asks`.
@@ -198,21 +199,26 @@ pub(super) struct Live<'a, 'r> {
     pub(super) outcome: Outcome,
     settled: bool,
     refused: Option<Refused>,
-    log: Option<Vec<(Time, Event)>>,
+    /// Whether a task was settled in this step.
+    news: bool,
 }
 
-impl<'a, 'r> Live<'a, 'r> {
-    fn new(sim: &'a mut Simulator, world: &'a World, run: &'a Run<'r>) -> Self {
+impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
+    fn new(
+        sim: &'a mut Simulator,
+        world: &'a World,
+        run: &'a Run<'r>,
+        observer: &'a mut O,
+    ) -> Self {
         let start = time(run.start_s);
+        let horizon = run.horizon_s.map_or(world.end(), time).min(world.end());
         sim.reset(world, run, start);
         Live {
+            kernel: Kernel::new(run.settings(), start, horizon, observer),
             world,
             run,
             sim,
-            scheduler: Scheduler::new(run.settings(), Incarnation(1)),
-            now: start,
             start,
-            horizon: run.horizon_s.map_or(world.end(), time).min(world.end()),
             change: world.changes.partition_point(|change| change.at <= start),
             ask: 0,
             open: 0,
@@ -223,7 +229,7 @@ impl<'a, 'r> Live<'a, 'r> {
             },
             settled: false,
             refused: None,
-            log: None,
+            news: false,
         }
     }
 
@@ -346,77 +352,25 @@ impl<'a, 'r> Live<'a, 'r> {
             return;
         }
         let s = |time: Time| time.since(self.start).secs();
-        let found = self.scheduler.predict(JOB, self.now);
+        let found = self.kernel.scheduler.predict(JOB, self.kernel.now);
         self.outcome.foretold[at] = found.map(|found| Foretold {
-            at_s: s(self.now),
+            at_s: s(self.kernel.now),
             makespan_s: s(found.finish),
             low_s: s(found.low),
             high_s: s(found.high),
         });
     }
 
-    /// Runs the event loop until all jobs are settled or the horizon is reached.
-    fn go_on(&mut self) {
-        let mut ticked = None;
-        while !self.settled && self.refused.is_none() {
-            let planned = self.sim.plans.next().unwrap_or(NEVER);
-            let changes = self
-                .world
-                .changes
-                .get(self.change)
-                .map_or(NEVER, |change| change.at);
-            let asked = self
-                .run
-                .asks
-                .get(self.ask)
-                .map_or(NEVER, |ask| time(ask.at_s).max(self.now));
-            let earliest = ticked.map_or(self.now, |last: Time| last + LEAST_TICK);
-            let tick = self
-                .scheduler
-                .next_wakeup()
-                .map_or(NEVER, |at| at.max(earliest));
-
-            let next = planned.min(changes).min(asked).min(tick);
-            if next > self.horizon {
-                self.now = self.horizon.max(self.start);
-                return;
-            }
-
-            self.now = next;
-            if next == planned
-                && let Some((at, what)) = self.sim.plans.pop()
-            {
-                self.on_plan(at, what);
-            } else if next == changes {
-                let change = self.world.changes[self.change];
-                self.change += 1;
-                self.on_change(change);
-            } else if next == asked {
-                let ask = &self.run.asks[self.ask];
-                self.ask += 1;
-                self.on_ask(&ask.what);
-            } else {
-                ticked = Some(next);
-                self.step(Event::Tick);
-            }
-        }
+    /// The time of the next change of a host.
+    fn next_change(&self) -> Time {
+        let change = self.world.changes.get(self.change);
+        change.map_or(NEVER, |change| change.at)
     }
 
-    fn on_plan(&mut self, due: Time, what: What) {
-        match what {
-            What::Done(attempt, _) => self.on_done(attempt, due),
-            What::Moved(attempt) => self.on_moved(attempt),
-            What::Beat(place) if self.sim.hosts[place as usize].beat_at == due => {
-                self.on_beat(place as usize);
-            }
-            What::Missed(place) if self.sim.hosts[place as usize].missed_at == due => {
-                self.sim.hosts[place as usize].missed_at = NEVER;
-                self.step(Event::HostLeft {
-                    host: self.id(place as usize),
-                });
-            }
-            What::Beat(_) | What::Missed(_) => {}
-        }
+    /// The time of the next request of a user.
+    fn next_ask(&self) -> Time {
+        let ask = self.run.asks.get(self.ask);
+        ask.map_or(NEVER, |ask| time(ask.at_s).max(self.kernel.now))
     }
 
     fn on_change(&mut self, change: Change) {
@@ -446,7 +400,7 @@ impl<'a, 'r> Live<'a, 'r> {
             return;
         }
 
-        let at = host.next_beat(self.now);
+        let at = host.next_beat(self.kernel.now);
         host.missed_at = at;
 
         let mut held = std::mem::take(&mut host.held);
@@ -498,7 +452,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let stretch = self.stretch(place);
         let said = held
             .iter()
-            .map(|at| self.sim.attempts[*at as usize].held(&stretch, self.now))
+            .map(|at| self.sim.attempts[*at as usize].held(&stretch, self.kernel.now))
             .collect();
         self.sim.hosts[place].held = held;
         self.pace(place);
@@ -518,7 +472,7 @@ impl<'a, 'r> Live<'a, 'r> {
         let id = attempt.id;
         let place = attempt.host as usize;
         let stretch = self.stretch(place);
-        let ran = attempt.ran(&stretch, self.now);
+        let ran = attempt.ran(&stretch, self.kernel.now);
         let late = self.sim.task(id.task).done;
         self.finish(number, if late { Fate::Late } else { Fate::Delivered });
 
@@ -547,152 +501,6 @@ impl<'a, 'r> Live<'a, 'r> {
         });
     }
 
-    pub(super) fn step(&mut self, event: Event) {
-        if let Some(log) = &mut self.log {
-            log.push((self.now, event.clone()));
-        }
-
-        let mut effects = std::mem::take(&mut self.sim.effects);
-        self.scheduler.step(self.now, event, &mut effects);
-        for effect in &effects {
-            self.on_effect(effect);
-        }
-
-        let done = self.outcome.completions_s.len();
-        let settled = |effect: &Effect| matches!(effect, Effect::TaskSettled { .. });
-        let news = self.run.foretell && effects.iter().any(settled);
-
-        effects.clear();
-        self.sim.effects = effects;
-        if news {
-            let tasks = self.run.tasks as usize;
-            let passed = |of: usize| done == (tasks * of).div_ceil(10);
-            [(1, 5), (2, 9)]
-                .into_iter()
-                .filter(|(_, of)| passed(*of))
-                .for_each(|(at, _)| self.foretell(at));
-        }
-    }
-
-    fn on_effect(&mut self, effect: &Effect) {
-        match effect {
-            Effect::Start {
-                host,
-                attempt,
-                report_every,
-                ..
-            } => self.start(*host, *attempt, *report_every),
-            Effect::Stop { host, attempt, .. } => self.stop(*host, *attempt),
-            Effect::Abandon { host, attempts } => attempts
-                .iter()
-                .for_each(|attempt| self.stop(*host, *attempt)),
-            Effect::Freeze { host, attempt, .. } => self.freeze(*host, *attempt),
-            Effect::Thaw { host, attempt } => self.thaw(*host, *attempt),
-            Effect::Begin { host, attempt } => self.begin_rank(*host, *attempt),
-            Effect::Formed { job, ranks, .. } => {
-                let work_s = self.asked_job(*job).map(|job| job.task_work_s(*ranks));
-                let bag = &mut self.sim.jobs[job.0 as usize - 1];
-                bag.work_s = work_s.unwrap_or(bag.work_s);
-            }
-            Effect::Ended { attempt, .. } => {
-                let live = &mut self.sim.task(attempt.task).live;
-                *live = live.saturating_sub(1);
-            }
-            Effect::TaskSettled {
-                task: id,
-                settled: Settled::Finished(_),
-            } => {
-                self.sim.task(*id).done = true;
-                self.outcome
-                    .completions_s
-                    .push(self.now.since(self.start).secs());
-            }
-            Effect::JobSettled { job, .. } => {
-                self.outcome.settled_s[job.0 as usize - 1] =
-                    Some(self.now.since(self.start).secs());
-                self.open -= 1;
-                self.settled = self.is_settled();
-            }
-            Effect::JobRefused { why, .. } => self.refused = Some(why.clone()),
-            _ => {}
-        }
-    }
-
-    /// Gives an attempt to a host, which begins with it at once. The trace determines whether and
-    /// when it will be done.
-    fn start(&mut self, host: HostId, id: AttemptId, report_every: Option<Span>) {
-        let place = self.sim.places[host.0 as usize] as usize;
-        let stretch = self.stretch(place);
-        let host = &mut self.sim.hosts[place];
-        host.near = Some((host.stretch, stretch));
-
-        let speed = host.speed;
-        let part = self.safe_part(id);
-        let Bag {
-            work_s,
-            checkpoint,
-            ranks,
-            ..
-        } = *self.sim.job(id);
-
-        let known = self.sim.task(id.task);
-        let replica = known.live > 0;
-        known.live += 1;
-        self.outcome.launches += 1;
-        self.outcome.replicas += u32::from(replica);
-
-        let from = self.now + self.run.start_cost;
-        let at_from = self.stretch_at(place, from);
-        let effort = if checkpoint {
-            1.0 - CHECKPOINT_COST
-        } else {
-            1.0
-        };
-        let part_per_s = speed.factor() * effort / work_s;
-        let fits = !ranks && stretch.up && from < stretch.down_at;
-        let done_at = fits
-            .then(|| self.computed(place, from, (1.0 - part) / part_per_s))
-            .flatten();
-
-        let number = self.keep(Attempt {
-            id,
-            host: place as u32,
-            began: self.now,
-            from: if ranks { NEVER } else { from },
-            from_cpu_s: at_from.cpu_s(from),
-            from_ran: at_from.ran(from),
-            part,
-            part_per_s,
-            done_at: done_at.unwrap_or(NEVER),
-            report_every,
-            replica,
-            pace: if ranks { Pace::Waits(from) } else { Pace::Free },
-            stopped: false,
-            end: None,
-        });
-        if !stretch.up {
-            self.finish(number, Fate::Lost);
-            return;
-        }
-
-        self.hold(place, number);
-        if let Some(at) = done_at {
-            self.plan(at, What::Done(number, place as u32));
-        }
-
-        if self.tells_phases {
-            // A rank that arrives while the owner is there is given back at once.
-            self.plan(
-                if ranks && !stretch.ready() {
-                    self.now
-                } else {
-                    from
-                },
-                What::Moved(number),
-            );
-        }
-    }
-
     /// Stores an attempt in `Simulator::attempts` and returns its index.
     fn keep(&mut self, attempt: Attempt) -> u32 {
         if let Some(number) = self.sim.free.pop() {
@@ -705,7 +513,7 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// Adds an attempt to a host that is up, and plans the host's heartbeats.
     fn hold(&mut self, place: usize, number: u32) {
-        let now = self.now;
+        let now = self.kernel.now;
         let stretch = self.stretch(place);
         let host = &mut self.sim.hosts[place];
 
@@ -739,7 +547,7 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// The part of its task that an attempt had done at its host's last heartbeat.
     fn shipped(&self, attempt: &Attempt) -> f64 {
-        let beat = self.sim.hosts[attempt.host as usize].last_beat(self.now);
+        let beat = self.sim.hosts[attempt.host as usize].last_beat(self.kernel.now);
         if beat < attempt.began {
             0.0
         } else {
@@ -765,7 +573,7 @@ impl<'a, 'r> Live<'a, 'r> {
 
     /// Ends an attempt on its host: counts its processor time, and keeps the part that was shipped.
     pub(super) fn finish(&mut self, number: u32, fate: Fate) {
-        let now = self.now;
+        let now = self.kernel.now;
         let attempt = &self.sim.attempts[number as usize];
         let place = attempt.host as usize;
         let cpu_s = attempt.cpu_s(&self.stretch_at(place, now), now);
@@ -803,7 +611,7 @@ impl<'a, 'r> Live<'a, 'r> {
             host: self.id(place),
             slots: self.run.slots,
             speed: self.sim.hosts[place].speed,
-            status: stretch.status(self.now),
+            status: stretch.status(self.kernel.now),
             held: Vec::new(),
         });
     }
@@ -814,7 +622,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.sim.hosts[place].told = (stretch.ready(), stretch.cpu);
         self.step(Event::HostHeard {
             host: self.id(place),
-            status: stretch.status(self.now),
+            status: stretch.status(self.kernel.now),
             held,
         });
     }
@@ -830,7 +638,7 @@ impl<'a, 'r> Live<'a, 'r> {
     /// Plans the host's next heartbeat, unless one is planned that is as soon.
     fn plan_beat(&mut self, place: usize) {
         let host = &mut self.sim.hosts[place];
-        let at = host.next_beat(self.now);
+        let at = host.next_beat(self.kernel.now);
         if at < host.beat_at {
             host.beat_at = at;
             self.plan(at, What::Beat(place as u32));
@@ -838,8 +646,8 @@ impl<'a, 'r> Live<'a, 'r> {
     }
 
     pub(super) fn plan(&mut self, at: Time, what: What) {
-        if at <= self.horizon {
-            self.sim.plans.push(at, what);
+        if at <= self.kernel.horizon {
+            self.kernel.plan(at, what.into());
         }
     }
 
@@ -900,7 +708,7 @@ impl<'a, 'r> Live<'a, 'r> {
             return Err(RunError::Refused(why));
         }
 
-        let over = self.now;
+        let over = self.kernel.now;
         for number in 0..self.sim.attempts.len() {
             let attempt = self.sim.attempts[number];
             if attempt.end.is_some() {
@@ -910,7 +718,7 @@ impl<'a, 'r> Live<'a, 'r> {
             let host = &self.sim.hosts[attempt.host as usize];
             let down_at = self.stretch(attempt.host as usize).down_at;
             let until = host.next_beat(over).min(down_at).min(attempt.done_at);
-            self.now = if self.settled { until } else { over };
+            self.kernel.now = if self.settled { until } else { over };
             self.finish(
                 number as u32,
                 if self.settled {
@@ -923,7 +731,7 @@ impl<'a, 'r> Live<'a, 'r> {
 
         self.outcome.makespan_s = self.settled.then(|| over.since(self.start).secs());
         if self.run.learn {
-            self.outcome.learned = Some(Box::new(self.scheduler.experience()));
+            self.outcome.learned = Some(Box::new(self.kernel.scheduler.experience()));
         }
 
         if self.run.story {
@@ -942,7 +750,7 @@ impl<'a, 'r> Live<'a, 'r> {
     }
 
     fn tell(&self, attempt: &Attempt) -> AttemptStory {
-        let (fate, ended) = attempt.end.unwrap_or((Fate::Unended, self.now));
+        let (fate, ended) = attempt.end.unwrap_or((Fate::Unended, self.kernel.now));
         AttemptStory {
             job: attempt.id.task.job.0,
             task: attempt.id.task.index,
@@ -954,6 +762,200 @@ impl<'a, 'r> Live<'a, 'r> {
             fate,
             replica: attempt.replica,
         }
+    }
+}
+
+impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
+    /// So that no policy can stop the world's clock.
+    const LEAST_TICK: Option<Span> = Some(Span::from_millis(1));
+
+    fn kernel(&mut self) -> &mut Kernel<'a, Packed, O> {
+        &mut self.kernel
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.settled || self.refused.is_some()
+    }
+
+    fn known(&self) -> Time {
+        self.next_change().min(self.next_ask())
+    }
+
+    fn on_known(&mut self) {
+        if self.next_change() <= self.next_ask() {
+            let change = self.world.changes[self.change];
+            self.change += 1;
+            self.on_change(change);
+        } else {
+            let ask = &self.run.asks[self.ask];
+            self.ask += 1;
+            self.on_ask(&ask.what);
+        }
+    }
+
+    fn on_due(&mut self, at: Time, due: Packed) {
+        match due.into() {
+            What::Done(attempt, _) => self.on_done(attempt, at),
+            What::Moved(attempt) => self.on_moved(attempt),
+            What::Beat(place) if self.sim.hosts[place as usize].beat_at == at => {
+                self.on_beat(place as usize);
+            }
+            What::Missed(place) if self.sim.hosts[place as usize].missed_at == at => {
+                self.sim.hosts[place as usize].missed_at = NEVER;
+                self.step(Event::HostLeft {
+                    host: self.id(place as usize),
+                });
+            }
+            What::Beat(_) | What::Missed(_) => {}
+        }
+    }
+
+    /// Gives an attempt to a host, which begins with it at once. The trace determines whether and
+    /// when it will be done.
+    fn on_start(&mut self, start: Given) {
+        let Given {
+            host,
+            attempt: id,
+            report_every,
+            ..
+        } = start;
+        let place = self.sim.places[host.0 as usize] as usize;
+        let stretch = self.stretch(place);
+        let host = &mut self.sim.hosts[place];
+        host.near = Some((host.stretch, stretch));
+
+        let speed = host.speed;
+        let part = self.safe_part(id);
+        let Bag {
+            work_s,
+            checkpoint,
+            ranks,
+            ..
+        } = *self.sim.job(id);
+
+        let known = self.sim.task(id.task);
+        let replica = known.live > 0;
+        known.live += 1;
+        self.outcome.launches += 1;
+        self.outcome.replicas += u32::from(replica);
+
+        let from = self.kernel.now + self.run.start_cost;
+        let at_from = self.stretch_at(place, from);
+        let effort = if checkpoint {
+            1.0 - CHECKPOINT_COST
+        } else {
+            1.0
+        };
+        let part_per_s = speed.factor() * effort / work_s;
+        let fits = !ranks && stretch.up && from < stretch.down_at;
+        let done_at = fits
+            .then(|| self.computed(place, from, (1.0 - part) / part_per_s))
+            .flatten();
+
+        let number = self.keep(Attempt {
+            id,
+            host: place as u32,
+            began: self.kernel.now,
+            from: if ranks { NEVER } else { from },
+            from_cpu_s: at_from.cpu_s(from),
+            from_ran: at_from.ran(from),
+            part,
+            part_per_s,
+            done_at: done_at.unwrap_or(NEVER),
+            report_every,
+            replica,
+            pace: if ranks { Pace::Waits(from) } else { Pace::Free },
+            stopped: false,
+            end: None,
+        });
+        if !stretch.up {
+            self.finish(number, Fate::Lost);
+            return;
+        }
+
+        self.hold(place, number);
+        if let Some(at) = done_at {
+            self.plan(at, What::Done(number, place as u32));
+        }
+
+        if self.tells_phases {
+            // A rank that arrives while the owner is there is given back at once.
+            self.plan(
+                if ranks && !stretch.ready() {
+                    self.kernel.now
+                } else {
+                    from
+                },
+                What::Moved(number),
+            );
+        }
+    }
+
+    fn on_stop(&mut self, host: HostId, attempt: AttemptId, _why: &EndReason) {
+        self.stop(host, attempt);
+    }
+
+    fn on_abandoned(&mut self, host: HostId, attempts: &[AttemptId]) {
+        for attempt in attempts {
+            self.stop(host, *attempt);
+        }
+    }
+
+    fn on_freeze(&mut self, host: HostId, attempt: AttemptId) {
+        self.freeze(host, attempt);
+    }
+
+    fn on_thaw(&mut self, host: HostId, attempt: AttemptId) {
+        self.thaw(host, attempt);
+    }
+
+    fn on_begin(&mut self, host: HostId, attempt: AttemptId) {
+        self.begin_rank(host, attempt);
+    }
+
+    fn on_formed(&mut self, job: JobId, ranks: u32) {
+        let work_s = self.asked_job(job).map(|job| job.task_work_s(ranks));
+        let bag = &mut self.sim.jobs[job.0 as usize - 1];
+        bag.work_s = work_s.unwrap_or(bag.work_s);
+    }
+
+    fn on_ended(&mut self, attempt: AttemptId, _why: &EndReason) {
+        let live = &mut self.sim.task(attempt.task).live;
+        *live = live.saturating_sub(1);
+    }
+
+    fn on_task_settled(&mut self, task: TaskId, settled: &Settled) {
+        self.news = self.run.foretell;
+        if let Settled::Finished(_) = settled {
+            self.sim.task(task).done = true;
+            let after = self.kernel.now.since(self.start);
+            self.outcome.completions_s.push(after.secs());
+        }
+    }
+
+    fn on_job_settled(&mut self, job: JobId) {
+        let after = self.kernel.now.since(self.start);
+        self.outcome.settled_s[job.0 as usize - 1] = Some(after.secs());
+        self.open -= 1;
+        self.settled = self.is_settled();
+    }
+
+    fn on_refused(&mut self, _job: JobId, why: &Refused) {
+        self.refused = Some(why.clone());
+    }
+
+    fn on_stepped(&mut self) {
+        if !std::mem::take(&mut self.news) {
+            return;
+        }
+
+        let done = self.outcome.completions_s.len();
+        let tasks = self.run.tasks as usize;
+        let passed = |of: usize| done == (tasks * of).div_ceil(10);
+        [(1, 5), (2, 9)]
+            .into_iter()
+            .filter(|(_, of)| passed(*of))
+            .for_each(|(at, _)| self.foretell(at));
     }
 }
 

@@ -5,12 +5,13 @@ use common::{AttemptId, HostId, Span};
 use scheduler::Event;
 
 use super::course::owner;
-use super::host::{NEVER, Numbers, Pace};
+use super::host::{Numbers, Pace};
 use super::outcome::{Fate, Standstill};
 use super::plan::What;
 use super::simulator::Live;
+use crate::kernel::{NEVER, Observer, World as _};
 
-impl Live<'_, '_> {
+impl<O: Observer> Live<'_, '_, O> {
     /// Reports the phase of an attempt to the scheduler: its files are in place, it was told to
     /// begin, or it was frozen or thawed.
     pub(super) fn on_moved(&mut self, number: u32) {
@@ -25,7 +26,7 @@ impl Live<'_, '_> {
             return self.give_back(place);
         }
 
-        let held = vec![attempt.held(&stretch, self.now)];
+        let held = vec![attempt.held(&stretch, self.kernel.now)];
         self.step(Event::AttemptsMoved {
             host: self.id(place),
             held,
@@ -74,7 +75,7 @@ impl Live<'_, '_> {
         };
         let attempt = &mut self.sim.attempts[number as usize];
         if matches!(attempt.pace, Pace::Waits(_)) {
-            attempt.from = self.now;
+            attempt.from = self.kernel.now;
             attempt.from_cpu_s = 0.0;
             attempt.from_ran = Span::ZERO;
             self.go_on_from(place, number);
@@ -86,7 +87,7 @@ impl Live<'_, '_> {
         let Some((place, number)) = self.held_at(host, id) else {
             return;
         };
-        let now = self.now;
+        let now = self.kernel.now;
         let stretch = self.stretch(place);
         let attempt = &mut self.sim.attempts[number as usize];
         if attempt.pace != Pace::Free {
@@ -125,7 +126,7 @@ impl Live<'_, '_> {
     /// Lets an attempt compute from now on. What it had before is read from `from_cpu_s` and
     /// `from_ran`, which then become its host's sums again.
     fn go_on_from(&mut self, place: usize, number: u32) {
-        let now = self.now;
+        let now = self.kernel.now;
         let stretch = self.stretch(place);
         let attempt = &mut self.sim.attempts[number as usize];
         let had_s = attempt.from_cpu_s;
@@ -154,7 +155,7 @@ impl Live<'_, '_> {
             let task = id.task.index;
             let number = id.number;
             let from_s = after_s(since);
-            let to_s = after_s(self.now);
+            let to_s = after_s(self.kernel.now);
             let host = place as u32;
             self.outcome.still.push(Standstill {
                 job,

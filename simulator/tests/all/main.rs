@@ -2,11 +2,16 @@
 
 mod availability;
 mod batch;
+mod checked;
 mod engine;
 mod engine_experiment;
 mod engine_oracle;
 mod formats;
 mod grid;
+#[allow(dead_code, reason = "masters do not restart here")]
+#[path = "../../../scheduler/tests/all/model.rs"]
+mod model;
+mod observer;
 mod oracle;
 mod platform;
 mod simgrid;
