@@ -7,7 +7,7 @@ use common::host::{Confinement, HostFacts, Offers, OwnerState, Status, YieldReas
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
 use common::wire::{Refusal, RefusalCode};
-use common::{HostId, Span, Time};
+use common::{Completion, HostId, Span, Time};
 use scheduler::Event;
 use scheduler::experience::Habit;
 use uuid::Uuid;
@@ -52,6 +52,13 @@ struct Runs {
     current: Option<Uuid>,
     /// Some before it, the oldest first.
     before: VecDeque<Uuid>,
+}
+
+/// A completion that a host delivers.
+pub(super) struct Delivered {
+    pub(super) completion: Completion,
+    /// The end of its attempt.
+    pub(super) ended: Time,
 }
 
 /// The memory that there must be for each attempt, running or frozen, before another is frozen.
@@ -406,21 +413,20 @@ impl Core {
         } = delivery;
         self.hold_against_time(host, &mut completion)?;
 
-        let attempt = completion.attempt;
-        let outcome = completion.outcome.clone();
-        let ran = completion.ran;
-
         self.foresee_share(&completion)?;
-        self.delivered = Some((completion, self.now - ago));
         self.note_heard(host);
-        self.step(Event::AttemptEnded {
+        let ended = Event::AttemptEnded {
             host,
-            attempt,
-            outcome,
-            ran,
-        })?;
+            attempt: completion.attempt,
+            outcome: completion.outcome.clone(),
+            ran: completion.ran,
+        };
 
-        self.delivered = None;
+        let delivered = Delivered {
+            completion,
+            ended: self.now - ago,
+        };
+        self.step_with(ended, Some(&delivered))?;
         self.tell_stirred()
     }
 

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, Completion, HostId, Incarnation, JobId, Span, Time};
+use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
 use link::{BlobStore, Contents, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::mpsc::UnboundedSender;
@@ -44,6 +44,7 @@ use crate::limits::Limits;
 use crate::room::Room;
 use crate::store::{StoreError, TakenUp, Writer};
 use crate::{Config, MasterError};
+use hosts::Delivered;
 use record::Recorder;
 
 pub(crate) use check::check_spec;
@@ -97,8 +98,6 @@ pub(crate) struct Core {
     hosts: BTreeMap<HostId, hosts::Host>,
     mail: BTreeMap<HostId, HostMail>,
     answers: Vec<Answer>,
-    /// The completion that the present event delivers, and when it ended.
-    delivered: Option<(Completion, Time)>,
     /// Events that follow from effects, stepped before anything else.
     follow: Vec<Event>,
     /// When the start of a job was last predicted to be compared with what comes.
@@ -284,7 +283,6 @@ impl Core {
             hosts: BTreeMap::new(),
             mail: BTreeMap::new(),
             answers: Vec::new(),
-            delivered: None,
             follow: Vec::new(),
             foretold: Time::default(),
             leaving: Vec::new(),
@@ -385,6 +383,11 @@ impl Core {
 
     /// One event, all its effects, and what follows from them.
     fn step(&mut self, event: Event) -> Result<(), StoreError> {
+        self.step_with(event, None)
+    }
+
+    /// As `step`, for an event that may deliver a completion.
+    fn step_with(&mut self, event: Event, delivered: Option<&Delivered>) -> Result<(), StoreError> {
         self.follow.push(event);
         while let Some(event) = self.follow.pop() {
             let mut effects = std::mem::take(&mut self.effects);
@@ -397,7 +400,7 @@ impl Core {
                 recorder.effects(&effects);
             }
             for effect in effects.drain(..) {
-                self.apply(effect)?;
+                self.apply(effect, delivered)?;
             }
 
             self.effects = effects;
