@@ -219,6 +219,7 @@ impl World<'_> {
         self.step(Event::JobSubmitted {
             job: TEACHER,
             bag: Box::new(bag(self.case.known, "FCFS", mean_s, None)),
+            tested: None,
         });
         for number in 1..=self.case.known {
             let ran = Span::from_secs_f64(self.case.work_s(&mut stream));
@@ -300,6 +301,7 @@ impl World<'_> {
         self.step(Event::JobSubmitted {
             job: JOB,
             bag: Box::new(bag(self.case.tasks, self.way.policy, mean_s, deadline)),
+            tested: None,
         });
     }
 

@@ -226,6 +226,7 @@ impl World<'_> {
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
+            tested: None,
         });
 
         if let Some(mut bag) = counterfactual.filter(|_| !self.told.fates[number].accepted) {

@@ -156,6 +156,7 @@ impl Court<'_> {
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
+            tested: None,
         });
         while !self.settled
             && let Some(Reverse((at, attempt, host))) = self.due.pop()

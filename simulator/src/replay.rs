@@ -52,6 +52,7 @@ mod tests {
                 Event::JobSubmitted {
                     job: JobId(1),
                     bag: Box::new(bag),
+                    tested: None,
                 },
             ),
             (Time(2), joined),

@@ -421,6 +421,7 @@ impl<P: Plan, A: Audience> World<'_, P, A> {
         self.events.push(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
+            tested: None,
         });
         self.sets.insert(
             job,

@@ -225,22 +225,26 @@ impl Core {
         }
 
         let bag = bag((&spec, asked.estimates), user, self.now, disclosed);
-        let promise = match self.promise(&bag) {
-            Ok(promise) => promise,
+        let (promise, tested) = match self.test(&bag) {
             Err(refusal) => return Ok(Err(refusal)),
+            Ok(Err(counter)) => (Err(counter), None),
+            Ok(Ok(tested)) => {
+                let offer = tested.as_ref().and_then(|tested| tested.offer);
+                let promise = offer.and_then(|offer| self.promise_view(&bag, offer));
+                (Ok(promise), tested)
+            }
         };
 
-        let limits = self.limits_of(&bag);
-        let width = self.width_of(&bag);
-        if dry_run || promise.is_err() {
-            return Ok(Ok(Submitted {
-                job: None,
-                again: false,
-                predicted: None,
-                promise,
-                limits,
-                width,
-            }));
+        let submitted = Submitted {
+            job: None,
+            again: false,
+            predicted: None,
+            promise,
+            limits: self.limits_of(&bag),
+            width: self.width_of(&bag),
+        };
+        if dry_run || submitted.promise.is_err() {
+            return Ok(Ok(submitted));
         }
 
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
@@ -271,20 +275,17 @@ impl Core {
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
+            tested,
         })?;
         self.foretell_start(job)?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
 
-        let predicted = self.forecast(job);
-        let width = self.width(job).or(width);
         Ok(Ok(Submitted {
             job: Some(job),
-            again: false,
-            predicted,
-            promise,
-            limits,
-            width,
+            predicted: self.forecast(job),
+            width: self.width(job).or(submitted.width),
+            ..submitted
         }))
     }
 

@@ -307,6 +307,7 @@ impl<'a, 'r> Live<'a, 'r> {
         self.step(Event::JobSubmitted {
             job: number,
             bag: Box::new(job.bag()),
+            tested: None,
         });
     }
 
