@@ -40,45 +40,45 @@ pub(super) struct Job {
 }
 
 /// The answer to a submission.
-pub(crate) struct Submitted {
+pub struct Submitted {
     /// The job's number; `None` for a dry run.
-    pub(crate) job: Option<JobId>,
+    pub job: Option<JobId>,
     /// Whether the request had been seen before.
-    pub(crate) again: bool,
+    pub again: bool,
     /// The forecast of its finish.
-    pub(crate) predicted: Option<Forecast>,
+    pub predicted: Option<Forecast>,
     /// The promise for a job with a deadline (`None` without one); or, as the error, why it is not
     /// admitted and what could be promised instead.
-    pub(crate) promise: Result<Option<PromiseView>, Box<CounterView>>,
+    pub promise: Result<Option<PromiseView>, Box<CounterView>>,
     /// The limits of its attempts, where they are learned.
-    pub(crate) limits: Option<LimitsView>,
+    pub limits: Option<LimitsView>,
     /// The number of hosts of a job of several ranks.
-    pub(crate) width: Option<WidthView>,
+    pub width: Option<WidthView>,
 }
 
 /// A submission that was not taken.
 pub(crate) type SubmitError = Refusal;
 
 /// The present state of a job that is not settled, task by task.
-pub(crate) struct LiveJob {
+pub struct LiveJob {
     /// The tasks in each state that is known from memory.
-    pub(crate) states: Vec<(TaskState, IdSet)>,
+    pub states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
-    pub(crate) attempts: BTreeMap<AttemptId, LiveAttempt>,
+    pub attempts: BTreeMap<AttemptId, LiveAttempt>,
 }
 
 /// A live attempt.
-pub(crate) struct LiveAttempt {
+pub struct LiveAttempt {
     /// Its state.
-    pub(crate) state: AttemptState,
+    pub state: AttemptState,
     /// The reason for its suspension, or what it waits for.
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
     /// The start of the present suspension, if it is suspended.
-    pub(crate) suspended_since: Option<Time>,
+    pub suspended_since: Option<Time>,
     /// Run time as last heard.
-    pub(crate) ran: Span,
+    pub ran: Span,
     /// Time suspended, this time included.
-    pub(crate) suspended: Span,
+    pub suspended: Span,
 }
 
 impl Job {
@@ -192,7 +192,7 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
 impl Core {
     /// Takes a submission that [`super::check_spec`] has passed, or says why not. Nothing is
     /// remembered of one that is not taken.
-    pub(crate) fn submit(
+    pub(super) fn submit(
         &mut self,
         request: RequestId,
         user: &str,
@@ -458,7 +458,7 @@ impl Core {
     }
 
     /// Stops the tasks (none given: all) of a job, and says how many were affected.
-    pub(crate) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
+    pub(super) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return Ok(0);
         };
@@ -473,7 +473,7 @@ impl Core {
     }
 
     /// Makes failed and cancelled tasks of a job wait again, and says how many.
-    pub(crate) fn retry(
+    pub(super) fn retry(
         &mut self,
         job: JobId,
         tasks: &IdSet,
@@ -507,7 +507,7 @@ impl Core {
     }
 
     /// Removes a settled job with its results; false for one that is not settled.
-    pub(crate) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
+    pub(super) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
         if self.jobs.contains_key(&job) {
             return Ok(false);
         }
@@ -533,7 +533,7 @@ impl Core {
 
     /// Removes those of these blobs, each with when somebody last counted on it, that no job needs,
     /// and says how many bytes that were.
-    pub(crate) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
+    pub(super) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (blob, at) in old {
             // Counted on meanwhile, or needed: it stays.
@@ -567,7 +567,7 @@ impl Core {
     /// The jobs of these that are not settled, as they are now. Of those in these states (none
     /// given: any) it says when they should start, if they wait, and when the first `forecasts`
     /// should be done.
-    pub(crate) fn live_jobs(
+    pub(super) fn live_jobs(
         &self,
         jobs: &IdSet,
         states: &[JobState],
@@ -587,7 +587,7 @@ impl Core {
     }
 
     /// Every job that is not settled, of all or of one user with those shared with that user.
-    pub(crate) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
+    pub(super) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
         let visible = |id: &JobId, job: &Job| {
             user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0))
         };
@@ -599,7 +599,7 @@ impl Core {
     }
 
     /// The jobs of `jobs` that are not settled.
-    pub(crate) fn open_of(&self, jobs: &IdSet) -> IdSet {
+    pub(super) fn open_of(&self, jobs: &IdSet) -> IdSet {
         jobs.iter()
             .filter(|id| self.jobs.contains_key(&JobId(*id)))
             .collect()
@@ -638,7 +638,7 @@ impl Core {
     }
 
     /// The present state of a job's tasks; none of a settled job.
-    pub(crate) fn live_job(&self, job: JobId) -> Option<LiveJob> {
+    pub(super) fn live_job(&self, job: JobId) -> Option<LiveJob> {
         self.jobs.get(&job)?;
         let states = [
             TaskState::Disclosed,
@@ -662,7 +662,7 @@ impl Core {
 
     /// Explains why the job's tasks wait, and why each host takes none of them. `duplicates` is
     /// left empty: the store fills it in.
-    pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
+    pub(super) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
         let promise = self.promise_status(job);
         let limits = self.limits(job);
@@ -763,13 +763,13 @@ impl Core {
     }
 
     /// Whether a state of this attempt can be of use, and is this host's to save.
-    pub(crate) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
+    pub(super) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
         Ok(self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)?)
     }
 
     /// Keeps a complete state of an attempt, if it is one that this host was given and that can
     /// still be of use.
-    pub(crate) fn on_saved(
+    pub(super) fn on_saved(
         &mut self,
         host: HostId,
         attempt: AttemptId,
@@ -794,7 +794,7 @@ impl Core {
     }
 
     /// Notes that a state of an attempt was not saved, or not used.
-    pub(crate) fn on_not_saved(
+    pub(super) fn on_not_saved(
         &mut self,
         host: HostId,
         attempt: AttemptId,

@@ -28,7 +28,7 @@ impl Core {
     }
 
     /// The quality of estimates by user and program, of all users or of `user`.
-    pub(crate) fn estimates(&self, user: Option<&str>) -> Vec<EstimatesView> {
+    pub(super) fn estimates(&self, user: Option<&str>) -> Vec<EstimatesView> {
         let all = self.scheduler.estimates().quality();
         let wanted = all.filter(|(of, _)| user.is_none_or(|user| of.user == user));
         let view = |(of, quality): (&Estimator, Quality)| EstimatesView {

@@ -19,7 +19,8 @@ use link::LinkError;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::core::{Core, Stopped};
+use crate::core::Stopped;
+use crate::core::ask::{Ask, CoreReply, JobAsk, UpkeepAsk};
 use crate::limits::Turn;
 use crate::run::State;
 use crate::store::{Peer, StoreError};
@@ -141,12 +142,13 @@ impl Asker {
         )
     }
 
-    pub(super) async fn core<T: Send + 'static>(
+    /// Asks the core, in turn.
+    pub(super) async fn core<T: TryFrom<CoreReply>>(
         &self,
-        work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
+        ask: impl Into<Ask>,
     ) -> Result<T, NoAnswer> {
         let _turn = self.turn().await;
-        Ok(self.state.core.ask(work).await?)
+        Ok(self.state.core.ask(ask).await?)
     }
 
     /// Reads the store beside the core, on a thread that may block.
@@ -177,9 +179,7 @@ impl Asker {
     }
 
     pub(super) async fn welcome(&self, version: u16) -> Result<Reply, NoAnswer> {
-        let (incarnation, now) = self
-            .core(|core| Ok((core.incarnation(), core.now())))
-            .await?;
+        let (incarnation, now) = self.core(UpkeepAsk::Present).await?;
         Ok(Reply::Welcome {
             version,
             role: self.role,
@@ -207,7 +207,6 @@ impl Asker {
         user: Option<String>,
     ) -> Result<Vec<EstimatesView>, NoAnswer> {
         let user = self.account_of(user)?;
-        self.core(move |core| Ok(core.estimates(user.as_deref())))
-            .await
+        self.core(JobAsk::Estimates(user)).await
     }
 }

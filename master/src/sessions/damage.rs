@@ -12,6 +12,7 @@ use link::BlobStore;
 
 use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::Stopped;
+use crate::core::ask::JobAsk;
 
 /// What of a job's results is not whole.
 #[derive(Debug, Default)]
@@ -78,9 +79,7 @@ impl Asker {
         }
 
         let Damage { tasks, blobs } = damage.without_inputs(&spec);
-        let count = self
-            .core(move |core| core.recompute(job, &tasks, &blobs))
-            .await?;
+        let count = self.core(JobAsk::Recompute(job, tasks, blobs)).await?;
         Ok(Reply::Changed(vec![(job, count)]))
     }
 }

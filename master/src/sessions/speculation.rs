@@ -10,6 +10,7 @@ use scheduler::billing::{Account, Distribution};
 
 use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::Requested;
+use crate::core::ask::JobAsk;
 
 /// Tasks are named one by one up to so many ranges.
 const SHOWN_RANGES: usize = 8;
@@ -22,9 +23,7 @@ impl Asker {
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
         self.pick_own_one(job).await?;
         let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
-        let wanted = tasks.clone();
-        let Requested { new, cancelled } =
-            self.core(move |core| core.request(job, &wanted)).await?;
+        let Requested { new, cancelled } = self.core(JobAsk::Request(job, tasks.clone())).await?;
         if !tasks.is_empty() && cancelled.len() == tasks.len() {
             return Err(all_cancelled(job, &cancelled));
         }
@@ -41,7 +40,7 @@ impl Asker {
             // Where everything is settled there is nothing to drop; that its user says so is heard
             // of a few jobs at a time.
             let count = match open.contains(job.0) || picked.len() <= MOST_SETTLED {
-                true => self.core(move |core| core.drop_unrequested(job)).await?,
+                true => self.core(JobAsk::DropUnrequested(job)).await?,
                 false => 0,
             };
             changed.push((job, count));

@@ -12,6 +12,7 @@ use common::wire::RefusalCode;
 use common::wire::client::{Reply, Submission};
 use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId};
 
+use crate::core::ask::{HostNames, JobAsk};
 use crate::core::{Stopped, Submitted, check_spec, content_is_missing};
 use crate::store::StoreError;
 
@@ -87,10 +88,16 @@ impl Asker {
         let spec = self.names_only_ones_own(spec).await?;
         let user = self.user.clone();
         let tasks = spec.tasks.ids.len();
-        let submitted = self
-            .core(move |core| core.submit(id, &user, (spec, asked), (disclosed, dry_run)))
-            .await?
-            .map_err(NoAnswer::Refused)?;
+        let submitted: Box<Result<_, _>> = self
+            .core(JobAsk::Submit {
+                request: id,
+                user,
+                spec: Box::new(spec),
+                asked,
+                disclosed,
+                dry_run,
+            })
+            .await?;
         let Submitted {
             job,
             again,
@@ -98,7 +105,7 @@ impl Asker {
             promise,
             limits,
             width,
-        } = submitted;
+        } = submitted.map_err(NoAnswer::Refused)?;
 
         Ok(match promise {
             Ok(promise) => {
@@ -292,8 +299,7 @@ impl Asker {
 
     /// Those of these jobs that are not settled.
     pub(in crate::sessions) async fn open_of(&self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
-        let jobs = jobs.clone();
-        self.core(move |core| Ok(core.open_of(&jobs))).await
+        self.core(JobAsk::Open(jobs.clone())).await
     }
 
     /// What is needed to list jobs, some at a time. An empty selection means those that are not
@@ -315,8 +321,7 @@ impl Asker {
                         ))
                     }
                 };
-                self.core(move |core| Ok(core.open_ids(visible.as_ref())))
-                    .await?
+                self.core(JobAsk::OpenOf(visible)).await?
             }
             _ => self.pick(jobs).await?,
         };
@@ -338,10 +343,12 @@ impl Asker {
         listing.rest.subtract(&picked);
 
         let mut settled = picked.clone();
-        let wanted = listing.states.clone();
-        let most = listing.forecasts;
-        let mut views = self
-            .core(move |core| Ok(core.live_jobs(&picked, &wanted, most)))
+        let mut views: Vec<JobView> = self
+            .core(JobAsk::Views {
+                jobs: picked,
+                states: listing.states.clone(),
+                forecasts: listing.forecasts,
+            })
             .await?;
         settled.subtract(&views.iter().map(|view| view.job.0).collect());
         listing.forecasts -= views
@@ -378,9 +385,7 @@ impl Asker {
         if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
             return Err(no_task(job, ids));
         }
-        let (live, names) = self
-            .core(move |core| Ok((core.live_job(job), core.host_names())))
-            .await?;
+        let (live, names) = self.core(JobAsk::Tasks(job)).await?;
         let settled = self.read(move |reader| reader.settled(job)).await?;
         let disclosure = self.read(move |reader| reader.disclosure(job)).await?;
         Ok(Listing::new(job, spec, picked, live, settled, names).disclosed(disclosure))
@@ -425,9 +430,8 @@ impl Asker {
         job: JobId,
     ) -> Result<Vec<Undecided>, NoAnswer> {
         let listing = self.listing(job, &Selector::All).await?;
-        let waiting = self
-            .core(move |core| Ok(core.undecided(job, SHOWN_UNDECIDED)))
-            .await?;
+        let waiting: Vec<(AttemptId, Vec<AttemptId>)> =
+            self.core(JobAsk::Undecided(job, SHOWN_UNDECIDED)).await?;
         let mut all = Vec::new();
 
         for (attempt, with) in waiting {
@@ -463,7 +467,7 @@ impl Asker {
     ) -> Result<Reply, NoAnswer> {
         let job = attempt.task.job;
         self.pick_own_one(job).await?;
-        let judged = self.core(move |core| core.judge(attempt, agrees)).await?;
+        let judged: bool = self.core(JobAsk::Judge(attempt, agrees)).await?;
         Ok(Reply::Changed(vec![(job, u64::from(judged))]))
     }
 
@@ -495,7 +499,7 @@ impl Asker {
         for id in picked.iter().map(JobId) {
             // Where everything is settled there is nothing to cancel.
             let count = match (open.contains(id.0), which.remove(&id)) {
-                (true, of) => self.core(move |core| core.cancel(id, of)).await?,
+                (true, of) => self.core(JobAsk::Cancel(id, of)).await?,
                 (false, _) => 0,
             };
             changed.push((id, count));
@@ -527,7 +531,11 @@ impl Asker {
 
         let tasks = chosen(job, &tasks, &spec)?;
         let count = self
-            .core(move |core| core.retry(job, &tasks, only_failed))
+            .core(JobAsk::Retry {
+                job,
+                tasks,
+                only_failed,
+            })
             .await?;
         Ok(Reply::Changed(vec![(job, count)]))
     }
@@ -547,7 +555,7 @@ impl Asker {
 
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
-            if self.core(move |core| core.forget(id)).await? {
+            if self.core(JobAsk::Forget(id)).await? {
                 changed.push((id, 1));
             }
         }
@@ -557,10 +565,9 @@ impl Asker {
 
     pub(in crate::sessions) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
-        if let Some((mut view, names)) = self
-            .core(move |core| Ok(core.explain(job).zip(Some(core.host_names()))))
-            .await?
-        {
+        let explained: Box<Option<(ExplainView, HostNames)>> =
+            self.core(JobAsk::Explain(job)).await?;
+        if let Some((mut view, names)) = *explained {
             let names: BTreeMap<HostId, String> = names.into_iter().collect();
             let named = |(attempt, host, why): (AttemptId, HostId, String)| {
                 let host = names
