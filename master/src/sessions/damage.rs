@@ -56,7 +56,7 @@ impl Damage {
 impl Asker {
     /// Has those of these tasks computed again whose results are not whole here.
     pub(super) async fn recompute(&self, job: JobId, tasks: &Selector) -> Result<Reply, NoAnswer> {
-        self.pick_own_one(job).await?;
+        self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
             let what = format!(

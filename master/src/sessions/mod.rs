@@ -9,6 +9,7 @@ mod damage;
 mod enrol;
 pub(crate) mod live;
 mod renew;
+mod rights;
 mod speculation;
 mod views;
 mod worker;

@@ -21,7 +21,7 @@ const MOST_SETTLED: u64 = 32;
 impl Asker {
     /// Somebody waits for these tasks from now on.
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
-        self.pick_own_one(job).await?;
+        self.pick_one(job).await?;
         let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
         let Requested { new, cancelled } = self.core(JobAsk::Request(job, tasks.clone())).await?;
         if !tasks.is_empty() && cancelled.len() == tasks.len() {
@@ -32,7 +32,7 @@ impl Asker {
 
     /// Drops what was not requested.
     pub(super) async fn drop_unrequested(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
-        let picked = self.pick_own(jobs).await?;
+        let picked = self.pick(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
 
@@ -55,7 +55,7 @@ impl Asker {
         user: Option<String>,
         jobs: bool,
     ) -> Result<Vec<AccountView>, NoAnswer> {
-        let user = self.account_of(user)?;
+        let user = self.account_of(user);
         let accounts = self
             .read(move |reader| reader.accounts(user.as_deref(), jobs))
             .await?;

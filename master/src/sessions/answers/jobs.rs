@@ -16,6 +16,7 @@ use crate::core::ask::{HostNames, JobAsk};
 use crate::core::{Stopped, Submitted, check_spec, content_is_missing};
 use crate::store::StoreError;
 
+use super::super::rights::Right;
 use super::super::views::{self, Listing};
 use super::{Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
 
@@ -209,19 +210,10 @@ impl Asker {
         (self.role != Role::Admin).then(|| self.user.clone())
     }
 
-    /// The jobs that are meant, of those that the client may see. Naming one that is not there is
-    /// an error.
+    /// The jobs that are meant, of those that the client may see or, where the request changes them,
+    /// of the client's own (an admin's are all). Naming another is an error.
     pub(in crate::sessions) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
-        self.pick_of(jobs, true).await
-    }
-
-    /// The jobs that are meant, of the client's own (an admin's are all). Naming another is an
-    /// error.
-    pub(in crate::sessions) async fn pick_own(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
-        self.pick_of(jobs, false).await
-    }
-
-    async fn pick_of(&self, jobs: &Selector, shared: bool) -> Result<IdSet, NoAnswer> {
+        let shared = self.right != Right::Change;
         let user = self.only_own();
         let named = jobs.clone();
         let there = self.read(move |reader| match named {
@@ -285,14 +277,8 @@ impl Asker {
         ))
     }
 
-    async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
+    pub(in crate::sessions) async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
         self.pick(&Selector::Ids(IdSet::from_range(job.0, job.0)))
-            .await
-            .map(drop)
-    }
-
-    pub(in crate::sessions) async fn pick_own_one(&self, job: JobId) -> Result<(), NoAnswer> {
-        self.pick_own(&Selector::Ids(IdSet::from_range(job.0, job.0)))
             .await
             .map(drop)
     }
@@ -466,7 +452,7 @@ impl Asker {
         agrees: Vec<u32>,
     ) -> Result<Reply, NoAnswer> {
         let job = attempt.task.job;
-        self.pick_own_one(job).await?;
+        self.pick_one(job).await?;
         let judged: bool = self.core(JobAsk::Judge(attempt, agrees)).await?;
         Ok(Reply::Changed(vec![(job, u64::from(judged))]))
     }
@@ -476,7 +462,7 @@ impl Asker {
         jobs: &Selector,
         tasks: Option<Selector>,
     ) -> Result<Reply, NoAnswer> {
-        let picked = self.pick_own(jobs).await?;
+        let picked = self.pick(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut which = BTreeMap::new();
 
@@ -520,7 +506,7 @@ impl Asker {
         tasks: Selector,
         only_failed: bool,
     ) -> Result<Reply, NoAnswer> {
-        self.pick_own_one(job).await?;
+        self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
             let what = format!(
@@ -541,7 +527,7 @@ impl Asker {
     }
 
     pub(in crate::sessions) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
-        let picked = self.pick_own(jobs).await?;
+        let picked = self.pick(jobs).await?;
         // By number, a job that is not settled is an error; `all` means all that can be forgotten.
         let open = self.open_of(&picked).await?;
         if let (Some(job), false) = (open.first().map(JobId), matches!(jobs, Selector::All)) {
