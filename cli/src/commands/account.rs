@@ -208,7 +208,48 @@ impl From<&AccountView> for Account {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::document;
+    use crate::output::json::tests::golden;
+    use common::JobId;
     use common::view::QualityView;
+
+    #[test]
+    fn the_json_of_accounts_is_as_it_was() {
+        let bare = AccountView {
+            user: "ann".into(),
+            job: None,
+            tasks: 9,
+            requested: 8,
+            finished: 7,
+            used_s: 12.5,
+            billed_s: 10.0,
+            free_s: 2.5,
+            kept_bytes: 300,
+            scaled_if_all_billed: None,
+            scaled_by_waited_for: None,
+            response_s: None,
+            slowdown: None,
+        };
+        let spread = SpreadView {
+            mean: 1.5,
+            p50: 1.0,
+            p90: 2.0,
+            p99: 4.0,
+        };
+        let full = AccountView {
+            job: Some(JobId(7)),
+            scaled_if_all_billed: Some(1.25),
+            scaled_by_waited_for: Some(2.0),
+            response_s: Some(spread),
+            slowdown: Some(spread),
+            ..bare.clone()
+        };
+        let accounts = Accounts {
+            accounts: vec![Account::from(&full), Account::from(&bare)],
+            estimates: Vec::new(),
+        };
+        golden("json-accounts", &[("accounts", document(&accounts))]);
+    }
 
     #[test]
     fn a_row_says_how_long_tasks_took_by_what_was_estimated() {

@@ -196,3 +196,56 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
 
     Ok(Exit::Well)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::document;
+    use crate::output::json::tests::golden;
+    use common::identity::IdentityState;
+    use common::token::Role;
+    use common::{HostId, Time};
+
+    #[test]
+    fn the_json_of_identities_and_of_the_audit_log_is_as_it_was() {
+        let at = Time(1_700_000_000_000_000);
+        let bare = IdentityView {
+            name: "ann".into(),
+            role: Role::Client,
+            state: IdentityState::Waiting,
+            host: None,
+            enrolled: at,
+            expires: None,
+            connections: 0,
+        };
+        let full = IdentityView {
+            host: Some(HostId(3)),
+            expires: Some(at),
+            ..bare.clone()
+        };
+        let entry = AuditView {
+            number: 4,
+            at,
+            who: "ann".into(),
+            what: "share".into(),
+            subject: "jobs 7".into(),
+            allowed: true,
+            why: "with bob".into(),
+            count: 2,
+        };
+
+        let identities = Identities {
+            identities: vec![Identity::from(&full), Identity::from(&bare)],
+        };
+        let audit = Audit {
+            entries: vec![Entry::from(&entry)],
+        };
+        golden(
+            "json-identities",
+            &[
+                ("identities", document(&identities)),
+                ("audit", document(&audit)),
+            ],
+        );
+    }
+}
