@@ -1,14 +1,17 @@
 //! The JSON of each view, filled in and bare, as it was when scripts began to rely on it. After a
 //! change that is meant: `DESKGRID_BLESS=1 cargo test -p cli json`, and look at what changed.
 
+use common::checkpoint::Saved;
 use common::content::BlobHash;
 use common::host::{Confinement, HostFacts};
 use common::token::Role;
 use common::view::{
-    AttemptState, Belief, EstimatesView, HostState, JobState, LimitsView, PromiseState,
-    PromiseStatus, QualityView, ScalingView, TaskState, WayView, WidthView,
+    AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
+    Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState, PromiseStatus,
+    PromiseView, QualityView, ScalingView, SpeculationView, StartView, TaskCounts, TaskState,
+    TaskView, TokenView, WayView, WidthView,
 };
-use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, Span, Speed, TaskId};
+use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
 
 use super::*;
 use crate::output::document;
@@ -29,6 +32,10 @@ pub(crate) fn golden(file: &str, documents: &[(&str, String)]) {
     let kept = std::fs::read_to_string(&path).expect("run this test once with DESKGRID_BLESS=1");
     let kept: Vec<&str> = kept.split_inclusive('\n').collect();
     assert_eq!(kept, lines, "{path}");
+}
+
+fn json<T: Object>(object: &T) -> String {
+    document(&Json(object))
 }
 
 /// The moment so many seconds after the start.
@@ -301,18 +308,9 @@ fn explained() -> ExplainView {
 
 fn bare_submitted() -> Submitted {
     Submitted {
-        job: Some(7),
+        job: Some(JobId(7)),
         tasks: 100,
-        accepted: true,
-        again: false,
-        dry_run: false,
-        refused_because: None,
-        promise: None,
-        counter: None,
-        limits: None,
-        width: None,
-        predicted: None,
-        info: None,
+        ..Submitted::default()
     }
 }
 
@@ -325,34 +323,36 @@ fn submitted() -> Submitted {
         estimates: Some(quality()),
     };
     Submitted {
-        promise: Some(Promise::from(&promise)),
-        limits: Some(Limits::from(&limits())),
-        width: job().width.as_ref().map(Width::from),
-        predicted: Some(Predicted::from(&forecast())),
-        info: Some(Job::from(&job())),
+        promise: Some(promise),
+        limits: Some(limits()),
+        no_limits: Some("not told where there are some"),
+        width: job().width.map(Box::new),
+        predicted: Some(forecast()),
+        info: Some(job()),
         ..bare_submitted()
     }
 }
 
-fn refused(counter: Counter) -> Submitted {
+fn refused(earliest: Option<(Time, Span)>, fits: IdSet) -> Submitted {
+    let why = "too late".to_owned();
     Submitted {
         job: None,
-        accepted: false,
         dry_run: true,
-        refused_because: Some("too late".into()),
-        counter: Some(counter),
-        limits: Some(Limits::none("nothing is known")),
+        refused_because: Some(why.clone()),
+        counter: Some(CounterView {
+            why,
+            earliest,
+            fits,
+        }),
+        no_limits: Some("nothing is known"),
         ..bare_submitted()
     }
 }
 
 #[test]
 fn the_json_of_every_view_is_as_it_was() {
-    let counter = CounterView {
-        why: "too late".into(),
-        earliest: Some((at(120), Span::from_secs(120))),
-        fits: IdSet::from_range(1, 40),
-    };
+    let earliest = Some((at(120), Span::from_secs(120)));
+    let fits = IdSet::from_range(1, 40);
     let no_interval = JobView {
         predicted: Some(Forecast {
             interval: None,
@@ -367,65 +367,49 @@ fn the_json_of_every_view_is_as_it_was() {
         quality,
     };
     let changed = [(JobId(7), 3), (JobId(8), 0)];
+    let retried = Retried {
+        changed: &changed,
+        promise: job().promise,
+    };
 
     golden(
         "json-views",
         &[
-            ("job", document(&Job::from(&job()))),
-            ("job, bare", document(&Job::from(&bare_job()))),
-            ("jobs", document(&Jobs::from(&[job(), bare_job()][..]))),
-            ("prediction", document(&Prediction::from(&job()))),
-            ("prediction, bare", document(&Prediction::from(&bare_job()))),
+            ("job", json(&job())),
+            ("job, bare", json(&bare_job())),
+            ("jobs", document(&List("jobs", &[job(), bare_job()]))),
+            ("prediction", json(&Prediction(&job()))),
+            ("prediction, bare", json(&Prediction(&bare_job()))),
             (
                 "prediction without an interval",
-                document(&Prediction::from(&no_interval)),
+                json(&Prediction(&no_interval)),
             ),
-            ("submitted", document(&submitted())),
-            ("submitted, bare", document(&bare_submitted())),
-            (
-                "submitted, refused",
-                document(&refused(Counter::from(&counter))),
-            ),
+            ("submitted", json(&submitted())),
+            ("submitted, bare", json(&bare_submitted())),
+            ("submitted, refused", json(&refused(earliest, fits))),
             (
                 "submitted, refused, bare",
-                document(&refused(Counter::default())),
+                json(&refused(None, IdSet::new())),
             ),
-            ("task", document(&Task::from(&task(Some(at(8)))))),
-            ("task, not requested", document(&Task::from(&task(None)))),
-            ("task, bare", document(&Task::from(&bare_task()))),
+            ("task", json(&task(Some(at(8))))),
+            ("task, not requested", json(&task(None))),
+            ("task, bare", json(&bare_task())),
             (
                 "tasks",
-                document(&Tasks::from(&[task(None), bare_task()][..])),
+                document(&List("tasks", &[task(None), bare_task()])),
             ),
-            ("host", document(&Host::from(&host()))),
-            ("host, bare", document(&Host::from(&bare_host()))),
-            ("hosts", document(&Hosts::from(&[host(), bare_host()][..]))),
-            (
-                "token, new",
-                document(&Token::new(&token(), Some("dg1.3".into()))),
-            ),
-            ("token", document(&Token::new(&token(), None))),
-            (
-                "tokens",
-                document(&Tokens {
-                    tokens: vec![Token::new(&token(), None)],
-                }),
-            ),
-            ("explained", document(&Explained::from(&explained()))),
-            ("changed", document(&Changed::from(&changed[..]))),
-            ("retried, nothing", document(&Retried::default())),
-            (
-                "retried",
-                document(&Retried::new(&changed, job().promise.as_ref())),
-            ),
-            (
-                "estimates",
-                document(&Estimates::from(&estimates(Some(quality())))),
-            ),
-            (
-                "estimates, bare",
-                document(&Estimates::from(&estimates(None))),
-            ),
+            ("host", json(&host())),
+            ("host, bare", json(&bare_host())),
+            ("hosts", document(&List("hosts", &[host(), bare_host()]))),
+            ("token, new", json(&NewToken("dg1.3", &token()))),
+            ("token", json(&token())),
+            ("tokens", document(&List("tokens", &[token()]))),
+            ("explained", json(&explained())),
+            ("changed", document(&List("jobs", &changed))),
+            ("retried, nothing", json(&Retried::default())),
+            ("retried", json(&retried)),
+            ("estimates", json(&estimates(Some(quality())))),
+            ("estimates, bare", json(&estimates(None))),
         ],
     );
 }
