@@ -306,7 +306,7 @@ impl Core {
         self.changed.0 = true;
         tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
         if let (CancelReason::TooManyFailures(_), Some(job)) = (why, self.jobs.get_mut(&job)) {
-            job.reason = Some(format!("the rest was cancelled: {why}"));
+            job.view.reason = Some(format!("the rest was cancelled: {why}"));
         }
         if self.saves(job) {
             self.store.drop_checkpoints(job, tasks)?;
@@ -337,7 +337,7 @@ impl Core {
 
     fn on_job_refused(&mut self, job: JobId, why: &str) -> Result<(), StoreError> {
         if let Some(entry) = self.jobs.get_mut(&job) {
-            entry.reason = Some(why.to_owned());
+            entry.view.reason = Some(why.to_owned());
         }
         self.write_job(job, JobState::Refused, Some(self.now))?;
         self.leaving.push(job);

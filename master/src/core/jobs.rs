@@ -19,20 +19,17 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 
 use super::Core;
-use crate::store::{JobRow, NewJob, Promised, Requested, StoreError};
+use crate::store::{NewJob, Promised, Requested, StoreError};
 
 /// A job that is not settled.
 pub(super) struct Job {
     pub(super) spec: Arc<JobSpec>,
-    pub(super) reason: Option<String>,
-    pub(super) user: String,
+    /// The job as it is written and shown, but for what the scheduler knows: its state and counts.
+    pub(super) view: JobView,
     /// Whether it was only disclosed at first.
     pub(super) disclosed: bool,
     /// Bytes of its spec.
     bytes: u64,
-    submitted: Time,
-    started: Option<Time>,
-    predicted_makespan: Option<Span>,
     /// The promise made for its deadline, if any.
     pub(super) promised: Option<Promised>,
     /// Whether it may be kept when it was to start.
@@ -84,8 +81,8 @@ pub struct LiveAttempt {
 impl Job {
     /// Notes that an attempt is started; whether it is the job's first.
     pub(super) fn on_start(&mut self, now: Time) -> bool {
-        let first = self.started.is_none();
-        self.started.get_or_insert(now);
+        let first = self.view.started.is_none();
+        self.view.started.get_or_insert(now);
         first
     }
 }
@@ -157,6 +154,31 @@ fn bag(
         terms,
         disclosed,
         ranks,
+    }
+}
+
+/// The view of a job of which nothing was tried.
+fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
+    JobView {
+        job,
+        name: spec.name.clone(),
+        user: user.to_owned(),
+        state: JobState::Waiting,
+        policy: spec.rules.policy.clone(),
+        priority: spec.rules.priority,
+        tasks: TaskCounts::default(),
+        attempts: 0,
+        duplicates: 0,
+        submitted,
+        started: None,
+        finished: None,
+        predicted: None,
+        predicted_makespan: None,
+        reason: None,
+        promise: None,
+        limits: None,
+        starts: None,
+        width: None,
     }
 }
 
@@ -268,8 +290,12 @@ impl Core {
         }
 
         let entry = Job {
+            view: untried(job, &spec, user, self.now),
+            spec: Arc::new(spec),
             disclosed,
-            ..Job::new(spec, user.to_owned(), body.len() as u64, self.now)
+            bytes: body.len() as u64,
+            promised: None,
+            foretold: false,
         };
         self.enter(job, entry);
         self.step(Event::JobSubmitted {
@@ -370,7 +396,7 @@ impl Core {
 
     /// Keeps a job in memory while it is not settled.
     fn enter(&mut self, id: JobId, job: Job) {
-        let (jobs, bytes) = self.open_of.entry(job.user.clone()).or_default();
+        let (jobs, bytes) = self.open_of.entry(job.view.user.clone()).or_default();
         *jobs += 1;
         *bytes = bytes.saturating_add(job.bytes);
         self.jobs.insert(id, job);
@@ -381,11 +407,11 @@ impl Core {
         let Some(job) = self.jobs.remove(&id) else {
             return;
         };
-        if let Some((jobs, bytes)) = self.open_of.get_mut(&job.user) {
+        if let Some((jobs, bytes)) = self.open_of.get_mut(&job.view.user) {
             *jobs = jobs.saturating_sub(1);
             *bytes = bytes.saturating_sub(job.bytes);
             if *jobs == 0 {
-                self.open_of.remove(&job.user);
+                self.open_of.remove(&job.view.user);
             }
         }
     }
@@ -411,13 +437,14 @@ impl Core {
             let reason = restored.view.reason.clone();
             self.bring_back(restored)?;
             if let Some(job) = self.jobs.get_mut(&job) {
-                job.reason = reason;
+                job.view.reason = reason;
             }
         }
 
         Ok(())
     }
 
+    /// Takes a job of the store into memory again. The reason of its state is not taken over.
     pub(super) fn bring_back(
         &mut self,
         restored: crate::store::Restored,
@@ -441,12 +468,18 @@ impl Core {
         }
 
         let entry = Job {
-            started: view.started,
-            predicted_makespan: view.predicted_makespan,
+            spec: Arc::new(restored.spec),
+            view: JobView {
+                finished: None,
+                reason: None,
+                promise: None,
+                limits: None,
+                ..view
+            },
+            disclosed,
+            bytes: restored.bytes,
             promised: restored.promised,
             foretold: true,
-            disclosed,
-            ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
 
@@ -561,7 +594,7 @@ impl Core {
 
     /// Whether an unsettled job is this user's.
     pub(super) fn is_of(&self, job: JobId, user: &str) -> bool {
-        self.jobs.get(&job).is_some_and(|job| job.user == user)
+        self.jobs.get(&job).is_some_and(|job| job.view.user == user)
     }
 
     /// The jobs of these that are not settled, as they are now. Of those in these states (none
@@ -589,7 +622,7 @@ impl Core {
     /// Every job that is not settled, of all or of one user with those shared with that user.
     pub(super) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
         let visible = |id: &JobId, job: &Job| {
-            user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0))
+            user.is_none_or(|(user, shared)| job.view.user == *user || shared.contains(id.0))
         };
         self.jobs
             .iter()
@@ -615,25 +648,11 @@ impl Core {
 
         let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
         Some(JobView {
-            job: id,
-            name: job.spec.name.clone(),
-            user: job.user.clone(),
             state: self.scheduler.job_state(id).unwrap_or(JobState::Waiting),
-            policy: job.spec.rules.policy.clone(),
-            priority: job.spec.rules.priority,
             tasks,
             attempts,
             duplicates,
-            submitted: job.submitted,
-            started: job.started,
-            finished: None,
-            predicted: None,
-            predicted_makespan: job.predicted_makespan,
-            reason: job.reason.clone(),
-            promise: None,
-            limits: None,
-            starts: None,
-            width: None,
+            ..job.view.clone()
         })
     }
 
@@ -706,29 +725,21 @@ impl Core {
         })
     }
 
-    /// Writes the job's present `JobRow` to the store.
+    /// Writes the job as it is now to the store.
     pub(super) fn write_job(
         &mut self,
         id: JobId,
         state: JobState,
-        ended: Option<Time>,
+        finished: Option<Time>,
     ) -> Result<(), StoreError> {
-        let Some(job) = self.jobs.get(&id) else {
+        let Some(view) = self.view(id) else {
             return Ok(());
         };
-        let tasks = self.scheduler.job_counts(id).unwrap_or_default();
-        let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
-        let row = JobRow {
+        self.store.update_job(&JobView {
             state,
-            tasks: &tasks,
-            started: job.started,
-            ended,
-            predicted_makespan: job.predicted_makespan,
-            attempts,
-            duplicates,
-            reason: job.reason.as_deref(),
-        };
-        self.store.update_job(id, &row)
+            finished,
+            ..view
+        })
     }
 
     /// The predicted finish of the job, with its interval.
@@ -745,13 +756,14 @@ impl Core {
         let open = self
             .jobs
             .get(&id)
-            .is_some_and(|job| job.predicted_makespan.is_none());
+            .is_some_and(|job| job.view.predicted_makespan.is_none());
         if !open {
             return;
         }
         let finish = self.scheduler.predict_finish(id, self.now);
         if let (Some(finish), Some(job)) = (finish, self.jobs.get_mut(&id)) {
-            job.predicted_makespan = job.started.map(|started| finish.since(started));
+            let started = job.view.started;
+            job.view.predicted_makespan = started.map(|started| finish.since(started));
         }
     }
 
@@ -825,30 +837,5 @@ impl Core {
     /// The number of jobs that are not settled.
     pub(crate) fn open_jobs(&self) -> usize {
         self.jobs.len()
-    }
-}
-
-impl Job {
-    fn new(spec: JobSpec, user: String, bytes: u64, submitted: Time) -> Self {
-        let reason = None;
-        let started = None;
-        let predicted_makespan = None;
-        let promised = None;
-        let disclosed = false;
-        let foretold = false;
-        let spec = Arc::new(spec);
-
-        Self {
-            spec,
-            reason,
-            user,
-            disclosed,
-            bytes,
-            submitted,
-            started,
-            predicted_makespan,
-            promised,
-            foretold,
-        }
     }
 }

@@ -172,7 +172,7 @@ impl Core {
         let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
         };
-        job.reason = Some(format!("attempt {attempt} {why}"));
+        job.view.reason = Some(format!("attempt {attempt} {why}"));
         self.changed.0 = true;
 
         match self

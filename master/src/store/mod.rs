@@ -55,7 +55,7 @@ pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Restored, RestoredHost};
 pub(crate) use schema::VERSION;
 pub(crate) use speculation::Disclosure;
-pub(crate) use writer::{JobRow, NewAttempt, NewJob, Requested, Writer};
+pub(crate) use writer::{NewAttempt, NewJob, Requested, Writer};
 
 /// The store does not do what it must.
 #[derive(Debug, thiserror::Error)]
