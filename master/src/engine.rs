@@ -19,7 +19,9 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{Receiver, unbounded_channel};
 use tokio::sync::oneshot;
 
-pub use crate::core::ask::{Ask, CoreReply, HostAsk, JobAsk, PeerAsk, UpkeepAsk};
+pub use crate::core::ask::{
+    Ask, CoreReply, HostAsk, JobAsk, PeerAsk, Redeeming, Submitting, TokenWish, UpkeepAsk,
+};
 use crate::core::{Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
 use crate::laws::Laws;
 use crate::store::{AttemptResult, Reader, StoreError, Writer};
@@ -177,13 +179,13 @@ impl Engine {
         self.asked.push((ticket, told));
 
         match &ask {
-            Ask::Job(JobAsk::Submit { spec, asked, .. }) => {
-                if let Err(refusal) = check_spec(spec, asked) {
+            Ask::Job(JobAsk::Submit(job)) => {
+                if let Err(refusal) = check_spec(&job.spec, &job.asked) {
                     let _ = tell.send(Box::new(Err(refusal)).into());
                     return Ok(());
                 }
             }
-            Ask::Peer(PeerAsk::Redeem { .. }) if !self.laws.token_before_certificate => {
+            Ask::Peer(PeerAsk::Redeem(_)) if !self.laws.token_before_certificate => {
                 let _ = tell.send(self.core.handle(ask)?);
                 return Ok(());
             }

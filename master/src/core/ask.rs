@@ -19,8 +19,8 @@ use super::{Core, Judged, LiveJob, Needs, Requested, Submitted};
 use crate::store::{Redeemed, Standing, StoreError};
 
 pub use hosts::HostAsk;
-pub use jobs::JobAsk;
-pub use peers::PeerAsk;
+pub use jobs::{JobAsk, Submitting};
+pub use peers::{PeerAsk, Redeeming, TokenWish};
 pub use upkeep::UpkeepAsk;
 
 /// Something asked of the core.

@@ -19,6 +19,7 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 
 use super::Core;
+use super::ask::Submitting;
 use crate::store::{NewJob, Promised, Requested, StoreError};
 
 /// A job that is not settled.
@@ -216,11 +217,18 @@ impl Core {
     /// remembered of one that is not taken.
     pub(super) fn submit(
         &mut self,
-        request: RequestId,
-        user: &str,
-        (mut spec, asked): (JobSpec, Asked),
-        (disclosed, dry_run): (bool, bool),
+        submitting: Submitting,
     ) -> Result<Result<Submitted, SubmitError>, StoreError> {
+        let Submitting {
+            request,
+            user,
+            mut spec,
+            asked,
+            disclosed,
+            dry_run,
+        } = submitting;
+        let user = user.as_str();
+
         let body = body(&spec, &asked, disclosed)?;
         let body_hash = *blake3::hash(&body).as_bytes();
         if let Some(known) = self.store.job_of_request(request)? {

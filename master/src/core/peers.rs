@@ -3,11 +3,11 @@
 use common::identity::{IdentityState, IdentityView};
 use common::token::{JoinToken, Role};
 use common::view::TokenView;
-use common::wire::enrol::Wanted;
-use common::{IdSet, JobId, Span, Time};
+use common::{IdSet, JobId, Time};
 use uuid::Uuid;
 
 use super::Core;
+use super::ask::{Redeeming, TokenWish};
 use crate::store::{Entry, NewToken, Peer, Redeemed, Standing, StoreError};
 
 /// The hash of a token's secret, as the store keeps it.
@@ -54,18 +54,24 @@ impl Core {
     /// Makes a join token.
     pub(super) fn create_token(
         &mut self,
-        by: &str,
-        (role, ttl, uses): (Role, Span, u32),
-        name: &str,
-        approval: bool,
-        ca_key_hash: [u8; 32],
+        wish: TokenWish,
     ) -> Result<(JoinToken, TokenView), StoreError> {
+        let TokenWish {
+            by,
+            role,
+            ttl,
+            uses,
+            name,
+            approval,
+            ca_key_hash,
+        } = wish;
+
         let secret: [u8; 16] = rand::random();
         let expires = self.now + ttl;
         let view = self.store.add_token(&NewToken {
             secret_hash: secret_hash(&secret),
             role,
-            name,
+            name: &name,
             uses,
             expires,
             approval,
@@ -79,7 +85,7 @@ impl Core {
         };
 
         self.audit(
-            by,
+            &by,
             "token-create",
             &format!("token {}", view.id),
             Ok(&format!("for {uses} of role {role}{how}")),
@@ -112,17 +118,21 @@ impl Core {
 
     /// Lets somebody with a token in, or says why not. The certificate that goes with it is to
     /// expire at `expires`.
-    pub(super) fn redeem(
-        &mut self,
-        from: &str,
-        (token, secret): (u32, &[u8; 16]),
-        name: &str,
-        (key_hash, wanted): ([u8; 32], Wanted),
-        expires: Time,
-    ) -> Result<Redeemed, StoreError> {
-        let redeemed =
-            self.store
-                .redeem(token, secret_hash(secret), name, key_hash, wanted, self.now)?;
+    pub(super) fn redeem(&mut self, redeeming: Redeeming) -> Result<Redeemed, StoreError> {
+        let Redeeming {
+            from,
+            token,
+            secret,
+            name,
+            key_hash,
+            wanted,
+            expires,
+        } = redeeming;
+
+        let secret = secret_hash(&secret);
+        let redeemed = self
+            .store
+            .redeem(token, secret, &name, key_hash, wanted, self.now)?;
         match &redeemed {
             Redeemed::Peer(peer) => {
                 tracing::info!(token, role = %peer.role, name = peer.name, "enrolled");

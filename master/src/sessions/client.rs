@@ -281,7 +281,7 @@ async fn send_availability(
     (since, until): (Time, Time),
     tx: &mut Answer,
 ) -> Result<(), NoAnswer> {
-    for host in asker.recorded_hosts(hosts).await? {
+    for host in asker.hosts(hosts).await? {
         let mut from = Some(since);
         while let Some(since) = from {
             let (view, next) = asker.availability(&host, since, until).await?;

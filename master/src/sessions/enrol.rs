@@ -13,7 +13,7 @@ use quinn::Connection;
 
 use super::{MESSAGE_DEADLINE, NOT_NOW, stopped};
 use crate::authority::read_request;
-use crate::core::ask::{PeerAsk, UpkeepAsk};
+use crate::core::ask::{PeerAsk, Redeeming, UpkeepAsk};
 use crate::run::State;
 use crate::store::{Peer, Redeemed};
 
@@ -144,7 +144,7 @@ async fn answer(
         ..
     } = request;
 
-    let redeem = PeerAsk::Redeem {
+    let redeeming = Redeeming {
         from: from.to_string(),
         token,
         secret,
@@ -153,7 +153,7 @@ async fn answer(
         wanted: kind,
         expires: state.authority.expiry(),
     };
-    let redeemed = state.core.ask(redeem).await;
+    let redeemed = state.core.ask(PeerAsk::Redeem(redeeming)).await;
     let refuse = |why: &str| {
         let hint = "ask an admin for a new one: deskgrid token create --role ROLE";
         Ok(Err(Refusal::new(RefusalCode::NotAuthorised, why, hint)))

@@ -7,7 +7,9 @@ use common::token::{JoinToken, Role};
 use common::wire::enrol::Wanted;
 use common::wire::{Refusal, RefusalCode};
 use common::{Asked, IdSet, JobId, JobSpec, Ranks, RequestId, Span, TaskSet, Time};
-use master::engine::{CoreReply, JobAsk, Peer, PeerAsk, Redeemed};
+use master::engine::{
+    CoreReply, JobAsk, Peer, PeerAsk, Redeemed, Redeeming, Submitting, TokenWish,
+};
 use uuid::Uuid;
 
 use super::chance::Chance;
@@ -52,14 +54,14 @@ impl Ask {
     /// What a client's or joiner's session makes of it.
     pub(super) fn into_core(self) -> ::master::engine::Ask {
         match self {
-            Ask::Submit(request, spec, disclosed) => JobAsk::Submit {
+            Ask::Submit(request, spec, disclosed) => JobAsk::Submit(Box::new(Submitting {
                 request,
                 user: "people".to_owned(),
-                spec,
+                spec: *spec,
                 asked: Asked::default(),
                 disclosed,
                 dry_run: false,
-            }
+            }))
             .into(),
             Ask::Request(job, tasks) => JobAsk::Request(job, tasks).into(),
             Ask::DropRest(job) => JobAsk::DropUnrequested(job).into(),
@@ -71,7 +73,7 @@ impl Ask {
             }
             .into(),
             Ask::Forget(job) => JobAsk::Forget(job).into(),
-            Ask::Token(uses) => PeerAsk::CreateToken {
+            Ask::Token(uses) => PeerAsk::CreateToken(TokenWish {
                 by: "admin".to_owned(),
                 role: Role::Worker,
                 ttl: Span::from_secs(86_400),
@@ -79,9 +81,9 @@ impl Ask {
                 name: "token".to_owned(),
                 approval: false,
                 ca_key_hash: [0; 32],
-            }
+            })
             .into(),
-            Ask::Enrol(token, key_hash) => PeerAsk::Redeem {
+            Ask::Enrol(token, key_hash) => PeerAsk::Redeem(Redeeming {
                 from: "somewhere".to_owned(),
                 token: token.id,
                 secret: token.secret,
@@ -89,7 +91,7 @@ impl Ask {
                 key_hash,
                 wanted: Wanted::Any,
                 expires: NEVER,
-            }
+            })
             .into(),
         }
     }

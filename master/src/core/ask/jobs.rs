@@ -8,24 +8,28 @@ use super::{Ask, CoreReply};
 use crate::core::Core;
 use crate::store::StoreError;
 
+/// A submission.
+#[derive(Debug, Clone)]
+pub struct Submitting {
+    /// Its own number.
+    pub request: RequestId,
+    /// Its user.
+    pub user: String,
+    /// The job.
+    pub spec: JobSpec,
+    /// What is said beside it.
+    pub asked: Asked,
+    /// Whether its tasks are only disclosed.
+    pub disclosed: bool,
+    /// Whether nothing is to be submitted.
+    pub dry_run: bool,
+}
+
 /// Something asked about jobs. Those named are the asker's to name.
 #[derive(Debug, Clone)]
 pub enum JobAsk {
     /// Take a job whose spec was checked, or say why not.
-    Submit {
-        /// The submission's own number.
-        request: RequestId,
-        /// Its user.
-        user: String,
-        /// The job.
-        spec: Box<JobSpec>,
-        /// What is said beside it.
-        asked: Asked,
-        /// Whether its tasks are only disclosed.
-        disclosed: bool,
-        /// Whether nothing is to be submitted.
-        dry_run: bool,
-    },
+    Submit(Box<Submitting>),
     /// Somebody waits for these tasks of a disclosed job.
     Request(JobId, IdSet),
     /// Nobody needs what was not requested of a disclosed job.
@@ -92,17 +96,7 @@ impl From<JobAsk> for Ask {
 impl Core {
     pub(super) fn handle_job(&mut self, ask: JobAsk) -> Result<CoreReply, StoreError> {
         Ok(match ask {
-            JobAsk::Submit {
-                request,
-                user,
-                spec,
-                asked,
-                disclosed,
-                dry_run,
-            } => {
-                let submission = (*spec, asked);
-                Box::new(self.submit(request, &user, submission, (disclosed, dry_run))?).into()
-            }
+            JobAsk::Submit(submitting) => Box::new(self.submit(*submitting)?).into(),
             JobAsk::Request(job, tasks) => self.request(job, &tasks)?.into(),
             JobAsk::DropUnrequested(job) => self.drop_unrequested(job)?.into(),
             JobAsk::Cancel(job, tasks) => self.cancel(job, tasks)?.into(),

@@ -9,28 +9,51 @@ use super::{Ask, CoreReply};
 use crate::core::Core;
 use crate::store::{Entry, Peer, StoreError};
 
+/// A join token to be made.
+#[derive(Debug, Clone)]
+pub struct TokenWish {
+    /// Who makes it.
+    pub by: String,
+    /// What its holder becomes.
+    pub role: Role,
+    /// How long it works.
+    pub ttl: Span,
+    /// How often.
+    pub uses: u32,
+    /// Its name in lists.
+    pub name: String,
+    /// Whether who joins with it waits for an admin.
+    pub approval: bool,
+    /// The hash of the master's key.
+    pub ca_key_hash: [u8; 32],
+}
+
+/// Somebody with a token.
+#[derive(Debug, Clone)]
+pub struct Redeeming {
+    /// The address that it comes from.
+    pub from: String,
+    /// The token's number.
+    pub token: u32,
+    /// The token's secret.
+    pub secret: [u8; 16],
+    /// The name to go by.
+    pub name: String,
+    /// The hash of its key.
+    pub key_hash: [u8; 32],
+    /// What it wants to be.
+    pub wanted: Wanted,
+    /// The expiry of its certificate.
+    pub expires: Time,
+}
+
 /// Something asked about who is let in.
 #[derive(Debug, Clone)]
 pub enum PeerAsk {
     /// The standing of the identity with this number and key.
     Authenticate(Uuid, [u8; 32]),
     /// Make a join token.
-    CreateToken {
-        /// Who makes it.
-        by: String,
-        /// What its holder becomes.
-        role: Role,
-        /// How long it works.
-        ttl: Span,
-        /// How often.
-        uses: u32,
-        /// Its name in lists.
-        name: String,
-        /// Whether who joins with it waits for an admin.
-        approval: bool,
-        /// The hash of the master's key.
-        ca_key_hash: [u8; 32],
-    },
+    CreateToken(TokenWish),
     /// Every token.
     Tokens,
     /// Make a token useless.
@@ -41,22 +64,7 @@ pub enum PeerAsk {
         id: u32,
     },
     /// Let in somebody with a token.
-    Redeem {
-        /// The address that it comes from.
-        from: String,
-        /// The token's number.
-        token: u32,
-        /// The token's secret.
-        secret: [u8; 16],
-        /// The name to go by.
-        name: String,
-        /// The hash of its key.
-        key_hash: [u8; 32],
-        /// What it wants to be.
-        wanted: Wanted,
-        /// The expiry of its certificate.
-        expires: Time,
-    },
+    Redeem(Redeeming),
     /// Note the key of a renewed certificate, and its expiry.
     Renew(Box<Peer>, [u8; 32], Time),
     /// The expiry of the newest certificate of an identity.
@@ -91,30 +99,10 @@ impl Core {
     pub(super) fn handle_peer(&mut self, ask: PeerAsk) -> Result<CoreReply, StoreError> {
         Ok(match ask {
             PeerAsk::Authenticate(id, key_hash) => self.authenticate(id, key_hash)?.into(),
-            PeerAsk::CreateToken {
-                by,
-                role,
-                ttl,
-                uses,
-                name,
-                approval,
-                ca_key_hash,
-            } => self
-                .create_token(&by, (role, ttl, uses), &name, approval, ca_key_hash)?
-                .into(),
+            PeerAsk::CreateToken(wish) => self.create_token(wish)?.into(),
             PeerAsk::Tokens => self.tokens()?.into(),
             PeerAsk::RevokeToken { by, id } => self.revoke_token(&by, id)?.into(),
-            PeerAsk::Redeem {
-                from,
-                token,
-                secret,
-                name,
-                key_hash,
-                wanted,
-                expires,
-            } => self
-                .redeem(&from, (token, &secret), &name, (key_hash, wanted), expires)?
-                .into(),
+            PeerAsk::Redeem(redeeming) => self.redeem(redeeming)?.into(),
             PeerAsk::Renew(peer, key_hash, expires) => self.renew(&peer, key_hash, expires)?.into(),
             PeerAsk::ExpiryOf(id) => self.expiry_of(id)?.into(),
             PeerAsk::Approve { by, name } => self.approve(&by, &name)?.into(),

@@ -26,14 +26,6 @@ impl Asker {
         self.hosts_of(HostAsk::Views { names, user }).await
     }
 
-    /// The hosts whose availability is asked for.
-    pub(in crate::sessions) async fn recorded_hosts(
-        &self,
-        names: Vec<String>,
-    ) -> Result<Vec<HostView>, NoAnswer> {
-        self.hosts(names).await
-    }
-
     /// Some of what is recorded of a host between two times, and from when on to ask for more.
     pub(in crate::sessions) async fn availability(
         &self,

@@ -12,7 +12,7 @@ use common::wire::RefusalCode;
 use common::wire::client::{Reply, Submission};
 use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId};
 
-use crate::core::ask::{HostNames, JobAsk};
+use crate::core::ask::{HostNames, JobAsk, Submitting};
 use crate::core::{Stopped, Submitted, check_spec, content_is_missing};
 use crate::store::StoreError;
 
@@ -87,17 +87,16 @@ impl Asker {
 
         let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let spec = self.names_only_ones_own(spec).await?;
-        let user = self.user.clone();
         let tasks = spec.tasks.ids.len();
         let submitted: Box<Result<_, _>> = self
-            .core(JobAsk::Submit {
+            .core(JobAsk::Submit(Box::new(Submitting {
                 request: id,
-                user,
-                spec: Box::new(spec),
+                user: self.user.clone(),
+                spec,
                 asked,
                 disclosed,
                 dry_run,
-            })
+            })))
             .await?;
         let Submitted {
             job,

@@ -9,7 +9,7 @@ use common::wire::RefusalCode;
 use common::wire::client::Reply;
 
 use crate::core::Judged;
-use crate::core::ask::{JobAsk, PeerAsk};
+use crate::core::ask::{JobAsk, PeerAsk, TokenWish};
 
 use super::{Asker, NoAnswer, refuse};
 
@@ -31,7 +31,7 @@ impl Asker {
             ));
         }
 
-        let ask = PeerAsk::CreateToken {
+        let wish = TokenWish {
             by: self.user.clone(),
             role,
             ttl,
@@ -40,7 +40,7 @@ impl Asker {
             approval,
             ca_key_hash: self.state.ca_key_hash,
         };
-        let (token, view) = self.core(ask).await?;
+        let (token, view) = self.core(PeerAsk::CreateToken(wish)).await?;
         Ok(Reply::Token(token, view, self.state.known_as.clone()))
     }
 
