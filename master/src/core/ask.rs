@@ -41,7 +41,8 @@ pub(crate) type HostNames = Vec<(HostId, String)>;
 /// Declares the replies, each with the conversion from its value and back.
 macro_rules! replies {
     ($($(#[doc = $doc:literal])* $name:ident($value:ty),)*) => {
-        /// The core's reply to an [`Ask`], each kind of value by its own variant.
+        /// The core's reply to an [`Ask`], each kind of value by its own variant. Each ask says
+        /// which one it gives.
         pub enum CoreReply {
             $($(#[doc = $doc])* $name($value),)*
         }

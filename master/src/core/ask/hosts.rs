@@ -11,17 +11,17 @@ use crate::store::StoreError;
 
 /// Something asked about hosts, or said by their workers.
 pub enum HostAsk {
-    /// A worker said hello.
+    /// A worker said hello. Gives `Done`.
     Connected(Box<Connected>),
-    /// A worker said something else, on this session.
+    /// A worker said something else, on this session. Gives `Done`.
     Said(HostId, SessionId, ToMaster),
-    /// A session ended.
+    /// A session ended. Gives `Done`.
     Disconnected(HostId, SessionId),
-    /// Whether a state of this attempt can be of use, and is this host's to save.
+    /// Whether a state of this attempt can be of use, and is this host's to save. Gives `Whether`.
     TakesState(HostId, AttemptId),
-    /// A complete state of an attempt is here, with these files.
+    /// A complete state of an attempt is here, with these files. Gives `Done`.
     Saved(HostId, AttemptId, Saved, Vec<BlobHash>),
-    /// A state was not saved, or not used.
+    /// A state was not saved, or not used. Gives `Done`.
     NotSaved {
         /// The host that says so.
         host: HostId,
@@ -32,26 +32,27 @@ pub enum HostAsk {
         /// Whether the attempt started from scratch for it.
         from_scratch: bool,
     },
-    /// Whether the host needs this content for its attempts.
+    /// Whether the host needs this content for its attempts. Gives `Needs`.
     Needs(HostId, BlobHash),
     /// The hosts of these names (none given: all), without what belongs to others than `user`.
+    /// Gives `Hosts`.
     Views {
         /// Names, or `host-N`.
         names: Vec<String>,
         /// Whose attempts are shown; `None` for everybody's.
         user: Option<String>,
     },
-    /// The names of all hosts.
+    /// The names of all hosts. Gives `Names`.
     Names,
-    /// The wait until so many hosts are free.
+    /// The wait until so many hosts are free. Gives `Wait`.
     Wait(u32),
-    /// Start or end a drain.
+    /// Starts or ends a drain. Gives `Hosts`.
     Drain(String, bool),
-    /// Set or clear a host's owner.
+    /// Sets or clears a host's owner. Gives `Hosts`.
     Own(String, Option<String>),
-    /// Take back what hosts have not begun within this time.
+    /// Takes back what hosts have not begun within this time. Gives `Done`.
     TakeBack(Span),
-    /// Forget what was recorded of this host's availability long ago.
+    /// Forgets what was recorded of this host's availability long ago. Gives `Done`.
     TrimAvailability(HostId),
 }
 

@@ -17,7 +17,7 @@ pub struct Submitting {
     pub user: String,
     /// The job.
     pub spec: JobSpec,
-    /// What is said beside it.
+    /// The date and estimates that `spec` has no place for.
     pub asked: Asked,
     /// Whether its tasks are only disclosed.
     pub disclosed: bool,
@@ -28,15 +28,15 @@ pub struct Submitting {
 /// Something asked about jobs. Those named are the asker's to name.
 #[derive(Debug, Clone)]
 pub enum JobAsk {
-    /// Take a job whose spec was checked, or say why not.
+    /// Takes a job whose spec was checked, or says why not. Gives `Submitted`.
     Submit(Box<Submitting>),
-    /// Somebody waits for these tasks of a disclosed job.
+    /// Somebody waits for these tasks of a disclosed job. Gives `Requested`.
     Request(JobId, IdSet),
-    /// Nobody needs what was not requested of a disclosed job.
+    /// Nobody needs what was not requested of a disclosed job. Gives `Count`.
     DropUnrequested(JobId),
-    /// Stop these tasks (none given: all) of a job.
+    /// Stops these tasks (none given: all) of a job. Gives `Count`.
     Cancel(JobId, Option<IdSet>),
-    /// Try these failed and (unless `only_failed`) cancelled tasks again.
+    /// Tries these failed and (unless `only_failed`) cancelled tasks again. Gives `Count`.
     Retry {
         /// Their job.
         job: JobId,
@@ -45,17 +45,18 @@ pub enum JobAsk {
         /// Whether cancelled ones are left alone.
         only_failed: bool,
     },
-    /// Compute these tasks again, of whose results this content is gone.
+    /// Computes these tasks again, of whose results this content is gone. Gives `Count`.
     Recompute(JobId, IdSet, Vec<BlobHash>),
-    /// Take the verdict of the user's program: with which attempts this result agrees.
+    /// Takes the verdict of the user's program: with which attempts this result agrees. Gives
+    /// `Whether`.
     Judge(AttemptId, Vec<u32>),
-    /// The same, as found beside the core.
+    /// The same, as found beside the core. Gives `Done`.
     Compared(AttemptId, Vec<u32>),
-    /// Remove a settled job.
+    /// Removes a settled job. Gives `Whether`.
     Forget(JobId),
-    /// Let another user look at jobs, or end that.
+    /// Lets another user look at jobs, or ends that. Gives `Shared`.
     Share {
-        /// Who shares them.
+        /// The user who shares them.
         by: String,
         /// The jobs.
         jobs: IdSet,
@@ -64,11 +65,12 @@ pub enum JobAsk {
         /// Whether from now on or no more.
         on: bool,
     },
-    /// Those of these jobs that are not settled.
+    /// Those of these jobs that are not settled. Gives `Ids`.
     Open(IdSet),
-    /// Every job that is not settled, of all or of one user with those shared with that user.
+    /// Every job that is not settled, of all or of one user with those shared with that user. Gives
+    /// `Ids`.
     OpenOf(Option<(String, IdSet)>),
-    /// Those of these jobs that are not settled, as they are now.
+    /// Those of these jobs that are not settled, as they are now. Gives `Jobs`.
     Views {
         /// The jobs.
         jobs: IdSet,
@@ -77,13 +79,14 @@ pub enum JobAsk {
         /// The most forecasts of an end.
         forecasts: usize,
     },
-    /// The present state of a job's tasks.
+    /// The present state of a job's tasks. Gives `Tasks`.
     Tasks(JobId),
-    /// The reasons why a job's tasks wait.
+    /// The reasons why a job's tasks wait. Gives `Explained`.
     Explain(JobId),
-    /// The first results of a job that wait for the user's program, so many at most.
+    /// The first results of a job that wait for the user's program, so many at most. Gives
+    /// `Undecided`.
     Undecided(JobId, usize),
-    /// The quality of estimates, of all users or of one.
+    /// The quality of estimates, of all users or of one. Gives `Estimates`.
     Estimates(Option<String>),
 }
 

@@ -12,13 +12,13 @@ use crate::store::{Entry, Peer, StoreError};
 /// A join token to be made.
 #[derive(Debug, Clone)]
 pub struct TokenWish {
-    /// Who makes it.
+    /// The admin who makes it.
     pub by: String,
-    /// What its holder becomes.
+    /// The role of its holder.
     pub role: Role,
-    /// How long it works.
+    /// Its time to live.
     pub ttl: Span,
-    /// How often.
+    /// The number of its uses.
     pub uses: u32,
     /// Its name in lists.
     pub name: String,
@@ -41,7 +41,7 @@ pub struct Redeeming {
     pub name: String,
     /// The hash of its key.
     pub key_hash: [u8; 32],
-    /// What it wants to be.
+    /// The kind of peer that it wants to be.
     pub wanted: Wanted,
     /// The expiry of its certificate.
     pub expires: Time,
@@ -50,42 +50,42 @@ pub struct Redeeming {
 /// Something asked about who is let in.
 #[derive(Debug, Clone)]
 pub enum PeerAsk {
-    /// The standing of the identity with this number and key.
+    /// The standing of the identity with this number and key. Gives `Standing`.
     Authenticate(Uuid, [u8; 32]),
-    /// Make a join token.
+    /// Makes a join token. Gives `Token`.
     CreateToken(TokenWish),
-    /// Every token.
+    /// Every token. Gives `Tokens`.
     Tokens,
-    /// Make a token useless.
+    /// Makes a token useless. Gives `Whether`.
     RevokeToken {
-        /// Who does.
+        /// The admin who does.
         by: String,
         /// Its number.
         id: u32,
     },
-    /// Let in somebody with a token.
+    /// Lets in somebody with a token. Gives `Redeemed`.
     Redeem(Redeeming),
-    /// Note the key of a renewed certificate, and its expiry.
+    /// Notes the key of a renewed certificate, and its expiry. Gives `Whether`.
     Renew(Box<Peer>, [u8; 32], Time),
-    /// The expiry of the newest certificate of an identity.
+    /// The expiry of the newest certificate of an identity. Gives `Expiry`.
     ExpiryOf(Uuid),
-    /// Let somebody in who waits for it.
+    /// Lets somebody in who waits for it. Gives `Judged`.
     Approve {
-        /// Who does.
+        /// The admin who does.
         by: String,
-        /// Whom.
+        /// The name of the identity.
         name: String,
     },
-    /// Let somebody in no more.
+    /// Lets somebody in no more. Gives `Judged`.
     Revoke {
-        /// Who does.
+        /// The admin who does.
         by: String,
-        /// Whom.
+        /// The name of the identity.
         name: String,
     },
-    /// Everybody of these names (none given: everybody).
+    /// Everybody of these names (none given: everybody). Gives `Identities`.
     Identities(Vec<String>),
-    /// Put these entries into the audit log.
+    /// Puts these entries into the audit log. Gives `Done`.
     Audit(Vec<Entry>),
 }
 

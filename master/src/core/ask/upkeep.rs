@@ -11,27 +11,29 @@ use crate::store::StoreError;
 /// Something that a master does by itself.
 #[derive(Debug, Clone)]
 pub enum UpkeepAsk {
-    /// Nothing but to be alive, which it is once the group is durable.
+    /// Nothing but to be alive, which it is once the group is durable. Gives `Done`.
     Ping,
-    /// The incarnation and the time.
+    /// The incarnation and the time. Gives `Present`.
     Present,
-    /// What the metrics show of hosts and jobs.
+    /// The numbers of hosts and jobs that the metrics show. Gives `Counts`.
     Counts,
-    /// A user has sent this content.
+    /// A user has sent this content. Gives `Done`.
     ContentCame(String, BlobRef),
-    /// The bytes that a user has sent and no job of that user's needs.
+    /// The bytes that a user has sent and no job of that user's needs. Gives `Count`.
     UnusedOf(String),
-    /// Remove those of these blobs, each with when somebody last counted on it, that no job needs.
+    /// Removes those of these blobs, each with when somebody last counted on it, that no job needs.
+    /// Gives `Count`.
     Sweep(Vec<(BlobRef, SystemTime)>),
-    /// Forget who sent content longer ago than this, if no job of the sender needs it.
+    /// Forgets who sent content longer ago than this, if no job of the sender needs it. Gives
+    /// `Done`.
     TrimContent(Span),
-    /// Remove jobs that were settled long ago; whether there may be more.
+    /// Removes jobs that were settled long ago; whether there may be more. Gives `Whether`.
     Retire,
-    /// Write down what was learned.
+    /// Writes down what was learned. Gives `Done`.
     WriteExperience,
-    /// Write down that the master is up.
+    /// Writes down that the master is up. Gives `Done`.
     NoteUp,
-    /// End when what has come before this is durable.
+    /// Ends the core when what has come before this is durable. Gives `Done`.
     Stop,
 }
 
