@@ -1,4 +1,4 @@
-//! What a master asks of its core by itself: content, what is written down now and then, and its end.
+//! What a master asks of its core by itself: content, what is noted now and then, and its end.
 
 use std::time::SystemTime;
 
