@@ -13,6 +13,7 @@ use common::{AttemptId, Content};
 use link::BlobStore;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::core::ask::JobAsk;
 use crate::run::State;
 use crate::store::AttemptResult;
 
@@ -41,12 +42,8 @@ pub(crate) async fn serve(state: Arc<State>, mut wanted: UnboundedReceiver<Compa
         else {
             continue;
         };
-        if state
-            .core
-            .ask(move |core| core.on_compared(attempt, agrees))
-            .await
-            .is_err()
-        {
+        let compared = JobAsk::Compared(attempt, agrees);
+        if state.core.ask::<()>(compared).await.is_err() {
             return;
         }
     }

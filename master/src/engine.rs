@@ -2,35 +2,31 @@
 //! [`crate::run`] drives, for a driver that decides itself what happens when. What it sends and
 //! answers is handed out as messages.
 //!
-//! What is not here: any rule. Each method says what a connection's task says to the core in the
-//! running program.
+//! What is not here: any rule. What is asked is the same [`Ask`] that a connection's task gives to
+//! the core in the running program.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use common::attempt::{OutputFile, Stream};
-use common::token::{JoinToken, Role};
 use common::view::{AttemptState, JobState};
 use common::wire::Refusal;
-use common::wire::enrol::Wanted;
 use common::wire::worker::{ToMaster, ToWorker};
-use common::{
-    Asked, AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time,
-};
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, JobSpec, RequestId, Span, Time};
 use link::Contents;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
-use uuid::Uuid;
+use tokio::sync::mpsc::{Receiver, unbounded_channel};
+use tokio::sync::oneshot;
 
-use crate::core::{Answer, Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
+pub use crate::core::ask::{
+    Ask, CoreReply, HostAsk, JobAsk, PeerAsk, Redeeming, Submitting, TokenWish, UpkeepAsk,
+};
+use crate::core::{Around, Core, Outbox, SessionId, check_spec, content_is_here, greeted};
 use crate::laws::Laws;
-pub use crate::store::Logs;
-use crate::store::{AttemptResult, Reader, Redeemed, Standing, StoreError, Writer};
+use crate::store::{AttemptResult, Reader, StoreError, Writer};
+pub use crate::store::{Logs, Peer, Redeemed, Standing};
 use crate::{Config, MasterError};
-
-/// When a certificate expires in a world without certificates.
-const NEVER: Time = Time(u64::MAX >> 1);
 
 /// The master's core with its store, and what it has to say.
 pub struct Engine {
@@ -40,33 +36,8 @@ pub struct Engine {
     heartbeat: Span,
     reader: Reader,
     outboxes: BTreeMap<u64, Receiver<ToWorker>>,
-    tell: UnboundedSender<(u64, Answered)>,
-    told: UnboundedReceiver<(u64, Answered)>,
-}
-
-/// Somebody whose certificate is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
-    /// As the certificate names it.
-    pub id: Uuid,
-    /// The host that it is, if it is one.
-    pub host: Option<HostId>,
-    /// A host's or user's name.
-    pub name: String,
-}
-
-/// What the core answers, once what it says is durable.
-#[derive(Debug, Clone)]
-pub enum Answered {
-    /// To a submission: its number, and whether the request had been seen before.
-    Submitted(Result<(JobId, bool), Refusal>),
-    /// To a request, a cancellation, a retry or a wish to forget: how many tasks or jobs were
-    /// affected.
-    Changed(u64),
-    /// To a request for a token.
-    Token(JoinToken),
-    /// To an enrolment: the identity that its certificate names, or why there is none.
-    Enrolled(Result<Admitted, &'static str>),
+    /// Replies to come, in the order of the questions.
+    asked: Vec<(u64, oneshot::Receiver<CoreReply>)>,
 }
 
 /// What goes out on a worker's session.
@@ -128,7 +99,6 @@ impl Engine {
             compare,
         };
         let core = Core::begin(now, Writer::open_beside(dir, logs)?, config, around, laws)?;
-        let ((tell, told), reader) = (unbounded_channel(), Reader::new(dir));
         let heartbeat = config.heartbeat.span();
 
         Ok(Self {
@@ -136,10 +106,9 @@ impl Engine {
             laws,
             contents,
             heartbeat,
-            reader,
+            reader: Reader::new(dir),
             outboxes: BTreeMap::new(),
-            tell,
-            told,
+            asked: Vec::new(),
         })
     }
 
@@ -184,29 +153,54 @@ impl Engine {
         letters
     }
 
-    /// What has been answered since the last call, each with the number that came with the
-    /// question.
-    pub fn answers(&mut self) -> Vec<(u64, Answered)> {
-        std::iter::from_fn(|| self.told.try_recv().ok()).collect()
+    /// Replies since the last call, each with the number that came with the question.
+    pub fn replies(&mut self) -> Vec<(u64, CoreReply)> {
+        let mut replies = Vec::new();
+        self.asked
+            .retain_mut(|(ticket, told)| match told.try_recv() {
+                Ok(reply) => {
+                    replies.push((*ticket, reply));
+                    false
+                }
+                Err(error) => error == oneshot::error::TryRecvError::Empty,
+            });
+
+        replies
     }
 
-    /// Whom a certificate names, if it is known and not revoked.
+    /// Asks the core, as a connection's task does. The reply is among [`Self::replies`] once it is
+    /// durable.
     ///
     /// # Errors
     /// If the store fails.
-    pub fn authenticate(
-        &mut self,
-        id: Uuid,
-        key_hash: &[u8; 32],
-    ) -> Result<Option<Admitted>, StoreError> {
-        Ok(match self.core.authenticate(id, *key_hash)? {
-            Standing::In(peer) => Some(Admitted {
-                id,
-                host: peer.host,
-                name: peer.name,
-            }),
-            _ => None,
-        })
+    pub fn ask(&mut self, ticket: u64, ask: impl Into<Ask>) -> Result<(), StoreError> {
+        let ask = ask.into();
+        let (tell, told) = oneshot::channel();
+        self.asked.push((ticket, told));
+
+        match &ask {
+            Ask::Job(JobAsk::Submit(job)) => {
+                if let Err(refusal) = check_spec(&job.spec, &job.asked) {
+                    let _ = tell.send(Box::new(Err(refusal)).into());
+                    return Ok(());
+                }
+            }
+            Ask::Peer(PeerAsk::Redeem(_)) if !self.laws.token_before_certificate => {
+                let _ = tell.send(self.core.handle(ask)?);
+                return Ok(());
+            }
+            _ => {}
+        }
+
+        self.core.consider(ask, Some(tell))
+    }
+
+    /// Asks the core something of which the reply says nothing that has to be durable.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn look(&mut self, ask: impl Into<Ask>) -> Result<CoreReply, StoreError> {
+        self.core.handle(ask)
     }
 
     /// A worker opens a session with its first message; the refusal is for it.
@@ -233,7 +227,8 @@ impl Engine {
         };
 
         self.outboxes.insert(session, inbox);
-        self.core.on_connected(connected).map(Ok)
+        let connected = HostAsk::Connected(Box::new(connected));
+        self.core.consider(connected.into(), None).map(Ok)
     }
 
     /// A worker says something; the inner error is why its session ends.
@@ -246,10 +241,11 @@ impl Engine {
         session: u64,
         message: ToMaster,
     ) -> Result<Result<(), String>, StoreError> {
-        match content_is_here(&*self.contents, &message) {
-            Ok(()) => self.core.on_said(host, SessionId(session), message).map(Ok),
-            Err(what) => Ok(Err(what)),
+        if let Err(what) = content_is_here(&*self.contents, &message) {
+            return Ok(Err(what));
         }
+        let said = HostAsk::Said(host, SessionId(session), message);
+        self.core.consider(said.into(), None).map(Ok)
     }
 
     /// A session has ended.
@@ -258,148 +254,8 @@ impl Engine {
     /// If the store fails.
     pub fn disconnected(&mut self, host: HostId, session: u64) -> Result<(), StoreError> {
         self.outboxes.remove(&session);
-        self.core.on_disconnected(host, SessionId(session))
-    }
-
-    /// A client submits a job, or only discloses it.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn submit(
-        &mut self,
-        ticket: u64,
-        request: RequestId,
-        user: &str,
-        (spec, disclosed): (JobSpec, bool),
-    ) -> Result<(), StoreError> {
-        let taken = match check_spec(&spec, &Asked::default()) {
-            Ok(()) => {
-                self.core
-                    .submit(request, user, (spec, Asked::default()), (disclosed, false))?
-            }
-            Err(refusal) => Err(refusal),
-        };
-        let answer = taken.map(|submitted| (submitted.job.unwrap_or(JobId(0)), submitted.again));
-        self.answer(ticket, Answered::Submitted(answer));
-
-        Ok(())
-    }
-
-    /// A client waits for tasks of a disclosed job.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn request(&mut self, ticket: u64, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
-        let count = self.core.request(job, tasks)?.new;
-        self.answer(ticket, Answered::Changed(count));
-        Ok(())
-    }
-
-    /// A client needs nothing of a disclosed job that it has not requested.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn drop_unrequested(&mut self, ticket: u64, job: JobId) -> Result<(), StoreError> {
-        let count = self.core.drop_unrequested(job)?;
-        self.answer(ticket, Answered::Changed(count));
-        Ok(())
-    }
-
-    /// A client cancels a job.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn cancel(&mut self, ticket: u64, job: JobId) -> Result<(), StoreError> {
-        let count = self.core.cancel(job, None)?;
-        self.answer(ticket, Answered::Changed(count));
-        Ok(())
-    }
-
-    /// A client has failed and cancelled tasks of a job tried again.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn retry(&mut self, ticket: u64, job: JobId, tasks: &IdSet) -> Result<(), StoreError> {
-        let count = self.core.retry(job, tasks, false)?;
-        self.answer(ticket, Answered::Changed(count));
-        Ok(())
-    }
-
-    /// A client has a settled job forgotten.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn forget(&mut self, ticket: u64, job: JobId) -> Result<(), StoreError> {
-        let forgotten = self.core.forget(job)?;
-        self.answer(ticket, Answered::Changed(u64::from(forgotten)));
-        Ok(())
-    }
-
-    /// An admin makes a join token for workers, for so many uses within so much time.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn create_token(&mut self, ticket: u64, uses: u32, ttl: Span) -> Result<(), StoreError> {
-        let (token, _) =
-            self.core
-                .create_token("admin", (Role::Worker, ttl, uses), "token", false, [0; 32])?;
-        self.answer(ticket, Answered::Token(token));
-        Ok(())
-    }
-
-    /// Somebody redeems a token.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn enrol(
-        &mut self,
-        ticket: u64,
-        token: &JoinToken,
-        name: &str,
-        key_hash: [u8; 32],
-    ) -> Result<(), StoreError> {
-        let answer = match self.core.redeem(
-            "somewhere",
-            (token.id, &token.secret),
-            name,
-            (key_hash, Wanted::Any),
-            NEVER,
-        )? {
-            Redeemed::Peer(peer) | Redeemed::Again(peer) => Ok(Admitted {
-                id: peer.id,
-                host: peer.host,
-                name: peer.name,
-            }),
-            Redeemed::Wrong | Redeemed::Unfit(_) => Err("there is no such token"),
-            Redeemed::Refused(why) => Err(why),
-        };
-
-        if self.laws.token_before_certificate {
-            self.answer(ticket, Answered::Enrolled(answer));
-        } else {
-            self.telling(ticket, Answered::Enrolled(answer))();
-        }
-
-        Ok(())
-    }
-
-    /// Removes old content that nobody needs, as the sweeper does; gives how many bytes.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub fn sweep(&mut self, old: &[(BlobRef, std::time::SystemTime)]) -> Result<u64, StoreError> {
-        self.core.sweep(old)
-    }
-
-    fn telling(&self, ticket: u64, answered: Answered) -> Answer {
-        let tell = self.tell.clone();
-        // Who asked may have gone.
-        Box::new(move || drop(tell.send((ticket, answered))))
-    }
-
-    fn answer(&mut self, ticket: u64, answered: Answered) {
-        let telling = self.telling(ticket, answered);
-        self.core.answer_later(telling);
+        let ended = HostAsk::Disconnected(host, SessionId(session));
+        self.core.consider(ended.into(), None)
     }
 
     /// How often the master was started, as its attempts say it.

@@ -15,6 +15,7 @@ use link::LinkError;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 
+use crate::core::ask::UpkeepAsk;
 use crate::limits::Files;
 use crate::run::State;
 
@@ -105,19 +106,15 @@ fn without_port(named: &str) -> &str {
 
 /// Fine if the core answers, which it does only after a commit.
 async fn healthz(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
-    match state.core.ask(|_| Ok(())).await {
+    match state.core.ask(UpkeepAsk::Ping).await {
         Ok(()) => (StatusCode::OK, "ok\n"),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the core has stopped\n"),
     }
 }
 
 async fn show_metrics(Shared(state): Shared<Arc<State>>) -> Result<String, StatusCode> {
-    let look = |core: &mut crate::core::Core| Ok((core.host_states(), core.open_jobs()));
-    let (hosts, jobs) = state
-        .core
-        .ask(look)
-        .await
-        .map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let counts = state.core.ask::<(Vec<_>, usize)>(UpkeepAsk::Counts).await;
+    let (hosts, jobs) = counts.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     for (name, count) in hosts {
         metrics::gauge!("deskgrid_hosts", "state" => name.to_string()).set(count as f64);
     }

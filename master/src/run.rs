@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::authority::Authority;
 use crate::away::Away;
 use crate::clock::Clock;
+use crate::core::ask::{HostAsk, PeerAsk, UpkeepAsk};
 use crate::core::{self, Handle};
 use crate::limits::{Attempted, Counters, Files};
 use crate::room::Room;
@@ -68,7 +69,7 @@ impl State {
             },
         );
         if !entries.is_empty() {
-            self.core.tell(move |core| core.audit_all(&entries));
+            self.core.tell(PeerAsk::Audit(entries));
         }
     }
 }
@@ -272,16 +273,16 @@ async fn end(state: &State, entrances: &[Entrance], mut tasks: JoinSet<()>) {
     farewell(entrances).await;
     // Sessions that have not heard of it yet would keep it. A core that has failed meanwhile needs
     // no word.
-    let _ = state.core.ask(crate::core::Core::stop).await;
+    let _ = state.core.ask::<()>(UpkeepAsk::Stop).await;
 }
 
 /// What is written down at an orderly end.
 async fn write_the_last(state: &State) {
     // A core that has stopped has said so where its end is looked at.
     let repeats = state.counters.repeats(state.clock.now());
-    let _ = state.core.ask(move |core| core.audit_all(&repeats)).await;
-    let _ = state.core.ask(crate::core::Core::write_experience).await;
-    let _ = state.core.ask(crate::core::Core::note_up).await;
+    let _ = state.core.ask::<()>(PeerAsk::Audit(repeats)).await;
+    let _ = state.core.ask::<()>(UpkeepAsk::WriteExperience).await;
+    let _ = state.core.ask::<()>(UpkeepAsk::NoteUp).await;
 }
 
 /// Gives the word that the master goes its time to leave.
@@ -319,10 +320,10 @@ async fn minutely(state: Arc<State>) {
         minutes.tick().await;
         let repeats = state.counters.repeats(state.clock.now());
         if !repeats.is_empty() {
-            state.core.tell(move |core| core.audit_all(&repeats));
+            state.core.tell(PeerAsk::Audit(repeats));
         }
         if minute % UP_MINUTES == 0 {
-            state.core.tell(crate::core::Core::note_up);
+            state.core.tell(UpkeepAsk::NoteUp);
         }
     }
 }
@@ -336,7 +337,7 @@ async fn take_back(state: Arc<State>) {
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         looks.tick().await;
-        state.core.tell(move |core| core.take_back(within.span()));
+        state.core.tell(HostAsk::TakeBack(within.span()));
     }
 }
 

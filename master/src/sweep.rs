@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use common::BlobRef;
 use tokio::time::MissedTickBehavior;
 
-use crate::core::Core;
+use crate::core::ask::{HostAsk, HostNames, UpkeepAsk};
 use crate::operations::Hold;
 use crate::run::State;
 
@@ -25,22 +25,18 @@ pub(crate) async fn serve(state: Arc<State>) {
     loop {
         turns.tick().await;
         // One host at a time, so that nobody waits long.
-        let Ok(hosts) = state.core.ask(|core| Ok(core.host_names())).await else {
+        let Ok(hosts) = state.core.ask::<HostNames>(HostAsk::Names).await else {
             return;
         };
         for (host, _) in hosts {
-            if state
-                .core
-                .ask(move |core| core.trim_availability(host))
-                .await
-                .is_err()
-            {
+            let trim = HostAsk::TrimAvailability(host);
+            if state.core.ask::<()>(trim).await.is_err() {
                 return;
             }
         }
 
         loop {
-            match state.core.ask(Core::retire).await {
+            match state.core.ask(UpkeepAsk::Retire).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(_) => return,
@@ -71,18 +67,14 @@ pub(crate) async fn serve(state: Arc<State>) {
 
         let mut bytes = 0;
         for portion in old.chunks(PORTION).map(<[Old]>::to_vec) {
-            match state.core.ask(move |core| core.sweep(&portion)).await {
+            match state.core.ask::<u64>(UpkeepAsk::Sweep(portion)).await {
                 Ok(removed) => bytes += removed,
                 Err(_) => return,
             }
         }
 
-        if state
-            .core
-            .ask(move |core| core.trim_content_of(grace.into()))
-            .await
-            .is_err()
-        {
+        let trim = UpkeepAsk::TrimContent(grace.into());
+        if state.core.ask::<()>(trim).await.is_err() {
             return;
         }
         if bytes > 0 {

@@ -156,6 +156,7 @@ impl<O: Observer> Court<'_, O> {
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
+            tested: None,
         });
         self.go_on();
 

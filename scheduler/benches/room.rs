@@ -76,6 +76,7 @@ fn round(hosts: u32, keeps: bool, events: u32) -> (Duration, Duration) {
             Event::JobSubmitted {
                 job: JobId(job),
                 bag: Box::new(bag),
+                tested: None,
             },
             &mut fx,
         );

@@ -64,6 +64,7 @@ fn full(hosts: u32, ranks: bool) -> (Scheduler, Vec<JobId>) {
             Event::JobSubmitted {
                 job: JobId(job),
                 bag: Box::new(bag),
+                tested: None,
             },
             &mut fx,
         );

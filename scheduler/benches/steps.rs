@@ -112,6 +112,7 @@ fn round(policy: &str, tasks: u32, events: u64) -> Duration {
                 Event::JobSubmitted {
                     job: JobId(next_job),
                     bag: Box::new(bag),
+                    tested: None,
                 },
                 &mut fx,
             );
@@ -203,6 +204,7 @@ fn noops(events: u64) {
         Event::JobSubmitted {
             job: JobId(1),
             bag: Box::new(bag),
+            tested: None,
         },
         &mut fx,
     );
@@ -249,6 +251,7 @@ fn submit() {
         Event::JobSubmitted {
             job: JobId(1),
             bag: Box::new(bag),
+            tested: None,
         },
         &mut fx,
     );

@@ -38,6 +38,7 @@ fn main() {
     let submitted = Event::JobSubmitted {
         job: JobId(1),
         bag: Box::new(Bag::new(IdSet::from_range(1, 10), Rules::default())),
+        tested: None,
     };
     scheduler.step(now, submitted, &mut effects);
 

@@ -207,6 +207,7 @@ impl<O: Observer> World<'_, O> {
         self.step(Event::JobSubmitted {
             job: TEACHER,
             bag: Box::new(bag(self.case.known, "FCFS", mean_s, None)),
+            tested: None,
         });
         for number in 1..=self.case.known {
             let ran = Span::from_secs_f64(self.case.work_s(&mut stream));
@@ -291,6 +292,7 @@ impl<O: Observer> World<'_, O> {
         self.step(Event::JobSubmitted {
             job: JOB,
             bag: Box::new(bag(self.case.tasks, self.way.policy, mean_s, deadline)),
+            tested: None,
         });
     }
 

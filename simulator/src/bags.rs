@@ -215,6 +215,7 @@ impl<O: Observer> World<'_, O> {
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
+            tested: None,
         });
 
         if let Some(mut bag) = counterfactual.filter(|_| !self.told.fates[number].accepted) {

@@ -67,6 +67,7 @@ mod tests {
                 Event::JobSubmitted {
                     job: JobId(1),
                     bag: Box::new(bag),
+                    tested: None,
                 },
             ),
             (Time(2), joined),

@@ -402,6 +402,7 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
         self.events.push(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
+            tested: None,
         });
         self.sets.insert(
             job,

@@ -3,12 +3,12 @@
 
 use common::view::{AccountView, EstimatesView, SpreadView};
 use common::wire::client::Request;
-use serde::Serialize;
+use serde::ser::SerializeMap;
 
 use super::Context;
 use crate::args::AccountArgs;
 use crate::failure::{Exit, Failure};
-use crate::output::json::Estimates;
+use crate::output::json::{Fields, Json, Object, all};
 use crate::output::table::Rows;
 use crate::session::Session;
 
@@ -55,11 +55,10 @@ pub(super) async fn run(context: &Context, args: AccountArgs) -> Result<Exit, Fa
         format!("{spent}\n{}", rows.text("no task has been measured yet\n"))
     };
 
-    let document = Accounts {
-        accounts: accounts.iter().map(Account::from).collect(),
-        estimates: estimates.iter().map(Estimates::from).collect(),
-    };
-    context.out.show(&document, text, || users().collect())?;
+    let document = Accounts(&accounts, &estimates);
+    context
+        .out
+        .show(&Json(&document), text, || users().collect())?;
     session.close().await;
 
     Ok(Exit::Well)
@@ -135,80 +134,58 @@ fn factor(value: Option<f64>) -> String {
 }
 
 /// The accounts and estimates, for scripts.
-#[derive(Serialize)]
-struct Accounts {
-    accounts: Vec<Account>,
-    estimates: Vec<Estimates>,
-}
+struct Accounts<'a>(&'a [AccountView], &'a [EstimatesView]);
 
-#[derive(Serialize)]
-struct Account {
-    user: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<u32>,
-    tasks: u64,
-    requested: u64,
-    finished: u64,
-    used_s: f64,
-    billed_s: f64,
-    free_s: f64,
-    kept_bytes: u64,
-    scaled_if_all_billed: Option<f64>,
-    scaled_by_waited_for: Option<f64>,
-    visible_response_s: Option<Spread>,
-    visible_slowdown: Option<Spread>,
-}
-
-#[derive(Serialize)]
-struct Spread {
-    mean: f64,
-    p50: f64,
-    p90: f64,
-    p99: f64,
-}
-
-impl From<SpreadView> for Spread {
-    fn from(
-        SpreadView {
-            mean,
-            p50,
-            p90,
-            p99,
-        }: SpreadView,
-    ) -> Self {
-        Spread {
-            mean,
-            p50,
-            p90,
-            p99,
-        }
-    }
-}
-
-impl From<&AccountView> for Account {
-    fn from(view: &AccountView) -> Self {
-        Account {
-            user: view.user.clone(),
-            job: view.job.map(|job| job.0),
-            tasks: view.tasks,
-            requested: view.requested,
-            finished: view.finished,
-            used_s: view.used_s,
-            billed_s: view.billed_s,
-            free_s: view.free_s,
-            kept_bytes: view.kept_bytes,
-            scaled_if_all_billed: view.scaled_if_all_billed,
-            scaled_by_waited_for: view.scaled_by_waited_for,
-            visible_response_s: view.response_s.map(Spread::from),
-            visible_slowdown: view.slowdown.map(Spread::from),
-        }
+impl Object for Accounts<'_> {
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
+        to.field("accounts", all(self.0));
+        to.field("estimates", all(self.1));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::document;
+    use crate::output::json::tests::golden;
+    use common::JobId;
     use common::view::QualityView;
+
+    #[test]
+    fn the_json_of_accounts_is_as_it_was() {
+        let bare = AccountView {
+            user: "ann".into(),
+            job: None,
+            tasks: 9,
+            requested: 8,
+            finished: 7,
+            used_s: 12.5,
+            billed_s: 10.0,
+            free_s: 2.5,
+            kept_bytes: 300,
+            scaled_if_all_billed: None,
+            scaled_by_waited_for: None,
+            response_s: None,
+            slowdown: None,
+        };
+        let spread = SpreadView {
+            mean: 1.5,
+            p50: 1.0,
+            p90: 2.0,
+            p99: 4.0,
+        };
+        let full = AccountView {
+            job: Some(JobId(7)),
+            scaled_if_all_billed: Some(1.25),
+            scaled_by_waited_for: Some(2.0),
+            response_s: Some(spread),
+            slowdown: Some(spread),
+            ..bare.clone()
+        };
+        let accounts = [full, bare];
+        let accounts = document(&Json(&Accounts(&accounts, &[])));
+        golden("json-accounts", &[("accounts", accounts)]);
+    }
 
     #[test]
     fn a_row_says_how_long_tasks_took_by_what_was_estimated() {

@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::cat;
 use crate::args::job::StreamName;
 use crate::failure::Failure;
-use crate::output::json;
 use crate::output::table::printable;
 use crate::session::Session;
 
@@ -26,15 +25,6 @@ const SHOWN_HOSTS: usize = 4;
 /// characters.
 const LAST_LINES: usize = 5;
 const LINE: usize = 200;
-
-/// A job with the causes of its failures, as JSON.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct JobInfo<'a> {
-    #[serde(flatten)]
-    pub(super) job: json::Job,
-    #[serde(skip_serializing_if = "<[Cause]>::is_empty")]
-    pub(super) failures: &'a [Cause],
-}
 
 /// One cause of failures.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -7,8 +7,9 @@ use common::wire::client::Request;
 use super::Context;
 use crate::args::HostCommand;
 use crate::failure::{Exit, Failure};
+use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts, printable};
-use crate::output::{json, when};
+use crate::output::when;
 use crate::session::Session;
 
 /// Executes one verb of `deskgrid host`.
@@ -62,7 +63,7 @@ async fn list(context: &Context, session: &Session) -> Result<(), Failure> {
     };
     context
         .out
-        .show(&json::Hosts::from(&hosts[..]), text, || names(&hosts))
+        .show(&List("hosts", &hosts), text, || names(&hosts))
 }
 
 /// Says when a benched host gets tasks again, and who can end the benching.
@@ -129,7 +130,7 @@ async fn one(context: &Context, session: &Session, request: Request) -> Result<(
 
     context
         .out
-        .show(&json::Host::from(host), || describe(host), || names(&hosts))
+        .show(&Json(host), || describe(host), || names(&hosts))
 }
 
 fn describe(host: &HostView) -> String {

@@ -3,90 +3,15 @@
 use common::identity::{AuditView, IdentityView};
 use common::wire::client::{Reply, Request};
 use link::client::unexpected;
-use serde::Serialize;
 
 use super::Context;
 use crate::args::IdentityCommand;
 use crate::args::serve::AuditArgs;
 use crate::failure::{Exit, Failure};
+use crate::output::json::List;
 use crate::output::table::Rows;
 use crate::output::when;
 use crate::session::Session;
-
-/// An identity that has joined, as scripts see it.
-#[derive(Serialize)]
-struct Identity {
-    identity: String,
-    role: String,
-    state: String,
-    host: Option<String>,
-    enrolled: String,
-    expires: Option<String>,
-    connections: u32,
-}
-
-#[derive(Serialize)]
-struct Identities {
-    identities: Vec<Identity>,
-}
-
-/// An entry of the audit log, as scripts see it in `deskgrid audit`.
-#[derive(Serialize)]
-struct Entry {
-    number: u64,
-    at: String,
-    who: String,
-    what: String,
-    subject: String,
-    allowed: bool,
-    why: String,
-    count: u32,
-}
-
-#[derive(Serialize)]
-struct Audit {
-    entries: Vec<Entry>,
-}
-
-impl From<&IdentityView> for Identity {
-    fn from(view: &IdentityView) -> Self {
-        Self {
-            identity: view.name.clone(),
-            role: view.role.to_string(),
-            state: view.state.to_string(),
-            host: view.host.map(|host| host.to_string()),
-            enrolled: when::iso(view.enrolled),
-            expires: view.expires.map(when::iso),
-            connections: view.connections,
-        }
-    }
-}
-
-impl From<&AuditView> for Entry {
-    fn from(view: &AuditView) -> Self {
-        let AuditView {
-            number,
-            at,
-            who,
-            what,
-            subject,
-            allowed,
-            why,
-            count,
-        } = view.clone();
-
-        Self {
-            number,
-            at: when::iso(at),
-            who,
-            what,
-            subject,
-            allowed,
-            why,
-            count,
-        }
-    }
-}
 
 /// Executes one verb of `deskgrid identity`.
 pub(super) async fn run(context: &Context, command: IdentityCommand) -> Result<Exit, Failure> {
@@ -142,9 +67,7 @@ pub(super) async fn judge(
         rows.text("nobody has joined yet: deskgrid token create --role worker")
     };
 
-    let document = Identities {
-        identities: views.iter().map(Identity::from).collect(),
-    };
+    let document = List("identities", &views);
     context.out.show(&document, text, || {
         views.iter().map(|view| view.name.clone()).collect()
     })
@@ -187,12 +110,59 @@ pub(super) async fn audit(context: &Context, args: &AuditArgs) -> Result<Exit, F
         rows.text("the audit log is empty")
     };
 
-    let document = Audit {
-        entries: views.iter().map(Entry::from).collect(),
-    };
+    let document = List("entries", &views);
     context.out.show(&document, text, || {
         views.iter().map(|view| view.number.to_string()).collect()
     })?;
 
     Ok(Exit::Well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::document;
+    use crate::output::json::tests::golden;
+    use common::identity::IdentityState;
+    use common::token::Role;
+    use common::{HostId, Time};
+
+    #[test]
+    fn the_json_of_identities_and_of_the_audit_log_is_as_it_was() {
+        let at = Time(1_700_000_000_000_000);
+        let bare = IdentityView {
+            name: "ann".into(),
+            role: Role::Client,
+            state: IdentityState::Waiting,
+            host: None,
+            enrolled: at,
+            expires: None,
+            connections: 0,
+        };
+        let full = IdentityView {
+            host: Some(HostId(3)),
+            expires: Some(at),
+            ..bare.clone()
+        };
+        let entry = AuditView {
+            number: 4,
+            at,
+            who: "ann".into(),
+            what: "share".into(),
+            subject: "jobs 7".into(),
+            allowed: true,
+            why: "with bob".into(),
+            count: 2,
+        };
+
+        let identities = List("identities", &[full, bare]);
+        let audit = List("entries", &[entry]);
+        golden(
+            "json-identities",
+            &[
+                ("identities", document(&identities)),
+                ("audit", document(&audit)),
+            ],
+        );
+    }
 }

@@ -13,6 +13,7 @@ use crate::args::OutputMode;
 use crate::args::job::{JobCommand, WaitArgs};
 use crate::args::value::{Jobs, OneJob};
 use crate::failure::{Exit, Failure};
+use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts, printable};
 use crate::output::{json, note, when};
 use crate::progress::Progress;
@@ -107,11 +108,9 @@ pub(super) async fn run(context: &Context, command: JobCommand) -> Result<Exit, 
                     })
                     .collect()
             };
-            context
-                .out
-                .show(&json::Changed::from(&shared[..]), text, || {
-                    shared.iter().map(|(job, _)| job.to_string()).collect()
-                })?;
+            context.out.show(&List("jobs", &shared), text, || {
+                shared.iter().map(|(job, _)| job.to_string()).collect()
+            })?;
         }
         JobCommand::Forget { jobs } => forget(context, &session, jobs.selector).await?,
     }
@@ -152,9 +151,7 @@ async fn list(
             "no job is unsettled (--all shows the others)"
         })
     };
-    context
-        .out
-        .show(&json::Jobs::from(&jobs[..]), text, || ids(&jobs))
+    context.out.show(&List("jobs", &jobs), text, || ids(&jobs))
 }
 
 /// Returns the place of a state in lists: active jobs first.
@@ -197,11 +194,8 @@ async fn info(context: &Context, session: &Session, jobs: Jobs) -> Result<(), Fa
     {
         let failures = failures::of(session, job).await?;
         let text = || failures::in_words(job, &failures) + &describe(job);
-        let shown = failures::JobInfo {
-            job: json::Job::from(job),
-            failures: &failures,
-        };
-        return context.out.show(&shown, text, || ids(&found));
+        let shown = json::JobInfo(job, &failures);
+        return context.out.show(&Json(&shown), text, || ids(&found));
     }
 
     show(context, &jobs, &found, || {
@@ -240,10 +234,8 @@ fn show(
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     match found {
-        [job] if jobs.one => context.out.show(&json::Job::from(job), text, || ids(found)),
-        _ => context
-            .out
-            .show(&json::Jobs::from(found), text, || ids(found)),
+        [job] if jobs.one => context.out.show(&Json(job), text, || ids(found)),
+        _ => context.out.show(&List("jobs", found), text, || ids(found)),
     }
 }
 
@@ -482,9 +474,7 @@ async fn forget(context: &Context, session: &Session, jobs: Selector) -> Result<
         0 => "nothing to forget\n".to_owned(),
         _ => format!("forgotten: {}\n", ids.join(", ")),
     };
-    context
-        .out
-        .show(&json::Changed::from(&gone[..]), text, || ids.clone())
+    context.out.show(&List("jobs", &gone), text, || ids.clone())
 }
 
 /// Cancels disclosed tasks that nobody requested. For `all` jobs, people see only those that had
@@ -505,11 +495,9 @@ async fn drop_unrequested(
         .collect();
     let ids = || told.iter().map(|(job, _)| job.to_string()).collect();
 
-    context.out.show(
-        &json::Changed::from(&changed[..]),
-        || changes(&told, "cancelled"),
-        ids,
-    )
+    context
+        .out
+        .show(&List("jobs", &changed), || changes(&told, "cancelled"), ids)
 }
 
 /// Retries tasks, and says what the retry means for the promise of their job.
@@ -517,7 +505,7 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
     let changed = session.changed(&request).await?;
     let Some((id, tasks)) = changed.first().copied() else {
         return context.out.show(
-            &json::Retried::default(),
+            &Json(&json::Retried::default()),
             || "nothing to do\n".to_owned(),
             Vec::new,
         );
@@ -542,11 +530,13 @@ async fn retry(context: &Context, session: &Session, request: Request) -> Result
         });
     let text = || format!("job {id}: {} waiting again{promised}\n", counted(tasks));
 
-    context.out.show(
-        &json::Retried::new(&changed, promise.as_ref()),
-        text,
-        || vec![id.to_string()],
-    )
+    let document = json::Retried {
+        changed: &changed,
+        promise,
+    };
+    context
+        .out
+        .show(&Json(&document), text, || vec![id.to_string()])
 }
 
 async fn change(
@@ -557,11 +547,9 @@ async fn change(
 ) -> Result<(), Failure> {
     let changed = session.changed(&request).await?;
     let ids = || changed.iter().map(|(job, _)| job.to_string()).collect();
-    context.out.show(
-        &json::Changed::from(&changed[..]),
-        || changes(&changed, word),
-        ids,
-    )
+    context
+        .out
+        .show(&List("jobs", &changed), || changes(&changed, word), ids)
 }
 
 fn changes(changed: &[(JobId, u64)], word: &str) -> String {
@@ -652,7 +640,7 @@ async fn predict(context: &Context, session: &Session, job: OneJob) -> Result<()
         };
         head + &end + "\n"
     };
-    context.out.show(&json::Prediction::from(&view), text, || {
+    context.out.show(&Json(&json::Prediction(&view)), text, || {
         vec![view.job.to_string()]
     })
 }
@@ -685,7 +673,7 @@ async fn explain(context: &Context, session: &Session, job: OneJob) -> Result<()
     };
     let color = context.out.color();
     context.out.show(
-        &json::Explained::from(&*view),
+        &Json(&*view),
         || explained(&view, color),
         || vec![view.job.job.to_string()],
     )

@@ -8,7 +8,7 @@ use super::Context;
 use crate::args::OutputMode;
 use crate::args::value::OneJob;
 use crate::failure::Failure;
-use crate::output::json;
+use crate::output::json::List;
 use crate::session::Session;
 
 const HEADINGS: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\t\
@@ -21,7 +21,7 @@ pub(super) async fn run(context: &Context, session: &Session, job: OneJob) -> Re
     if context.out.mode() == OutputMode::Json {
         return context
             .out
-            .show(&json::Tasks::from(&tasks[..]), String::new, Vec::new);
+            .show(&List("tasks", &tasks), String::new, Vec::new);
     }
 
     let attempts = || {

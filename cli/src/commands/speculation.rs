@@ -8,7 +8,7 @@ use common::wire::client::{Reply, Request};
 use common::{IdSet, JobId, TaskId};
 use link::LinkError;
 use link::client::unexpected;
-use serde::Serialize;
+use serde::ser::SerializeMap;
 
 use super::Context;
 use super::cat::{removed_in_words, written};
@@ -18,7 +18,8 @@ use crate::args::job::StreamName;
 use crate::args::speculation::RequestArgs;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
-use crate::output::{json, note};
+use crate::output::json::{Fields, Json, Object, all};
+use crate::output::note;
 use crate::session::Session;
 use crate::silence::Silence;
 use crate::watch::WayBack;
@@ -29,14 +30,21 @@ const BATCH: usize = 500;
 const SHOWN_RANGES: usize = 8;
 
 /// The answer of `deskgrid request`: the requested tasks and, with `--wait`, their results.
-#[derive(Serialize)]
-struct Requested {
-    job: u32,
+struct Requested<'a> {
+    job: JobId,
     requested: u64,
     /// The number of named tasks that are cancelled.
     cancelled: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tasks: Option<Vec<json::Task>>,
+    tasks: Option<&'a [TaskView]>,
+}
+
+impl Object for Requested<'_> {
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
+        to.field("job", self.job.0);
+        to.field("requested", self.requested);
+        to.field("cancelled", self.cancelled);
+        to.some("tasks", self.tasks.map(all));
+    }
 }
 
 /// Requests tasks, and with `--wait` prints their results.
@@ -53,7 +61,7 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
     let new = changed.first().map_or(0, |(_, count)| *count);
     let done = Done::of(&session, job, &tasks, new).await?;
     let document = |tasks| Requested {
-        job: job.0,
+        job,
         requested: new,
         cancelled: done.cancelled.len(),
         tasks,
@@ -63,7 +71,7 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
     if !args.wait {
         context
             .out
-            .show(&document(None), said, || vec![job.to_string()])?;
+            .show(&Json(&document(None)), said, || vec![job.to_string()])?;
         session.close().await;
         return Ok(Exit::Well);
     }
@@ -75,9 +83,9 @@ pub(super) async fn request(context: &Context, args: RequestArgs) -> Result<Exit
     let views = results(context, session, job, tasks).await?;
     let well = views.iter().all(|view| view.state == TaskState::Finished);
     if context.out.mode() != OutputMode::Cli {
-        let tasks = Some(views.iter().map(json::Task::from).collect());
         let ids = || views.iter().map(|view| view.task.to_string()).collect();
-        context.out.show(&document(tasks), String::new, ids)?;
+        let document = document(Some(&views[..]));
+        context.out.show(&Json(&document), String::new, ids)?;
     }
 
     Ok(if well { Exit::Well } else { Exit::TasksFailed })

@@ -1,6 +1,6 @@
 //! Executes `deskgrid submit`.
 
-use common::view::{CounterView, Forecast, LimitsView, PromiseView, QualityView, WidthView};
+use common::view::{CounterView, PromiseView, QualityView};
 use common::wire::client::Reply;
 use common::{IdSet, JobId, RequestId};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use super::width::width_in_words;
 use crate::args::value::OneJob;
 use crate::args::{OutputMode, SubmitArgs};
 use crate::failure::{Exit, Failure};
-use crate::output::json::{Counter, Limits, Predicted, Promise, Submitted, Width};
+use crate::output::json::{Json, Submitted};
 use crate::output::{note, when};
 use crate::session::Session;
 use crate::submit::send::send;
@@ -32,7 +32,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
     let id = args.request_id.unwrap_or_else(new_request);
     let name = plan.name().to_owned();
     let tasks = plan.tasks();
-    let no_limits = no_limits(&job).map(Limits::none);
+    let no_limits = no_limits(&job);
     let answered = match submit(&session, &plan, id, args.dry_run).await {
         Ok(Err(counter)) => {
             return refused(
@@ -43,10 +43,7 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
                 Some(&counter),
             );
         }
-        Ok(Ok(mut taken)) => {
-            taken.document.limits = taken.document.limits.or(no_limits);
-            Ok(taken)
-        }
+        Ok(Ok(taken)) => Ok(Submitted { no_limits, ..taken }),
         Err(failure) => Err(failure),
     };
 
@@ -62,64 +59,54 @@ pub(super) async fn run(context: &Context, args: SubmitArgs) -> Result<Exit, Fai
             Err(Failure { hint, ..failure })
         }
         Err(failure) => Err(failure),
-        Ok(Taken {
-            job: None,
-            document,
-            promise,
-            limits,
-            width,
-            ..
-        }) => dry(
-            context,
-            &document,
-            &name,
-            (promise.as_ref(), limits.as_ref(), width.as_deref()),
-        ),
-        Ok(Taken {
-            job: Some(job),
-            document,
-            ..
-        }) if args.wait || args.progress => {
-            if context.out.mode() == OutputMode::Cli {
-                note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
+        Ok(taken) => match taken.job {
+            None => dry(context, &taken, &name),
+            Some(job) if args.wait || args.progress => {
+                if context.out.mode() == OutputMode::Cli {
+                    note(&format!("job {job}: {name}, {}; waiting", counted(tasks)));
+                }
+                wait_and_show(context, session, job, taken, args.progress).await
             }
-            wait_and_show(context, session, job, document, args.progress).await
-        }
-        Ok(Taken {
-            job: Some(job),
-            document,
-            forecast,
-            promise,
-            limits,
-            width,
-        }) => {
-            let again = if document.again {
-                " (it was submitted before)"
-            } else {
-                ""
-            };
+            Some(job) => {
+                show_taken(context, &taken, job, &name)?;
+                session.close().await;
+                Ok(Exit::Well)
+            }
+        },
+    }
+}
 
-            // A promise goes before a forecast.
-            let promised_finish = promise.as_ref().map(|view| view.finish);
-            let finish = promised_finish
-                .or(forecast.map(|forecast| forecast.finish))
-                .map_or_else(String::new, |at| {
-                    format!("; to be finished {}", when::relative(at, when::now()))
-                });
-            let promised = promise.as_ref().map_or_else(String::new, promised);
-            let more = more(limits.as_ref(), width.as_deref());
-            let tasks = if width.is_some() {
-                "several ranks".to_owned()
-            } else {
-                counted(tasks)
-            };
-            let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}\n{more}");
-            let quiet = || vec![job.to_string()];
-            context.out.show(&document, text, quiet)?;
+/// Shows a job that was submitted.
+fn show_taken(context: &Context, taken: &Submitted, job: JobId, name: &str) -> Result<(), Failure> {
+    let again = if taken.again {
+        " (it was submitted before)"
+    } else {
+        ""
+    };
 
-            session.close().await;
-            Ok(Exit::Well)
-        }
+    // A promise goes before a forecast.
+    let promised_finish = taken.promise.as_ref().map(|view| view.finish);
+    let finish = promised_finish
+        .or(taken.predicted.map(|forecast| forecast.finish))
+        .map_or_else(String::new, |at| {
+            format!("; to be finished {}", when::relative(at, when::now()))
+        });
+    let promised = taken.promise.as_ref().map_or_else(String::new, promised);
+    let more = more(taken);
+    let tasks = size(taken);
+    let text = || format!("job {job}: {name}, {tasks}{again}{finish}{promised}\n{more}");
+
+    context
+        .out
+        .show(&Json(taken), text, || vec![job.to_string()])
+}
+
+/// Describes the number of tasks.
+fn size(taken: &Submitted) -> String {
+    if taken.width.is_some() {
+        "several ranks".to_owned()
+    } else {
+        counted(taken.tasks)
     }
 }
 
@@ -137,82 +124,49 @@ async fn wait_and_show(
     };
     let ended = wait_for(context, session, awaited, None, progress).await?;
 
-    let info = ended.jobs.first().map(Into::into);
+    let info = ended.jobs.first().cloned();
     let document = Submitted { info, ..document };
     let text = || super::job::outcome(&ended);
     let quiet = || vec![job.to_string()];
-    context.out.show(&document, text, quiet)?;
+    context.out.show(&Json(&document), text, quiet)?;
 
     Ok(ended.exit())
 }
 
-/// A submission that the master accepts.
-struct Taken {
-    /// The job's number; `None` in a dry run.
-    job: Option<JobId>,
-    document: Submitted,
-    forecast: Option<Forecast>,
-    promise: Option<PromiseView>,
-    limits: Option<LimitsView>,
-    width: Option<Box<WidthView>>,
-}
-
+/// Submits the job; the inner error is the master's counter-offer.
 async fn submit(
     session: &Session,
     plan: &Plan,
     id: RequestId,
     dry_run: bool,
-) -> Result<Result<Taken, CounterView>, Failure> {
-    let ((job, tasks, again), (predicted, promise), (limits, width)) =
-        match send(session.client(), plan, id, dry_run).await? {
-            Reply::Submitted {
-                job,
-                tasks,
-                again,
-                predicted,
-                promise,
-                limits,
-                width,
-            } => ((job, tasks, again), (predicted, promise), (limits, width)),
-            Reply::NotPromised(counter) => return Ok(Err(*counter)),
-            other => return Err(link::client::unexpected(Some(&other)).into()),
-        };
-
-    let document = Submitted {
-        job: job.map(|job| job.0),
-        tasks,
-        accepted: true,
-        again,
-        dry_run,
-        refused_because: None,
-        promise: promise.as_ref().map(Promise::from),
-        counter: None,
-        limits: limits.as_ref().map(Limits::from),
-        width: width.as_deref().map(Width::from),
-        predicted: predicted.as_ref().map(Predicted::from),
-        info: None,
-    };
-    Ok(Ok(Taken {
-        job,
-        document,
-        forecast: predicted,
-        promise,
-        limits,
-        width,
-    }))
+) -> Result<Result<Submitted, CounterView>, Failure> {
+    match send(session.client(), plan, id, dry_run).await? {
+        Reply::Submitted {
+            job,
+            tasks,
+            again,
+            predicted,
+            promise,
+            limits,
+            width,
+        } => Ok(Ok(Submitted {
+            job,
+            tasks,
+            again,
+            dry_run,
+            promise,
+            limits,
+            width,
+            predicted,
+            ..Submitted::default()
+        })),
+        Reply::NotPromised(counter) => Ok(Err(*counter)),
+        other => Err(link::client::unexpected(Some(&other)).into()),
+    }
 }
 
-fn dry(
-    context: &Context,
-    document: &Submitted,
-    name: &str,
-    (promise, limits, width): (
-        Option<&PromiseView>,
-        Option<&LimitsView>,
-        Option<&WidthView>,
-    ),
-) -> Result<Exit, Failure> {
-    let promised = promise.map_or_else(String::new, |view| {
+fn dry(context: &Context, taken: &Submitted, name: &str) -> Result<Exit, Failure> {
+    let promised = taken.promise.as_ref().map_or_else(String::new, |view| {
         format!(
             "; to be finished {}{}",
             when::relative(view.finish, when::now()),
@@ -220,21 +174,19 @@ fn dry(
         )
     });
 
-    let more = more(limits, width);
-    let tasks = if width.is_some() {
-        "several ranks".to_owned()
-    } else {
-        counted(document.tasks)
-    };
+    let more = more(taken);
+    let tasks = size(taken);
     let text = || format!("dry run: {name} would be submitted with {tasks}{promised}\n{more}");
-    context.out.show(document, text, Vec::new)?;
+    context.out.show(&Json(taken), text, Vec::new)?;
 
     Ok(Exit::Well)
 }
 
 /// Returns lines about limits and widths, if there are any.
-fn more(limits: Option<&LimitsView>, width: Option<&WidthView>) -> String {
+fn more(taken: &Submitted) -> String {
+    let width = taken.width.as_deref();
     let width = width.map(|view| width_in_words(view, when::now()));
+    let limits = taken.limits.as_ref();
     limits
         .map(limits_in_words)
         .into_iter()
@@ -299,23 +251,20 @@ fn refused(
         return Err(failure.clone());
     }
 
-    let document = Submitted {
-        job: None,
-        tasks,
-        accepted: false,
-        again: false,
-        dry_run,
-        refused_because: Some(
-            counter.map_or_else(|| failure.what.clone(), |counter| counter.why.clone()),
-        ),
-        promise: None,
-        counter: Some(counter.map_or_else(Counter::default, Counter::from)),
-        limits: None,
-        width: None,
-        predicted: None,
-        info: None,
+    let nothing = CounterView {
+        why: failure.what.clone(),
+        earliest: None,
+        fits: IdSet::new(),
     };
-    context.out.show(&document, String::new, Vec::new)?;
+    let counter = counter.cloned().unwrap_or(nothing);
+    let document = Submitted {
+        tasks,
+        dry_run,
+        refused_because: Some(counter.why.clone()),
+        counter: Some(counter),
+        ..Submitted::default()
+    };
+    context.out.show(&Json(&document), String::new, Vec::new)?;
 
     Ok(failure.exit)
 }

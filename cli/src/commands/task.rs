@@ -9,8 +9,9 @@ use super::Context;
 use crate::args::TaskCommand;
 use crate::args::value::OneJob;
 use crate::failure::{Exit, Failure};
+use crate::output::json::{Json, List};
 use crate::output::table::{Rows, facts, printable};
-use crate::output::{json, when};
+use crate::output::when;
 use crate::session::Session;
 
 /// Executes one verb of `deskgrid task`.
@@ -66,7 +67,7 @@ async fn list(
     };
 
     let ids = || tasks.iter().map(|task| task.task.to_string()).collect();
-    context.out.show(&json::Tasks::from(&tasks[..]), text, ids)
+    context.out.show(&List("tasks", &tasks), text, ids)
 }
 
 fn row(task: &TaskView) -> [String; 9] {
@@ -118,7 +119,7 @@ async fn info(context: &Context, session: &Session, task: TaskId) -> Result<(), 
 
     let color = context.out.color();
     context.out.show(
-        &json::Task::from(&view),
+        &Json(&view),
         || describe(&view, color),
         || vec![task.to_string()],
     )

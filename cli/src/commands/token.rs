@@ -8,6 +8,7 @@ use link::client::unexpected;
 use super::Context;
 use crate::args::TokenCommand;
 use crate::failure::{Exit, Failure};
+use crate::output::json::{Json, List};
 use crate::output::table::Rows;
 use crate::output::{json, when};
 use crate::session::Session;
@@ -73,7 +74,7 @@ async fn create(context: &Context, session: &Session, request: &Request) -> Resu
 
     context
         .out
-        .show(&json::Token::new(&view, Some(token.clone())), text, || {
+        .show(&Json(&json::NewToken(&token, &view)), text, || {
             vec![token.clone()]
         })
 }
@@ -107,12 +108,7 @@ async fn list(context: &Context, session: &Session, request: &Request) -> Result
         rows.text("there are no tokens: deskgrid token create --role worker")
     };
 
-    let document = json::Tokens {
-        tokens: tokens
-            .iter()
-            .map(|token| json::Token::new(token, None))
-            .collect(),
-    };
+    let document = List("tokens", &tokens);
     context.out.show(&document, text, || {
         tokens.iter().map(|token| token.id.to_string()).collect()
     })

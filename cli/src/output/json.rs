@@ -1,814 +1,95 @@
 //! The JSON that scripts rely on: names, units and optional fields. Fields may be added, never
-//! removed.
+//! removed. Each view names its fields itself; there is no second form of it. (Views derive
+//! `Serialize` for the wire, whose format knows no names and leaves nothing out.)
 //!
 //! Times are ISO 8601 in UTC, spans are seconds (`_s`). A field that is always present is `null`
 //! while it has no value.
 
+mod accounts;
+mod hosts;
+mod jobs;
 mod promise;
-mod width;
 
-use common::checkpoint::Saved;
-use common::view::{
-    AttemptView, CounterView, DuplicateView, ExplainView, Forecast, HostView, JobView, PromiseView,
-    SpeculationView, StartView, TaskCounts, TaskView, TokenView,
-};
-use common::{JobId, Time};
-use serde::Serialize;
+use std::fmt::Display;
 
-pub(crate) use promise::{Estimates, Limits, Quality, Retried, Standing};
-pub(crate) use width::Width;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::when::iso;
+pub(crate) use hosts::NewToken;
+pub(crate) use jobs::{JobInfo, Prediction, Retried, Submitted};
 
-/// A job, as `job list` and `job info` print it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Job {
-    job: u32,
-    name: String,
-    user: String,
-    state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    policy: String,
-    priority: i32,
-    tasks: TaskCounts,
-    attempts: u64,
-    duplicates: u64,
-    submitted: String,
-    started: Option<String>,
-    finished: Option<String>,
-    makespan_s: Option<f64>,
-    #[serde(flatten)]
-    predicted: Predicted,
-    predicted_makespan_s: Option<f64>,
-    #[serde(flatten)]
-    promise: Option<Standing>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limits: Option<Limits>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    starts: Option<Starts>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    width: Option<Width>,
+/// Something that names its fields in JSON.
+pub(crate) trait Object {
+    /// Puts its fields, in their order.
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>);
 }
 
-/// The predicted start of a waiting job: the median, and an interval that holds the start with a
-/// probability of 80 %.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Starts {
-    predicted_start: String,
-    predicted_start_low: String,
-    predicted_start_high: String,
+/// The fields of an object on their way out.
+pub(crate) struct Fields<M: SerializeMap> {
+    map: M,
+    /// The first error ends it.
+    result: Result<(), M::Error>,
 }
 
-impl From<&StartView> for Starts {
-    fn from(view: &StartView) -> Self {
-        Starts {
-            predicted_start: iso(view.start),
-            predicted_start_low: iso(view.low),
-            predicted_start_high: iso(view.high),
+impl<M: SerializeMap> Fields<M> {
+    /// Puts a field.
+    pub(crate) fn field(&mut self, name: &'static str, value: impl Serialize) {
+        if self.result.is_ok() {
+            self.result = self.map.serialize_entry(name, &value);
+        }
+    }
+
+    /// Puts a field that prints as text.
+    pub(crate) fn text(&mut self, name: &'static str, value: impl Display) {
+        self.field(name, value.to_string());
+    }
+
+    /// Puts a field that is left out where it has no value.
+    pub(crate) fn some(&mut self, name: &'static str, value: Option<impl Serialize>) {
+        if let Some(value) = value {
+            self.field(name, value);
         }
     }
 }
 
-/// Several jobs, as `job list` prints them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Jobs {
-    /// The jobs, in the order of the list.
-    pub jobs: Vec<Job>,
-}
-
-impl From<&JobView> for Job {
-    fn from(view: &JobView) -> Self {
-        let time = |time: Option<Time>| time.map(iso);
-        Job {
-            job: view.job.0,
-            name: view.name.clone(),
-            user: view.user.clone(),
-            state: view.state.to_string(),
-            reason: view.reason.clone(),
-            policy: view.policy.clone(),
-            priority: view.priority,
-            tasks: view.tasks,
-            attempts: view.attempts,
-            duplicates: view.duplicates,
-            submitted: iso(view.submitted),
-            started: time(view.started),
-            finished: time(view.finished),
-            makespan_s: view.finished.map(|end| end.since(view.submitted).secs()),
-            predicted: view
-                .predicted
-                .as_ref()
-                .map(Predicted::from)
-                .unwrap_or_default(),
-            predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
-            promise: view.promise.as_ref().map(Standing::from),
-            limits: view.limits.as_ref().map(Limits::from),
-            starts: view.starts.as_ref().map(Starts::from),
-            width: view.width.as_ref().map(Width::from),
+impl<T: Object> Object for Option<T> {
+    /// Puts nothing where there is none.
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
+        if let Some(value) = self {
+            value.put(to);
         }
     }
 }
 
-impl From<&[JobView]> for Jobs {
-    fn from(views: &[JobView]) -> Self {
-        Jobs {
-            jobs: views.iter().map(Job::from).collect(),
-        }
-    }
-}
+/// Prints an object.
+pub(crate) struct Json<'a, T>(pub(crate) &'a T);
 
-/// The predicted end of a job: the best guess, and an interval that holds the end with a
-/// probability of 80 %.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Predicted {
-    predicted_finish: Option<String>,
-    predicted_low: Option<String>,
-    predicted_high: Option<String>,
-}
-
-impl From<&Forecast> for Predicted {
-    fn from(forecast: &Forecast) -> Self {
-        Predicted {
-            predicted_finish: Some(iso(forecast.finish)),
-            predicted_low: forecast.interval.map(|(low, _)| iso(low)),
-            predicted_high: forecast.interval.map(|(_, high)| iso(high)),
-        }
-    }
-}
-
-/// The answer of `deskgrid job predict`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Prediction {
-    job: u32,
-    state: String,
-    finished: Option<String>,
-    #[serde(flatten)]
-    predicted: Predicted,
-    predicted_makespan_s: Option<f64>,
-}
-
-impl From<&JobView> for Prediction {
-    fn from(view: &JobView) -> Self {
-        Prediction {
-            job: view.job.0,
-            state: view.state.to_string(),
-            finished: view.finished.map(iso),
-            predicted: view
-                .predicted
-                .as_ref()
-                .map(Predicted::from)
-                .unwrap_or_default(),
-            predicted_makespan_s: view.predicted_makespan.map(common::Span::secs),
-        }
-    }
-}
-
-/// The answer of `deskgrid submit`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Submitted {
-    /// The job's number; `null` for a dry run or a refused job.
-    pub job: Option<u32>,
-    /// The number of tasks.
-    pub tasks: u64,
-    /// Whether the master accepts the job.
-    pub accepted: bool,
-    /// Whether the request id was known already.
-    pub again: bool,
-    /// Whether this was a dry run, which submits nothing.
-    pub dry_run: bool,
-    /// The reason of a refusal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused_because: Option<String>,
-    /// The promise, of a job with a deadline.
-    #[serde(flatten)]
-    pub promise: Option<Promise>,
-    /// The promises that could be made instead.
-    #[serde(flatten)]
-    pub counter: Option<Counter>,
-    /// The limits of the job's attempts if they are learned, or the reason for none if they were
-    /// asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limits: Option<Limits>,
-    /// The width of a job of several ranks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<Width>,
-    /// The predicted end.
-    #[serde(flatten)]
-    pub predicted: Option<Predicted>,
-    /// The job's state after `--wait`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub info: Option<Job>,
-}
-
-/// The promise made to a job with a deadline.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Promise {
-    deadline: String,
-    promised_finish: String,
-    probability: f64,
-    probation: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    estimates: Option<Quality>,
-}
-
-impl From<&PromiseView> for Promise {
-    fn from(view: &PromiseView) -> Self {
-        let deadline = iso(view.deadline);
-        let promised_finish = iso(view.finish);
-        let estimates = view.estimates.map(Quality::from);
-        Promise {
-            deadline,
-            promised_finish,
-            probability: view.probability,
-            probation: view.probation,
-            estimates,
-        }
-    }
-}
-
-/// The promises that could be made instead of the refused one.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Counter {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    earliest_deadline: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    earliest_deadline_s: Option<f64>,
-    fits: String,
-    fits_tasks: u64,
-}
-
-impl From<&CounterView> for Counter {
-    fn from(view: &CounterView) -> Self {
-        Counter {
-            earliest_deadline: view.earliest.map(|(at, _)| iso(at)),
-            earliest_deadline_s: view.earliest.map(|(_, span)| span.secs()),
-            fits: view.fits.to_string(),
-            fits_tasks: view.fits.len(),
-        }
-    }
-}
-
-/// A task with its attempts, as `task info` prints it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Task {
-    task: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<String>,
-    state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    requested: bool,
-    attempts: Vec<Attempt>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    speculation: Option<Speculation>,
-}
-
-/// The history of a disclosed task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Speculation {
-    disclosed: String,
-    requested: Option<String>,
-    executed: Option<String>,
-    removed: Option<String>,
-    delivered: Option<String>,
-    visible_response_s: Option<f64>,
-}
-
-impl From<&SpeculationView> for Speculation {
-    fn from(view: &SpeculationView) -> Self {
-        Speculation {
-            disclosed: iso(view.disclosed),
-            requested: view.requested.map(iso),
-            executed: view.executed.map(iso),
-            removed: view.removed.map(iso),
-            delivered: view.delivered().map(iso),
-            visible_response_s: view.visible_response().map(common::Span::secs),
-        }
-    }
-}
-
-/// Several tasks, as `task list` prints them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Tasks {
-    /// The tasks, in the order of their indices.
-    pub tasks: Vec<Task>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Attempt {
-    attempt: String,
-    host: String,
-    state: String,
-    duplicate: bool,
-    assigned: String,
-    started: Option<String>,
-    finished: Option<String>,
-    run_s: f64,
-    cpu_s: f64,
-    suspended_s: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    suspended_since: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exit_code: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    started_from: Option<Checkpoint>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoint: Option<Checkpoint>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoint_problem: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    belief: Option<String>,
-}
-
-/// A checkpoint of a task.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Checkpoint {
-    attempt: u32,
-    sequence: u32,
-    saved: String,
-    files: u32,
-    bytes: u64,
-}
-
-impl From<&Saved> for Checkpoint {
-    fn from(saved: &Saved) -> Self {
-        let Saved {
-            number,
-            sequence,
-            taken,
-            files,
-            bytes,
-            ..
-        } = *saved;
-
-        Checkpoint {
-            attempt: number,
-            sequence,
-            saved: iso(taken),
-            files,
-            bytes,
-        }
-    }
-}
-
-impl From<&TaskView> for Task {
-    fn from(view: &TaskView) -> Self {
-        Task {
-            task: view.task.to_string(),
-            item: view.item.clone(),
-            state: view.state.to_string(),
-            reason: view.reason.clone(),
-            requested: view
-                .speculation
-                .is_none_or(|speculation| speculation.requested.is_some()),
-            attempts: view.attempts.iter().map(Attempt::from).collect(),
-            speculation: view.speculation.as_ref().map(Speculation::from),
-        }
-    }
-}
-
-impl From<&[TaskView]> for Tasks {
-    fn from(views: &[TaskView]) -> Self {
-        Tasks {
-            tasks: views.iter().map(Task::from).collect(),
-        }
-    }
-}
-
-impl From<&AttemptView> for Attempt {
-    fn from(view: &AttemptView) -> Self {
-        Attempt {
-            attempt: view.attempt.to_string(),
-            host: view.host.clone(),
-            state: view.state.to_string(),
-            duplicate: view.duplicate,
-            assigned: iso(view.assigned),
-            started: view.started.map(iso),
-            finished: view.finished.map(iso),
-            run_s: view.ran.secs(),
-            cpu_s: view.cpu.secs(),
-            suspended_s: view.suspended.secs(),
-            suspended_since: view.suspended_since.map(iso),
-            exit_code: view.exit_code,
-            reason: view.reason.clone(),
-            started_from: view.started_from.as_ref().map(Checkpoint::from),
-            checkpoint: view.saved.as_ref().map(Checkpoint::from),
-            checkpoint_problem: view.checkpoint_problem.clone(),
-            belief: view.belief.map(|belief| belief.to_string()),
-        }
-    }
-}
-
-/// A host, as `host list` and `host info` print it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Host {
-    host: String,
-    id: String,
-    state: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    since: String,
-    heard: Option<String>,
-    speed: f64,
-    clock_mhz: u32,
-    slots: u32,
-    slots_usable: u32,
-    cores: u32,
-    memory_mib: u64,
-    os: String,
-    confinement: String,
-    confinement_most: String,
-    network: bool,
-    cpu_availability: Option<f64>,
-    owner_active: Option<bool>,
-    attempts: Vec<String>,
-    finished: u64,
-    lost: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    belongs_to: Option<String>,
-    agreed: u32,
-}
-
-/// Several hosts, as `host list` prints them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Hosts {
-    /// The hosts, in the order of the list.
-    pub hosts: Vec<Host>,
-}
-
-impl From<&HostView> for Host {
-    fn from(view: &HostView) -> Self {
-        Host {
-            host: view.facts.name.clone(),
-            id: view.id.to_string(),
-            state: view.state.to_string(),
-            reason: view.reason.clone(),
-            since: iso(view.since),
-            heard: view.heard.map(iso),
-            speed: view.facts.speed.factor(),
-            clock_mhz: view.facts.clock_mhz,
-            slots: view.facts.slots,
-            slots_usable: view.slots_usable,
-            cores: view.facts.cores,
-            memory_mib: view.facts.memory_mib,
-            os: view.facts.os.clone(),
-            confinement: view.facts.confinement.to_string(),
-            confinement_most: view.facts.confinement_most.to_string(),
-            network: view.facts.network,
-            cpu_availability: view.cpu_availability,
-            owner_active: view.owner_active,
-            attempts: view.attempts.iter().map(ToString::to_string).collect(),
-            finished: view.finished,
-            lost: view.lost,
-            belongs_to: view.belongs_to.clone(),
-            agreed: view.agreed,
-        }
-    }
-}
-
-impl From<&[HostView]> for Hosts {
-    fn from(views: &[HostView]) -> Self {
-        Hosts {
-            hosts: views.iter().map(Host::from).collect(),
-        }
-    }
-}
-
-/// A join token; `token` holds the secret only when it was just made.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Token {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
-    id: u32,
-    role: String,
-    name: String,
-    uses_left: u32,
-    expires: String,
-    revoked: bool,
-}
-
-/// Several tokens, as `token list` prints them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Tokens {
-    /// The tokens, in the order of their numbers.
-    pub tokens: Vec<Token>,
-}
-
-impl Token {
-    /// Makes the entry of a list, or with `secret` that of a new token.
-    pub(crate) fn new(view: &TokenView, secret: Option<String>) -> Self {
-        Token {
-            token: secret,
-            id: view.id,
-            role: view.role.to_string(),
-            name: view.name.clone(),
-            uses_left: view.uses_left,
-            expires: iso(view.expires),
-            revoked: view.revoked,
-        }
-    }
-}
-
-/// The reasons for which tasks wait, and for which each host was passed over.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Explained {
-    #[serde(flatten)]
-    job: Job,
-    waiting: Vec<Waiting>,
-    hosts: Vec<PassedOver>,
-    duplicates: Vec<Copied>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Waiting {
-    reason: String,
-    tasks: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Copied {
-    attempt: String,
-    host: String,
-    reason: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct PassedOver {
-    host: String,
-    reason: String,
-}
-
-impl From<&ExplainView> for Explained {
-    fn from(view: &ExplainView) -> Self {
-        let waiting = view.waiting.iter().map(|(reason, tasks)| Waiting {
-            reason: reason.clone(),
-            tasks: tasks.clone(),
-        });
-        let hosts = view.hosts.iter().map(|(host, reason)| PassedOver {
-            host: host.clone(),
-            reason: reason.clone(),
-        });
-        let copied = |copy: &DuplicateView| Copied {
-            attempt: copy.attempt.to_string(),
-            host: copy.host.clone(),
-            reason: copy.why.clone(),
+impl<T: Object> Serialize for Json<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = Fields {
+            map: serializer.serialize_map(None)?,
+            result: Ok(()),
         };
-        let duplicates = view.duplicates.iter().map(copied).collect();
-
-        Explained {
-            job: (&view.job).into(),
-            waiting: waiting.collect(),
-            hosts: hosts.collect(),
-            duplicates,
-        }
+        self.0.put(&mut fields);
+        fields.result?;
+        fields.map.end()
     }
 }
 
-/// The jobs that a command changed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Changed {
-    jobs: Vec<ChangedJob>,
+/// Prints objects as an array.
+pub(crate) fn all<T: Object>(objects: &[T]) -> Vec<Json<'_, T>> {
+    objects.iter().map(Json).collect()
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct ChangedJob {
-    job: u32,
-    tasks: u64,
-}
+/// Several objects, as the one field of a document.
+pub(crate) struct List<'a, T>(pub(crate) &'static str, pub(crate) &'a [T]);
 
-impl From<&[(JobId, u64)]> for Changed {
-    fn from(changed: &[(JobId, u64)]) -> Self {
-        Changed {
-            jobs: changed
-                .iter()
-                .map(|(job, tasks)| ChangedJob {
-                    job: job.0,
-                    tasks: *tasks,
-                })
-                .collect(),
-        }
+impl<T: Object> Serialize for List<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(self.0, &all(self.1))?;
+        map.end()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::output::document;
-    use common::BlobRef;
-    use common::content::BlobHash;
-    use common::host::{Confinement, HostFacts};
-    use common::token::Role;
-    use common::view::{AttemptState, HostState, JobState, PromiseState, PromiseStatus, TaskState};
-    use common::{AttemptId, HostId, Incarnation, Span, Speed, TaskId};
-
-    const START: Time = Time(1_700_000_000_000_000);
-
-    fn job() -> JobView {
-        JobView {
-            job: JobId(7),
-            name: "render".into(),
-            user: "ann".into(),
-            state: JobState::Finished,
-            policy: "FCFS".into(),
-            priority: 0,
-            tasks: TaskCounts {
-                total: 2,
-                finished: 2,
-                ..TaskCounts::default()
-            },
-            attempts: 3,
-            duplicates: 1,
-            submitted: START,
-            started: Some(START + Span::from_secs(1)),
-            finished: Some(START + Span::from_millis(2_500)),
-            predicted: None,
-            predicted_makespan: Some(Span::from_secs(2)),
-            reason: None,
-            promise: None,
-            limits: None,
-            starts: None,
-            width: None,
-        }
-    }
-
-    fn attempt() -> AttemptId {
-        AttemptId {
-            task: TaskId::new(JobId(7), 3),
-            number: 2,
-            incarnation: Incarnation(1),
-        }
-    }
-
-    #[test]
-    fn a_job_has_the_fields_of_the_contract() {
-        assert_eq!(
-            document(&Job::from(&job())),
-            r#"{"schema":1,"job":7,"name":"render","user":"ann","state":"finished","policy":"FCFS","priority":0,"tasks":{"total":2,"disclosed":0,"waiting":0,"running":0,"suspended":0,"finished":2,"failed":0,"cancelled":0},"attempts":3,"duplicates":1,"submitted":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:21.000000Z","finished":"2023-11-14T22:13:22.500000Z","makespan_s":2.5,"predicted_finish":null,"predicted_low":null,"predicted_high":null,"predicted_makespan_s":2.0}"#
-        );
-        assert!(
-            document(&Jobs::from(&[job()][..])).starts_with(r#"{"schema":1,"jobs":[{"job":7,"#)
-        );
-    }
-
-    #[test]
-    fn a_job_with_a_deadline_tells_what_becomes_of_it() {
-        let promise = PromiseStatus {
-            made: START,
-            deadline: START + Span::from_secs(9),
-            finish: START + Span::from_secs(5),
-            probability: 0.9,
-            probation: false,
-            state: PromiseState::Kept,
-            why: "done 6s before its deadline".into(),
-        };
-        let text = document(&Job::from(&JobView {
-            promise: Some(promise),
-            ..job()
-        }));
-        let end = r#""deadline":"2023-11-14T22:13:29.000000Z","promised_finish":"2023-11-14T22:13:25.000000Z","promise_made":"2023-11-14T22:13:20.000000Z","probability":0.9,"probation":false,"promise":"kept","promise_why":"done 6s before its deadline"}"#;
-        assert!(text.ends_with(end), "{text}");
-    }
-
-    #[test]
-    fn a_task_has_the_fields_of_the_contract() {
-        let attempt = AttemptView {
-            attempt: attempt(),
-            host: "desk-1".into(),
-            state: AttemptState::Suspended,
-            duplicate: true,
-            assigned: START,
-            started: Some(START),
-            finished: None,
-            ran: Span::from_millis(1_500),
-            cpu: Span::from_secs(1),
-            suspended: Span::from_millis(250),
-            suspended_since: Some(START),
-            exit_code: None,
-            reason: None,
-            started_from: Some(Saved {
-                number: 1,
-                sequence: 4,
-                taken: START,
-                files: 2,
-                bytes: 300,
-                manifest: BlobRef {
-                    hash: BlobHash([1; 32]),
-                    size: 70,
-                },
-            }),
-            saved: None,
-            checkpoint_problem: Some("too large".into()),
-            belief: Some(common::view::Belief::Differed),
-        };
-
-        let task = TaskId::new(JobId(7), 3);
-        let state = TaskState::Suspended;
-        let view = TaskView {
-            task,
-            item: Some("x".into()),
-            state,
-            reason: None,
-            attempts: vec![attempt],
-            speculation: None,
-        };
-        assert_eq!(
-            document(&Task::from(&view)),
-            r#"{"schema":1,"task":"7.3","item":"x","state":"suspended","requested":true,"attempts":[{"attempt":"7.3#2","host":"desk-1","state":"suspended","duplicate":true,"assigned":"2023-11-14T22:13:20.000000Z","started":"2023-11-14T22:13:20.000000Z","finished":null,"run_s":1.5,"cpu_s":1.0,"suspended_s":0.25,"suspended_since":"2023-11-14T22:13:20.000000Z","started_from":{"attempt":1,"sequence":4,"saved":"2023-11-14T22:13:20.000000Z","files":2,"bytes":300},"checkpoint_problem":"too large","belief":"differed"}]}"#
-        );
-    }
-
-    #[test]
-    fn a_host_has_the_fields_of_the_contract() {
-        let facts = HostFacts {
-            name: "desk-1".into(),
-            slots: 2,
-            speed: Speed::new(1.5).unwrap(),
-            clock_mhz: 2_300,
-            cores: 4,
-            memory_mib: 8_192,
-            os: "linux x86_64".into(),
-            confinement: Confinement::Process,
-            confinement_most: Confinement::Landlock,
-            network: true,
-        };
-        let view = HostView {
-            id: HostId(1),
-            facts,
-            state: HostState::Suspended,
-            reason: Some("in-use".into()),
-            since: START,
-            heard: None,
-            cpu_availability: Some(0.5),
-            owner_active: Some(true),
-            slots_usable: 0,
-            attempts: vec![attempt()],
-            finished: 4,
-            lost: 0,
-            belongs_to: Some("ann".into()),
-            agreed: 12,
-        };
-        assert_eq!(
-            document(&Host::from(&view)),
-            r#"{"schema":1,"host":"desk-1","id":"host-1","state":"suspended","reason":"in-use","since":"2023-11-14T22:13:20.000000Z","heard":null,"speed":1.5,"clock_mhz":2300,"slots":2,"slots_usable":0,"cores":4,"memory_mib":8192,"os":"linux x86_64","confinement":"process","confinement_most":"landlock","network":true,"cpu_availability":0.5,"owner_active":true,"attempts":["7.3#2"],"finished":4,"lost":0,"belongs_to":"ann","agreed":12}"#
-        );
-    }
-
-    #[test]
-    fn submissions_and_tokens_leave_out_what_they_do_not_have() {
-        let submitted = Submitted {
-            job: Some(7),
-            tasks: 100,
-            accepted: true,
-            again: false,
-            dry_run: false,
-            refused_because: None,
-            promise: None,
-            counter: None,
-            limits: None,
-            width: None,
-            predicted: None,
-            info: None,
-        };
-
-        let want =
-            r#"{"schema":1,"job":7,"tasks":100,"accepted":true,"again":false,"dry_run":false}"#;
-        assert_eq!(document(&submitted), want);
-
-        let name = "floor 3".to_owned();
-        let view = TokenView {
-            id: 3,
-            role: Role::Worker,
-            name,
-            uses_left: 5,
-            expires: START,
-            revoked: false,
-        };
-        assert_eq!(
-            document(&Token::new(&view, None)),
-            r#"{"schema":1,"id":3,"role":"worker","name":"floor 3","uses_left":5,"expires":"2023-11-14T22:13:20.000000Z","revoked":false}"#
-        );
-        assert!(
-            document(&Token::new(&view, Some("dg1.3".into())))
-                .starts_with(r#"{"schema":1,"token":"dg1.3","#)
-        );
-    }
-
-    #[test]
-    fn an_explanation_names_tasks_hosts_and_reasons() {
-        let view = ExplainView {
-            job: job(),
-            waiting: vec![("no host is ready".into(), "1-3".into())],
-            hosts: vec![("desk-1".into(), "its owner is there".into())],
-            duplicates: vec![DuplicateView {
-                attempt: attempt(),
-                host: "desk-2".into(),
-                why: "a duplicate".into(),
-            }],
-        };
-        let text = document(&Explained::from(&view));
-        let end = r#""waiting":[{"reason":"no host is ready","tasks":"1-3"}],"hosts":[{"host":"desk-1","reason":"its owner is there"}],"duplicates":[{"attempt":"7.3#2","host":"desk-2","reason":"a duplicate"}]}"#;
-        assert!(text.ends_with(end), "{text}");
-    }
-}
+pub(crate) mod tests;

@@ -73,7 +73,7 @@ impl Core {
 
     /// The first `most` results of a job that wait for the user's comparison program, each with the
     /// earlier results to compare with.
-    pub(crate) fn undecided(&self, job: JobId, most: usize) -> Vec<(AttemptId, Vec<AttemptId>)> {
+    pub(super) fn undecided(&self, job: JobId, most: usize) -> Vec<(AttemptId, Vec<AttemptId>)> {
         let of_job = self
             .undecided
             .iter()
@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// Takes the verdict of the user's program on a result; false if no comparison waits for it.
-    pub(crate) fn judge(
+    pub(super) fn judge(
         &mut self,
         attempt: AttemptId,
         agrees: Vec<u32>,
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Sets or clears the owner of a host.
-    pub(crate) fn own(&mut self, id: HostId, owner: Option<String>) -> Result<(), StoreError> {
+    pub(super) fn own(&mut self, id: HostId, owner: Option<String>) -> Result<(), StoreError> {
         let Some(host) = self.hosts.get_mut(&id) else {
             return Ok(());
         };
@@ -140,7 +140,7 @@ impl Core {
 
     /// Tells the scheduler which other results agree with that of `attempt`, as found outside the
     /// core.
-    pub(crate) fn on_compared(
+    pub(super) fn on_compared(
         &mut self,
         attempt: AttemptId,
         agrees: Vec<u32>,

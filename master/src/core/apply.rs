@@ -7,6 +7,7 @@ use scheduler::effect::{CancelReason, EndReason, Settled, StartReason, Verdict};
 use scheduler::{Effect, Event};
 
 use super::assign::assignment;
+use super::hosts::Delivered;
 use super::{Core, HostMail};
 use crate::store::{NewAttempt, StoreError};
 
@@ -35,7 +36,12 @@ impl Core {
         self.mail.entry(host).or_default()
     }
 
-    pub(super) fn apply(&mut self, effect: Effect) -> Result<(), StoreError> {
+    /// Applies one effect; `delivered` is the completion that the present event delivers.
+    pub(super) fn apply(
+        &mut self,
+        effect: Effect,
+        delivered: Option<&Delivered>,
+    ) -> Result<(), StoreError> {
         match effect {
             Effect::JobAdmitted { job } => tracing::info!(%job, "admitted"),
             Effect::Promised { job, offer } => return self.on_promised(job, offer),
@@ -69,7 +75,13 @@ impl Core {
                 host,
                 attempt,
                 verdict,
-            } => return self.on_acknowledge(host, attempt, verdict),
+            } => {
+                // An attempt that could not even be described to its host has no completion.
+                let of_it = |of: &&Delivered| of.completion.attempt == attempt;
+                if let Some(delivered) = delivered.filter(of_it) {
+                    return self.on_acknowledge(host, delivered, verdict);
+                }
+            }
             Effect::Abandon { host, attempts } => self.mail(host).abandon.extend(attempts),
             Effect::Compare { attempt, with } => return self.on_compare(attempt, &with),
             Effect::Judged {
@@ -228,30 +240,27 @@ impl Core {
     fn on_acknowledge(
         &mut self,
         host: HostId,
-        attempt: AttemptId,
+        Delivered { completion, ended }: &Delivered,
         verdict: Verdict,
     ) -> Result<(), StoreError> {
-        if let Some((completion, ended)) = self.delivered.take() {
-            if verdict == Verdict::Taken {
-                // Also of an attempt that had been given up as lost, and whose late result counts.
-                let ended_by_itself = EndReason::Delivered(completion.outcome.clone());
-                let state = self.state_after(attempt, &ended_by_itself);
-                let why = &completion.outcome;
-                self.store
-                    .attempt_ended(attempt, state, self.now, &why.to_string())?;
-                self.keep_result(&completion, ended)?;
-                if why.success() {
-                    self.count_host(host, 1, 0)?;
-                }
-            } else {
-                // What it left is of no use. What it took was taken all the same.
-                let spent = Spent::of(&completion);
-                self.store.attempt_spent(host, &spent, ended)?;
+        let attempt = completion.attempt;
+        if verdict == Verdict::Taken {
+            // Also of an attempt that had been given up as lost, and whose late result counts.
+            let why = &completion.outcome;
+            let state = self.state_after(attempt, &EndReason::Delivered(why.clone()));
+            self.store
+                .attempt_ended(attempt, state, self.now, &why.to_string())?;
+            self.keep_result(completion, *ended)?;
+            if why.success() {
+                self.count_host(host, 1, 0)?;
             }
-
-            self.mail(host).acknowledge.push(attempt);
+        } else {
+            // What it left is of no use. What it took was taken all the same.
+            let spent = Spent::of(completion);
+            self.store.attempt_spent(host, &spent, *ended)?;
         }
 
+        self.mail(host).acknowledge.push(attempt);
         Ok(())
     }
 
@@ -297,7 +306,7 @@ impl Core {
         self.changed.0 = true;
         tracing::info!(%job, tasks = tasks.len(), %why, "cancelled");
         if let (CancelReason::TooManyFailures(_), Some(job)) = (why, self.jobs.get_mut(&job)) {
-            job.reason = Some(format!("the rest was cancelled: {why}"));
+            job.view.reason = Some(format!("the rest was cancelled: {why}"));
         }
         if self.saves(job) {
             self.store.drop_checkpoints(job, tasks)?;
@@ -328,7 +337,7 @@ impl Core {
 
     fn on_job_refused(&mut self, job: JobId, why: &str) -> Result<(), StoreError> {
         if let Some(entry) = self.jobs.get_mut(&job) {
-            entry.reason = Some(why.to_owned());
+            entry.view.reason = Some(why.to_owned());
         }
         self.write_job(job, JobState::Refused, Some(self.now))?;
         self.leaving.push(job);

@@ -30,7 +30,7 @@ impl Retention {
 impl Core {
     /// A worker says how its host was available. It is told once that is durable; what is not
     /// taken, because it was said before or cannot be, it need not say again either.
-    pub(crate) fn on_recorded(
+    pub(super) fn on_recorded(
         &mut self,
         host: HostId,
         session: SessionId,
@@ -62,7 +62,7 @@ impl Core {
     }
 
     /// Removes what is recorded of a host and older than it is to be kept.
-    pub(crate) fn trim_availability(&mut self, host: HostId) -> Result<(), StoreError> {
+    pub(super) fn trim_availability(&mut self, host: HostId) -> Result<(), StoreError> {
         let oldest = match self.availability {
             _ if !self.believes_clock() => Time(0),
             Retention(Some(span)) => self.now - span,

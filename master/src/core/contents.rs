@@ -10,7 +10,7 @@ use crate::store::StoreError;
 
 /// Whether a host needs some content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub enum Needs {
     /// The host needs the content itself.
     This,
     /// Only if one of these lists of files has it: they are the states from which its attempts
@@ -20,7 +20,7 @@ pub(crate) enum Needs {
 
 impl Core {
     /// Notes that `user` has sent this content.
-    pub(crate) fn content_came(&mut self, user: &str, blob: BlobRef) -> Result<(), StoreError> {
+    pub(super) fn content_came(&mut self, user: &str, blob: BlobRef) -> Result<(), StoreError> {
         let unused = self.store.content_came(user, blob, self.now)?;
         if unused > 0 {
             let sum = self.unused.entry(user.to_owned()).or_default();
@@ -30,7 +30,7 @@ impl Core {
     }
 
     /// The bytes that a user has sent and that none of that user's jobs needs.
-    pub(crate) fn unused_of(&self, user: &str) -> u64 {
+    pub(super) fn unused_of(&self, user: &str) -> u64 {
         self.unused.get(user).copied().unwrap_or(0)
     }
 
@@ -55,14 +55,14 @@ impl Core {
 
     /// Forgets who sent content more than `grace` ago if no job of the sender needs it: the sender
     /// must then send it again.
-    pub(crate) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
+    pub(super) fn trim_content_of(&mut self, grace: Span) -> Result<(), StoreError> {
         self.store.trim_content_of(self.now - grace)?;
         self.count_unused()
     }
 
     /// Runs finished tasks again because content of their results (`gone`) is damaged or missing.
     /// Returns the number of tasks.
-    pub(crate) fn recompute(
+    pub(super) fn recompute(
         &mut self,
         job: JobId,
         tasks: &IdSet,
@@ -82,7 +82,7 @@ impl Core {
 
     /// Whether the host needs this content: for an attempt that is on its books, as an input or for
     /// the state that it starts from.
-    pub(crate) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<Needs, StoreError> {
+    pub(super) fn needs_of(&self, host: HostId, hash: BlobHash) -> Result<Needs, StoreError> {
         let mut lists = Vec::new();
         for attempt in self
             .scheduler

@@ -51,7 +51,7 @@ impl Core {
     }
 
     /// Writes the experience to the store.
-    pub(crate) fn write_experience(&mut self) -> Result<(), StoreError> {
+    pub(super) fn write_experience(&mut self) -> Result<(), StoreError> {
         self.notebook = Notebook {
             written: self.now,
             due: false,
@@ -68,7 +68,7 @@ impl Core {
 
 impl Core {
     /// Records the present time as the last at which the master was up.
-    pub(crate) fn note_up(&mut self) -> Result<(), StoreError> {
+    pub(super) fn note_up(&mut self) -> Result<(), StoreError> {
         let now = self.now.0.to_le_bytes();
         self.store.set_meta("up", &now)
     }

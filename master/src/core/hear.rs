@@ -106,7 +106,7 @@ pub(crate) fn content_is_here(contents: &dyn Contents, message: &ToMaster) -> Re
 impl Core {
     /// Handles a worker's message after the greeting. `Hello` and `Checkpoint` are ignored here:
     /// the content of a checkpoint is read first, elsewhere.
-    pub(crate) fn on_said(
+    pub(super) fn on_said(
         &mut self,
         host: HostId,
         session: SessionId,

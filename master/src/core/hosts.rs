@@ -7,7 +7,7 @@ use common::host::{Confinement, HostFacts, Offers, OwnerState, Status, YieldReas
 use common::view::{HostState, HostView};
 use common::wire::worker::{Delivery, ToWorker};
 use common::wire::{Refusal, RefusalCode};
-use common::{HostId, Span, Time};
+use common::{Completion, HostId, Span, Time};
 use scheduler::Event;
 use scheduler::experience::Habit;
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::store::{RestoredHost, StoreError};
 
 /// Tells the sessions of one host apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionId(pub(crate) u64);
+pub struct SessionId(pub u64);
 
 /// A host that has enrolled.
 pub(super) struct Host {
@@ -54,6 +54,13 @@ struct Runs {
     before: VecDeque<Uuid>,
 }
 
+/// A completion that a host delivers.
+pub(super) struct Delivered {
+    pub(super) completion: Completion,
+    /// The end of its attempt.
+    pub(super) ended: Time,
+}
+
 /// The memory that there must be for each attempt, running or frozen, before another is frozen.
 const FROZEN_MIB: u64 = 512;
 /// The most cores that are believed of a host.
@@ -79,25 +86,25 @@ impl Runs {
 }
 
 /// A worker that has said hello.
-pub(crate) struct Connected {
+pub struct Connected {
     /// The host that its certificate names.
-    pub(crate) host: HostId,
+    pub host: HostId,
     /// The host's unique name.
-    pub(crate) name: String,
+    pub name: String,
     /// This session.
-    pub(crate) session: SessionId,
+    pub session: SessionId,
     /// The outbox for its messages. Dropping it ends the session.
-    pub(crate) outbox: Outbox,
+    pub outbox: Outbox,
     /// The version that both speak.
-    pub(crate) version: u16,
+    pub version: u16,
     /// The interval of its heartbeats.
-    pub(crate) heartbeat: Span,
+    pub heartbeat: Span,
     /// The facts of the host, such as its slots and speed.
-    pub(crate) facts: HostFacts,
+    pub facts: HostFacts,
     /// The present `Status` of the host.
-    pub(crate) status: Status,
+    pub status: Status,
     /// The attempts that it holds.
-    pub(crate) held: Vec<Held>,
+    pub held: Vec<Held>,
 }
 
 impl Host {
@@ -204,7 +211,7 @@ impl Core {
     }
 
     /// A worker said hello. An earlier session of the same host ends.
-    pub(crate) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
+    pub(super) fn on_connected(&mut self, connected: Connected) -> Result<(), StoreError> {
         if self.is_revoked(connected.host) {
             return Ok(());
         }
@@ -287,7 +294,7 @@ impl Core {
 
     /// A run of a host's worker says which one it is. Gives the answer to one that another has
     /// replaced before.
-    pub(crate) fn on_instance(
+    pub(super) fn on_instance(
         &mut self,
         id: HostId,
         session: SessionId,
@@ -318,7 +325,7 @@ impl Core {
     }
 
     /// A session ended. If the host has another one by now, that changes nothing.
-    pub(crate) fn on_disconnected(
+    pub(super) fn on_disconnected(
         &mut self,
         id: HostId,
         session: SessionId,
@@ -341,7 +348,7 @@ impl Core {
 
     /// Something that a host's worker said, in the words of the scheduler. What an earlier session
     /// said late counts no more: the present one has said what is held.
-    pub(crate) fn on_event(
+    pub(super) fn on_event(
         &mut self,
         host: HostId,
         session: SessionId,
@@ -375,7 +382,7 @@ impl Core {
     }
 
     /// A heartbeat; it wants an answer.
-    pub(crate) fn on_heartbeat(
+    pub(super) fn on_heartbeat(
         &mut self,
         host: HostId,
         session: SessionId,
@@ -391,7 +398,7 @@ impl Core {
 
     /// An attempt ended, whichever session says so. Its completion is acknowledged, one way or the
     /// other, after the commit.
-    pub(crate) fn on_delivery(
+    pub(super) fn on_delivery(
         &mut self,
         host: HostId,
         delivery: Delivery,
@@ -406,21 +413,20 @@ impl Core {
         } = delivery;
         self.hold_against_time(host, &mut completion)?;
 
-        let attempt = completion.attempt;
-        let outcome = completion.outcome.clone();
-        let ran = completion.ran;
-
         self.foresee_share(&completion)?;
-        self.delivered = Some((completion, self.now - ago));
         self.note_heard(host);
-        self.step(Event::AttemptEnded {
+        let ended = Event::AttemptEnded {
             host,
-            attempt,
-            outcome,
-            ran,
-        })?;
+            attempt: completion.attempt,
+            outcome: completion.outcome.clone(),
+            ran: completion.ran,
+        };
 
-        self.delivered = None;
+        let delivered = Delivered {
+            completion,
+            ended: self.now - ago,
+        };
+        self.step_with(ended, Some(&delivered))?;
         self.tell_stirred()
     }
 
@@ -480,7 +486,7 @@ impl Core {
     }
 
     /// Starts or ends a drain.
-    pub(crate) fn drain(&mut self, id: HostId, draining: bool) -> Result<(), StoreError> {
+    pub(super) fn drain(&mut self, id: HostId, draining: bool) -> Result<(), StoreError> {
         if let Some(host) = self.hosts.get_mut(&id) {
             host.draining = draining;
         }
@@ -492,29 +498,37 @@ impl Core {
         })
     }
 
-    /// The hosts of these names (a name, or `host-N`; none given: all). A name that no host has is
-    /// the error.
-    pub(crate) fn host_views(&self, names: &[String]) -> Result<Vec<HostView>, String> {
+    /// The hosts of these names (a name, or `host-N`; none given: all), with the attempts of all
+    /// jobs or of one user's. A name that no host has is the error.
+    pub(super) fn host_views(
+        &self,
+        names: &[String],
+        user: Option<&str>,
+    ) -> Result<Vec<HostView>, String> {
+        let view = |id| {
+            let mut view = self.host_view(id)?;
+            if let Some(user) = user {
+                view.attempts
+                    .retain(|attempt| self.is_of(attempt.task.job, user));
+            }
+            Some(view)
+        };
         if names.is_empty() {
-            return Ok(self
-                .hosts
-                .keys()
-                .filter_map(|id| self.host_view(*id))
-                .collect());
+            return Ok(self.hosts.keys().copied().filter_map(view).collect());
         }
 
         names
             .iter()
             .map(|name| {
                 self.find_host(name)
-                    .and_then(|id| self.host_view(id))
+                    .and_then(view)
                     .ok_or_else(|| name.clone())
             })
             .collect()
     }
 
     /// The host with this name, or of this number.
-    pub(crate) fn find_host(&self, name: &str) -> Option<HostId> {
+    pub(super) fn find_host(&self, name: &str) -> Option<HostId> {
         let by_name = self
             .hosts
             .iter()
@@ -572,7 +586,7 @@ impl Core {
     }
 
     /// The name of a host, for lists that the store made.
-    pub(crate) fn host_names(&self) -> Vec<(HostId, String)> {
+    pub(super) fn host_names(&self) -> Vec<(HostId, String)> {
         self.hosts
             .iter()
             .map(|(id, host)| (*id, host.name.clone()))
@@ -588,14 +602,8 @@ impl Core {
         }
     }
 
-    /// Leaves out of a host's view what belongs to others than this user.
-    pub(crate) fn only_own(&self, view: &mut HostView, user: &str) {
-        view.attempts
-            .retain(|attempt| self.is_of(attempt.task.job, user));
-    }
-
     /// The number of hosts in each `HostState`.
-    pub(crate) fn host_states(&self) -> Vec<(HostState, usize)> {
+    pub(super) fn host_states(&self) -> Vec<(HostState, usize)> {
         let states: Vec<HostState> = self
             .hosts
             .keys()

@@ -19,20 +19,18 @@ use scheduler::estimates::Estimator;
 use scheduler::event::{Bag, Terms};
 
 use super::Core;
-use crate::store::{JobRow, NewJob, Promised, Requested, StoreError};
+use super::ask::Submitting;
+use crate::store::{NewJob, Promised, Requested, StoreError};
 
 /// A job that is not settled.
 pub(super) struct Job {
     pub(super) spec: Arc<JobSpec>,
-    pub(super) reason: Option<String>,
-    pub(super) user: String,
+    /// The job as it is written and shown, but for what the scheduler knows: its state and counts.
+    pub(super) view: JobView,
     /// Whether it was only disclosed at first.
     pub(super) disclosed: bool,
     /// Bytes of its spec.
     bytes: u64,
-    submitted: Time,
-    started: Option<Time>,
-    predicted_makespan: Option<Span>,
     /// The promise made for its deadline, if any.
     pub(super) promised: Option<Promised>,
     /// Whether it may be kept when it was to start.
@@ -40,52 +38,52 @@ pub(super) struct Job {
 }
 
 /// The answer to a submission.
-pub(crate) struct Submitted {
+pub struct Submitted {
     /// The job's number; `None` for a dry run.
-    pub(crate) job: Option<JobId>,
+    pub job: Option<JobId>,
     /// Whether the request had been seen before.
-    pub(crate) again: bool,
+    pub again: bool,
     /// The forecast of its finish.
-    pub(crate) predicted: Option<Forecast>,
+    pub predicted: Option<Forecast>,
     /// The promise for a job with a deadline (`None` without one); or, as the error, why it is not
     /// admitted and what could be promised instead.
-    pub(crate) promise: Result<Option<PromiseView>, Box<CounterView>>,
+    pub promise: Result<Option<PromiseView>, Box<CounterView>>,
     /// The limits of its attempts, where they are learned.
-    pub(crate) limits: Option<LimitsView>,
+    pub limits: Option<LimitsView>,
     /// The number of hosts of a job of several ranks.
-    pub(crate) width: Option<WidthView>,
+    pub width: Option<WidthView>,
 }
 
 /// A submission that was not taken.
 pub(crate) type SubmitError = Refusal;
 
 /// The present state of a job that is not settled, task by task.
-pub(crate) struct LiveJob {
+pub struct LiveJob {
     /// The tasks in each state that is known from memory.
-    pub(crate) states: Vec<(TaskState, IdSet)>,
+    pub states: Vec<(TaskState, IdSet)>,
     /// Live attempts.
-    pub(crate) attempts: BTreeMap<AttemptId, LiveAttempt>,
+    pub attempts: BTreeMap<AttemptId, LiveAttempt>,
 }
 
 /// A live attempt.
-pub(crate) struct LiveAttempt {
+pub struct LiveAttempt {
     /// Its state.
-    pub(crate) state: AttemptState,
+    pub state: AttemptState,
     /// The reason for its suspension, or what it waits for.
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
     /// The start of the present suspension, if it is suspended.
-    pub(crate) suspended_since: Option<Time>,
+    pub suspended_since: Option<Time>,
     /// Run time as last heard.
-    pub(crate) ran: Span,
+    pub ran: Span,
     /// Time suspended, this time included.
-    pub(crate) suspended: Span,
+    pub suspended: Span,
 }
 
 impl Job {
     /// Notes that an attempt is started; whether it is the job's first.
     pub(super) fn on_start(&mut self, now: Time) -> bool {
-        let first = self.started.is_none();
-        self.started.get_or_insert(now);
+        let first = self.view.started.is_none();
+        self.view.started.get_or_insert(now);
         first
     }
 }
@@ -160,6 +158,31 @@ fn bag(
     }
 }
 
+/// The view of a job of which nothing was tried.
+fn untried(job: JobId, spec: &JobSpec, user: &str, submitted: Time) -> JobView {
+    JobView {
+        job,
+        name: spec.name.clone(),
+        user: user.to_owned(),
+        state: JobState::Waiting,
+        policy: spec.rules.policy.clone(),
+        priority: spec.rules.priority,
+        tasks: TaskCounts::default(),
+        attempts: 0,
+        duplicates: 0,
+        submitted,
+        started: None,
+        finished: None,
+        predicted: None,
+        predicted_makespan: None,
+        reason: None,
+        promise: None,
+        limits: None,
+        starts: None,
+        width: None,
+    }
+}
+
 fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
     let (state, reason) = match live.phase {
         Phase::Queued => (AttemptState::Assigned, None),
@@ -192,13 +215,20 @@ fn live_attempt(live: &scheduler::LiveAttempt, now: Time) -> LiveAttempt {
 impl Core {
     /// Takes a submission that [`super::check_spec`] has passed, or says why not. Nothing is
     /// remembered of one that is not taken.
-    pub(crate) fn submit(
+    pub(super) fn submit(
         &mut self,
-        request: RequestId,
-        user: &str,
-        (mut spec, asked): (JobSpec, Asked),
-        (disclosed, dry_run): (bool, bool),
+        submitting: Submitting,
     ) -> Result<Result<Submitted, SubmitError>, StoreError> {
+        let Submitting {
+            request,
+            user,
+            mut spec,
+            asked,
+            disclosed,
+            dry_run,
+        } = submitting;
+        let user = user.as_str();
+
         let body = body(&spec, &asked, disclosed)?;
         let body_hash = *blake3::hash(&body).as_bytes();
         if let Some(known) = self.store.job_of_request(request)? {
@@ -225,22 +255,26 @@ impl Core {
         }
 
         let bag = bag((&spec, asked.estimates), user, self.now, disclosed);
-        let promise = match self.promise(&bag) {
-            Ok(promise) => promise,
+        let (promise, tested) = match self.test(&bag) {
             Err(refusal) => return Ok(Err(refusal)),
+            Ok(Err(counter)) => (Err(counter), None),
+            Ok(Ok(tested)) => {
+                let offer = tested.as_ref().and_then(|tested| tested.offer);
+                let promise = offer.and_then(|offer| self.promise_view(&bag, offer));
+                (Ok(promise), tested)
+            }
         };
 
-        let limits = self.limits_of(&bag);
-        let width = self.width_of(&bag);
-        if dry_run || promise.is_err() {
-            return Ok(Ok(Submitted {
-                job: None,
-                again: false,
-                predicted: None,
-                promise,
-                limits,
-                width,
-            }));
+        let submitted = Submitted {
+            job: None,
+            again: false,
+            predicted: None,
+            promise,
+            limits: self.limits_of(&bag),
+            width: self.width_of(&bag),
+        };
+        if dry_run || submitted.promise.is_err() {
+            return Ok(Ok(submitted));
         }
 
         if let Some(refusal) = self.beyond_limits(user, body.len() as u64) {
@@ -264,27 +298,28 @@ impl Core {
         }
 
         let entry = Job {
+            view: untried(job, &spec, user, self.now),
+            spec: Arc::new(spec),
             disclosed,
-            ..Job::new(spec, user.to_owned(), body.len() as u64, self.now)
+            bytes: body.len() as u64,
+            promised: None,
+            foretold: false,
         };
         self.enter(job, entry);
         self.step(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
+            tested,
         })?;
         self.foretell_start(job)?;
         self.changed.0 = true;
         metrics::counter!("deskgrid_jobs_submitted_total").increment(1);
 
-        let predicted = self.forecast(job);
-        let width = self.width(job).or(width);
         Ok(Ok(Submitted {
             job: Some(job),
-            again: false,
-            predicted,
-            promise,
-            limits,
-            width,
+            predicted: self.forecast(job),
+            width: self.width(job).or(submitted.width),
+            ..submitted
         }))
     }
 
@@ -369,7 +404,7 @@ impl Core {
 
     /// Keeps a job in memory while it is not settled.
     fn enter(&mut self, id: JobId, job: Job) {
-        let (jobs, bytes) = self.open_of.entry(job.user.clone()).or_default();
+        let (jobs, bytes) = self.open_of.entry(job.view.user.clone()).or_default();
         *jobs += 1;
         *bytes = bytes.saturating_add(job.bytes);
         self.jobs.insert(id, job);
@@ -380,11 +415,11 @@ impl Core {
         let Some(job) = self.jobs.remove(&id) else {
             return;
         };
-        if let Some((jobs, bytes)) = self.open_of.get_mut(&job.user) {
+        if let Some((jobs, bytes)) = self.open_of.get_mut(&job.view.user) {
             *jobs = jobs.saturating_sub(1);
             *bytes = bytes.saturating_sub(job.bytes);
             if *jobs == 0 {
-                self.open_of.remove(&job.user);
+                self.open_of.remove(&job.view.user);
             }
         }
     }
@@ -410,13 +445,14 @@ impl Core {
             let reason = restored.view.reason.clone();
             self.bring_back(restored)?;
             if let Some(job) = self.jobs.get_mut(&job) {
-                job.reason = reason;
+                job.view.reason = reason;
             }
         }
 
         Ok(())
     }
 
+    /// Takes a job of the store into memory again. The reason of its state is not taken over.
     pub(super) fn bring_back(
         &mut self,
         restored: crate::store::Restored,
@@ -440,12 +476,18 @@ impl Core {
         }
 
         let entry = Job {
-            started: view.started,
-            predicted_makespan: view.predicted_makespan,
+            spec: Arc::new(restored.spec),
+            view: JobView {
+                finished: None,
+                reason: None,
+                promise: None,
+                limits: None,
+                ..view
+            },
+            disclosed,
+            bytes: restored.bytes,
             promised: restored.promised,
             foretold: true,
-            disclosed,
-            ..Job::new(restored.spec, view.user, restored.bytes, view.submitted)
         };
         self.enter(job, entry);
 
@@ -457,7 +499,7 @@ impl Core {
     }
 
     /// Stops the tasks (none given: all) of a job, and says how many were affected.
-    pub(crate) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
+    pub(super) fn cancel(&mut self, job: JobId, tasks: Option<IdSet>) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return Ok(0);
         };
@@ -472,7 +514,7 @@ impl Core {
     }
 
     /// Makes failed and cancelled tasks of a job wait again, and says how many.
-    pub(crate) fn retry(
+    pub(super) fn retry(
         &mut self,
         job: JobId,
         tasks: &IdSet,
@@ -506,7 +548,7 @@ impl Core {
     }
 
     /// Removes a settled job with its results; false for one that is not settled.
-    pub(crate) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
+    pub(super) fn forget(&mut self, job: JobId) -> Result<bool, StoreError> {
         if self.jobs.contains_key(&job) {
             return Ok(false);
         }
@@ -532,7 +574,7 @@ impl Core {
 
     /// Removes those of these blobs, each with when somebody last counted on it, that no job needs,
     /// and says how many bytes that were.
-    pub(crate) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
+    pub(super) fn sweep(&mut self, old: &[(BlobRef, SystemTime)]) -> Result<u64, StoreError> {
         let mut bytes = 0;
         for (blob, at) in old {
             // Counted on meanwhile, or needed: it stays.
@@ -560,13 +602,13 @@ impl Core {
 
     /// Whether an unsettled job is this user's.
     pub(super) fn is_of(&self, job: JobId, user: &str) -> bool {
-        self.jobs.get(&job).is_some_and(|job| job.user == user)
+        self.jobs.get(&job).is_some_and(|job| job.view.user == user)
     }
 
     /// The jobs of these that are not settled, as they are now. Of those in these states (none
     /// given: any) it says when they should start, if they wait, and when the first `forecasts`
     /// should be done.
-    pub(crate) fn live_jobs(
+    pub(super) fn live_jobs(
         &self,
         jobs: &IdSet,
         states: &[JobState],
@@ -586,9 +628,9 @@ impl Core {
     }
 
     /// Every job that is not settled, of all or of one user with those shared with that user.
-    pub(crate) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
+    pub(super) fn open_ids(&self, user: Option<&(String, IdSet)>) -> IdSet {
         let visible = |id: &JobId, job: &Job| {
-            user.is_none_or(|(user, shared)| job.user == *user || shared.contains(id.0))
+            user.is_none_or(|(user, shared)| job.view.user == *user || shared.contains(id.0))
         };
         self.jobs
             .iter()
@@ -598,7 +640,7 @@ impl Core {
     }
 
     /// The jobs of `jobs` that are not settled.
-    pub(crate) fn open_of(&self, jobs: &IdSet) -> IdSet {
+    pub(super) fn open_of(&self, jobs: &IdSet) -> IdSet {
         jobs.iter()
             .filter(|id| self.jobs.contains_key(&JobId(*id)))
             .collect()
@@ -614,30 +656,16 @@ impl Core {
 
         let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
         Some(JobView {
-            job: id,
-            name: job.spec.name.clone(),
-            user: job.user.clone(),
             state: self.scheduler.job_state(id).unwrap_or(JobState::Waiting),
-            policy: job.spec.rules.policy.clone(),
-            priority: job.spec.rules.priority,
             tasks,
             attempts,
             duplicates,
-            submitted: job.submitted,
-            started: job.started,
-            finished: None,
-            predicted: None,
-            predicted_makespan: job.predicted_makespan,
-            reason: job.reason.clone(),
-            promise: None,
-            limits: None,
-            starts: None,
-            width: None,
+            ..job.view.clone()
         })
     }
 
     /// The present state of a job's tasks; none of a settled job.
-    pub(crate) fn live_job(&self, job: JobId) -> Option<LiveJob> {
+    pub(super) fn live_job(&self, job: JobId) -> Option<LiveJob> {
         self.jobs.get(&job)?;
         let states = [
             TaskState::Disclosed,
@@ -661,7 +689,7 @@ impl Core {
 
     /// Explains why the job's tasks wait, and why each host takes none of them. `duplicates` is
     /// left empty: the store fills it in.
-    pub(crate) fn explain(&self, job: JobId) -> Option<ExplainView> {
+    pub(super) fn explain(&self, job: JobId) -> Option<ExplainView> {
         let view = self.view(job)?;
         let promise = self.promise_status(job);
         let limits = self.limits(job);
@@ -705,29 +733,21 @@ impl Core {
         })
     }
 
-    /// Writes the job's present `JobRow` to the store.
+    /// Writes the job as it is now to the store.
     pub(super) fn write_job(
         &mut self,
         id: JobId,
         state: JobState,
-        ended: Option<Time>,
+        finished: Option<Time>,
     ) -> Result<(), StoreError> {
-        let Some(job) = self.jobs.get(&id) else {
+        let Some(view) = self.view(id) else {
             return Ok(());
         };
-        let tasks = self.scheduler.job_counts(id).unwrap_or_default();
-        let (attempts, duplicates) = self.scheduler.job_attempts(id).unwrap_or_default();
-        let row = JobRow {
+        self.store.update_job(&JobView {
             state,
-            tasks: &tasks,
-            started: job.started,
-            ended,
-            predicted_makespan: job.predicted_makespan,
-            attempts,
-            duplicates,
-            reason: job.reason.as_deref(),
-        };
-        self.store.update_job(id, &row)
+            finished,
+            ..view
+        })
     }
 
     /// The predicted finish of the job, with its interval.
@@ -744,13 +764,14 @@ impl Core {
         let open = self
             .jobs
             .get(&id)
-            .is_some_and(|job| job.predicted_makespan.is_none());
+            .is_some_and(|job| job.view.predicted_makespan.is_none());
         if !open {
             return;
         }
         let finish = self.scheduler.predict_finish(id, self.now);
         if let (Some(finish), Some(job)) = (finish, self.jobs.get_mut(&id)) {
-            job.predicted_makespan = job.started.map(|started| finish.since(started));
+            let started = job.view.started;
+            job.view.predicted_makespan = started.map(|started| finish.since(started));
         }
     }
 
@@ -762,13 +783,13 @@ impl Core {
     }
 
     /// Whether a state of this attempt can be of use, and is this host's to save.
-    pub(crate) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
+    pub(super) fn takes_state(&self, host: HostId, attempt: AttemptId) -> Result<bool, StoreError> {
         Ok(self.saves(attempt.task.job) && self.store.wants_checkpoint(attempt, host)?)
     }
 
     /// Keeps a complete state of an attempt, if it is one that this host was given and that can
     /// still be of use.
-    pub(crate) fn on_saved(
+    pub(super) fn on_saved(
         &mut self,
         host: HostId,
         attempt: AttemptId,
@@ -793,7 +814,7 @@ impl Core {
     }
 
     /// Notes that a state of an attempt was not saved, or not used.
-    pub(crate) fn on_not_saved(
+    pub(super) fn on_not_saved(
         &mut self,
         host: HostId,
         attempt: AttemptId,
@@ -824,30 +845,5 @@ impl Core {
     /// The number of jobs that are not settled.
     pub(crate) fn open_jobs(&self) -> usize {
         self.jobs.len()
-    }
-}
-
-impl Job {
-    fn new(spec: JobSpec, user: String, bytes: u64, submitted: Time) -> Self {
-        let reason = None;
-        let started = None;
-        let predicted_makespan = None;
-        let promised = None;
-        let disclosed = false;
-        let foretold = false;
-        let spec = Arc::new(spec);
-
-        Self {
-            spec,
-            reason,
-            user,
-            disclosed,
-            bytes,
-            submitted,
-            started,
-            predicted_makespan,
-            promised,
-            foretold,
-        }
     }
 }

@@ -118,7 +118,7 @@ impl Core {
             .jobs
             .get(&task.job)
             .filter(|job| job.disclosed)
-            .map(|job| job.user.clone());
+            .map(|job| job.view.user.clone());
         let Some(user) = user else {
             return self.store.attempt_result(completion, ended);
         };
@@ -156,7 +156,7 @@ impl Core {
         let Some(job) = self.jobs.get(&task.job).filter(|job| job.disclosed) else {
             return Ok(());
         };
-        let user = job.user.clone();
+        let user = job.view.user.clone();
         if self.store.is_unrequested(task)? && self.shelf.is_full(&user, bytes_left(completion)) {
             self.tell_share(&user, true)?;
             self.shelf.stirred.insert(user);

@@ -181,7 +181,7 @@ fn batches(assignments: Vec<Assignment>) -> Vec<Vec<Assignment>> {
 const WAITING: usize = 1_024;
 
 /// The way to a worker. Dropping it ends the session, and so does a worker that does not read.
-pub(crate) struct Outbox {
+pub struct Outbox {
     tx: Sender<ToWorker>,
     /// Ends the session.
     close: Box<dyn Fn() + Send>,

@@ -4,6 +4,7 @@
 
 mod agree;
 mod apply;
+pub(crate) mod ask;
 mod assign;
 mod availability;
 mod check;
@@ -31,11 +32,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 
 use common::wire::{Refusal, RefusalCode};
-use common::{AttemptId, Completion, HostId, Incarnation, JobId, Span, Time};
+use common::{AttemptId, HostId, Incarnation, JobId, Span, Time};
 use link::{BlobStore, Contents, LinkError};
 use scheduler::{Effect, Event, Scheduler, Settings};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
 use crate::clock::Clock;
 use crate::compare::Comparison;
@@ -44,6 +45,8 @@ use crate::limits::Limits;
 use crate::room::Room;
 use crate::store::{StoreError, TakenUp, Writer};
 use crate::{Config, MasterError};
+use ask::{Ask, Asking, CoreReply};
+use hosts::Delivered;
 use record::Recorder;
 
 pub(crate) use check::check_spec;
@@ -63,16 +66,13 @@ const BEAT: Span = Span::from_secs(1);
 /// A gap longer than this between two looks means that the machine, or this process, stood still.
 const PAUSE: Span = Span::from_secs(5);
 
-type Work = Box<dyn FnOnce(&mut Core) -> Result<Answer, StoreError> + Send>;
-/// Tells whoever asked.
-pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 /// The core's thread, with why it ended.
 pub(crate) type Thread = std::thread::JoinHandle<Result<(), StoreError>>;
 
-/// Gives work to the core from any task.
+/// Asks the core from any task.
 #[derive(Clone)]
 pub(crate) struct Handle {
-    inbox: Sender<Work>,
+    inbox: Sender<Asking>,
     /// Counts changes of any job, for those who watch progress.
     pub(crate) changed: watch::Receiver<u64>,
     /// Counts settled jobs, for those who wait for the end.
@@ -96,9 +96,8 @@ pub(crate) struct Core {
     open_of: BTreeMap<String, (u32, u64)>,
     hosts: BTreeMap<HostId, hosts::Host>,
     mail: BTreeMap<HostId, HostMail>,
-    answers: Vec<Answer>,
-    /// The completion that the present event delivers, and when it ended.
-    delivered: Option<(Completion, Time)>,
+    /// Replies that are told when the group is durable.
+    replies: Vec<(oneshot::Sender<CoreReply>, CoreReply)>,
     /// Events that follow from effects, stepped before anything else.
     follow: Vec<Event>,
     /// When the start of a job was last predicted to be compared with what comes.
@@ -146,32 +145,37 @@ impl From<Stopped> for Refusal {
 }
 
 impl Handle {
-    /// Lets the core do something and gives the answer once everything that it changed is durable.
-    pub(crate) async fn ask<T: Send + 'static>(
+    /// Asks, and gives the reply once everything that it says is durable.
+    pub(crate) async fn ask<T: TryFrom<CoreReply>>(
         &self,
-        work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
+        ask: impl Into<Ask>,
     ) -> Result<T, Stopped> {
-        let (tx, rx) = oneshot::channel();
-        let work: Work = Box::new(move |core| {
-            let value = work(core)?;
-            // The asker may have gone away meanwhile; that changes nothing.
-            Ok(Box::new(move || drop(tx.send(value))))
-        });
-        self.inbox.send(work).map_err(|_| Stopped)?;
-        rx.await.map_err(|_| Stopped)
+        let (tell, told) = oneshot::channel();
+        self.send(ask.into(), Some(tell), None)?;
+        let reply = T::try_from(told.await.map_err(|_| Stopped)?);
+        debug_assert!(reply.is_ok(), "a reply of the wrong kind");
+        reply.map_err(|_| Stopped)
     }
 
-    /// Lets the core do something for which nobody waits.
-    pub(crate) fn tell(
-        &self,
-        work: impl FnOnce(&mut Core) -> Result<(), StoreError> + Send + 'static,
-    ) {
-        let work: Work = Box::new(move |core| {
-            work(core)?;
-            Ok(Box::new(|| ()))
-        });
+    /// Asks for something for which nobody waits.
+    pub(crate) fn tell(&self, ask: impl Into<Ask>) {
         // A core that has ended needs to know nothing more.
-        let _ = self.inbox.send(work);
+        let _ = self.send(ask.into(), None, None);
+    }
+
+    /// As `tell`; the turn is over once the core has considered it.
+    pub(crate) fn tell_in_turn(&self, ask: impl Into<Ask>, turn: OwnedSemaphorePermit) {
+        let _ = self.send(ask.into(), None, Some(turn));
+    }
+
+    fn send(
+        &self,
+        ask: Ask,
+        tell: Option<oneshot::Sender<CoreReply>>,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Result<(), Stopped> {
+        let asking = Asking { ask, tell, turn };
+        self.inbox.send(asking).map_err(|_| Stopped)
     }
 }
 
@@ -194,11 +198,11 @@ pub(crate) fn start(
     let changed = core.changed.1.subscribe();
     let settled = core.settled.1.subscribe();
     let incarnation = core.incarnation;
-    let (inbox, work) = mpsc::channel();
+    let (inbox, asked) = mpsc::channel();
     let thread = std::thread::Builder::new()
         .name("core".to_owned())
         .spawn(move || {
-            let ended = core.run(&work, clock);
+            let ended = core.run(&asked, clock);
             if ended.is_err() {
                 // A store that failed is not closed: closing it would copy into it what may never
                 // have reached the disk. What is durable is read again at the next start.
@@ -283,8 +287,7 @@ impl Core {
             open_of: BTreeMap::new(),
             hosts: BTreeMap::new(),
             mail: BTreeMap::new(),
-            answers: Vec::new(),
-            delivered: None,
+            replies: Vec::new(),
             follow: Vec::new(),
             foretold: Time::default(),
             leaving: Vec::new(),
@@ -313,9 +316,9 @@ impl Core {
         Ok(core)
     }
 
-    fn run(&mut self, work: &Receiver<Work>, clock: Clock) -> Result<(), StoreError> {
+    fn run(&mut self, inbox: &Receiver<Asking>, clock: Clock) -> Result<(), StoreError> {
         while !self.stopping {
-            let first = match work.recv_timeout(self.patience(clock.now()).into()) {
+            let first = match inbox.recv_timeout(self.patience(clock.now()).into()) {
                 Ok(first) => Some(first),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -323,9 +326,9 @@ impl Core {
 
             self.look_at_clock(clock.now())?;
             self.look_at_disk();
-            for work in first.into_iter().chain(work.try_iter()).take(GROUP) {
-                let answer = work(self)?;
-                self.answers.push(answer);
+            for asking in first.into_iter().chain(inbox.try_iter()).take(GROUP) {
+                self.consider(asking.ask, asking.tell)?;
+                drop(asking.turn);
             }
 
             self.write_experience_if_due()?;
@@ -336,9 +339,14 @@ impl Core {
         self.store.empty_log()
     }
 
-    /// Ends the core when what has come before this is durable. What comes later is not heard.
-    pub(crate) fn stop(&mut self) -> Result<(), StoreError> {
-        self.stopping = true;
+    /// Does what is asked, and has the reply told when the group is durable.
+    pub(crate) fn consider(
+        &mut self,
+        ask: Ask,
+        tell: Option<oneshot::Sender<CoreReply>>,
+    ) -> Result<(), StoreError> {
+        let reply = self.handle(ask)?;
+        self.replies.extend(tell.map(|tell| (tell, reply)));
         Ok(())
     }
 
@@ -378,13 +386,13 @@ impl Core {
         }
     }
 
-    /// Has somebody told something when the group is durable.
-    pub(crate) fn answer_later(&mut self, answer: Answer) {
-        self.answers.push(answer);
-    }
-
     /// One event, all its effects, and what follows from them.
     fn step(&mut self, event: Event) -> Result<(), StoreError> {
+        self.step_with(event, None)
+    }
+
+    /// As `step`, for an event that may deliver a completion.
+    fn step_with(&mut self, event: Event, delivered: Option<&Delivered>) -> Result<(), StoreError> {
         self.follow.push(event);
         while let Some(event) = self.follow.pop() {
             let mut effects = std::mem::take(&mut self.effects);
@@ -397,7 +405,7 @@ impl Core {
                 recorder.effects(&effects);
             }
             for effect in effects.drain(..) {
-                self.apply(effect)?;
+                self.apply(effect, delivered)?;
             }
 
             self.effects = effects;
@@ -413,7 +421,7 @@ impl Core {
     /// Makes the group durable, then sends and answers.
     pub(crate) fn finish_group(&mut self) -> Result<(), StoreError> {
         if !self.laws.acknowledge_after_commit {
-            self.send_and_answer();
+            self.send_and_reply();
         }
 
         let started = std::time::Instant::now();
@@ -422,7 +430,7 @@ impl Core {
             metrics::histogram!("deskgrid_commit_seconds").record(started.elapsed().as_secs_f64());
         }
 
-        self.send_and_answer();
+        self.send_and_reply();
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
         }
@@ -436,18 +444,14 @@ impl Core {
         Ok(())
     }
 
-    fn send_and_answer(&mut self) {
+    fn send_and_reply(&mut self) {
         for (host, mail) in std::mem::take(&mut self.mail) {
             self.send(host, mail);
         }
-        for answer in self.answers.drain(..) {
-            answer();
+        for (tell, reply) in self.replies.drain(..) {
+            // The asker may have gone away meanwhile; that changes nothing.
+            let _ = tell.send(reply);
         }
-    }
-
-    /// The present time, the same for everything in one group.
-    pub(crate) fn now(&self) -> Time {
-        self.now
     }
 
     /// How often the master has been started on this store.

@@ -20,7 +20,7 @@ impl Core {
     /// Takes back the attempts that a host did not begin within `within` although nothing runs on
     /// it and its owner lets tasks run. Does so only where another host is ready, and drains the
     /// host.
-    pub(crate) fn take_back(&mut self, within: Span) -> Result<(), StoreError> {
+    pub(super) fn take_back(&mut self, within: Span) -> Result<(), StoreError> {
         let ready = self
             .hosts
             .keys()

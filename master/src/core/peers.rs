@@ -3,11 +3,11 @@
 use common::identity::{IdentityState, IdentityView};
 use common::token::{JoinToken, Role};
 use common::view::TokenView;
-use common::wire::enrol::Wanted;
-use common::{IdSet, JobId, Span, Time};
+use common::{IdSet, JobId, Time};
 use uuid::Uuid;
 
 use super::Core;
+use super::ask::{Redeeming, TokenWish};
 use crate::store::{Entry, NewToken, Peer, Redeemed, Standing, StoreError};
 
 /// The hash of a token's secret, as the store keeps it.
@@ -16,7 +16,7 @@ fn secret_hash(secret: &[u8; 16]) -> [u8; 32] {
 }
 
 /// The outcome of an approval or a revocation of an identity.
-pub(crate) enum Judged {
+pub enum Judged {
     /// Done.
     Done(Peer),
     /// There is nobody of that name.
@@ -25,7 +25,7 @@ pub(crate) enum Judged {
 
 impl Core {
     /// Adds an entry to the audit log: what somebody did, or why not.
-    pub(crate) fn audit(
+    pub(super) fn audit(
         &mut self,
         who: &str,
         what: &'static str,
@@ -45,27 +45,33 @@ impl Core {
     }
 
     /// Adds entries that others have made.
-    pub(crate) fn audit_all(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
+    pub(super) fn audit_all(&mut self, entries: &[Entry]) -> Result<(), StoreError> {
         entries
             .iter()
             .try_for_each(|entry| self.store.add_audit(entry))
     }
 
     /// Makes a join token.
-    pub(crate) fn create_token(
+    pub(super) fn create_token(
         &mut self,
-        by: &str,
-        (role, ttl, uses): (Role, Span, u32),
-        name: &str,
-        approval: bool,
-        ca_key_hash: [u8; 32],
+        wish: TokenWish,
     ) -> Result<(JoinToken, TokenView), StoreError> {
+        let TokenWish {
+            by,
+            role,
+            ttl,
+            uses,
+            name,
+            approval,
+            ca_key_hash,
+        } = wish;
+
         let secret: [u8; 16] = rand::random();
         let expires = self.now + ttl;
         let view = self.store.add_token(&NewToken {
             secret_hash: secret_hash(&secret),
             role,
-            name,
+            name: &name,
             uses,
             expires,
             approval,
@@ -79,7 +85,7 @@ impl Core {
         };
 
         self.audit(
-            by,
+            &by,
             "token-create",
             &format!("token {}", view.id),
             Ok(&format!("for {uses} of role {role}{how}")),
@@ -96,12 +102,12 @@ impl Core {
     }
 
     /// Every token.
-    pub(crate) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
+    pub(super) fn tokens(&self) -> Result<Vec<TokenView>, StoreError> {
         self.store.tokens()
     }
 
     /// Makes a token useless; false where there is none.
-    pub(crate) fn revoke_token(&mut self, by: &str, id: u32) -> Result<bool, StoreError> {
+    pub(super) fn revoke_token(&mut self, by: &str, id: u32) -> Result<bool, StoreError> {
         let revoked = self.store.revoke_token(id)?;
         if revoked {
             tracing::info!(token = id, "token revoked");
@@ -112,17 +118,21 @@ impl Core {
 
     /// Lets somebody with a token in, or says why not. The certificate that goes with it is to
     /// expire at `expires`.
-    pub(crate) fn redeem(
-        &mut self,
-        from: &str,
-        (token, secret): (u32, &[u8; 16]),
-        name: &str,
-        (key_hash, wanted): ([u8; 32], Wanted),
-        expires: Time,
-    ) -> Result<Redeemed, StoreError> {
-        let redeemed =
-            self.store
-                .redeem(token, secret_hash(secret), name, key_hash, wanted, self.now)?;
+    pub(super) fn redeem(&mut self, redeeming: Redeeming) -> Result<Redeemed, StoreError> {
+        let Redeeming {
+            from,
+            token,
+            secret,
+            name,
+            key_hash,
+            wanted,
+            expires,
+        } = redeeming;
+
+        let secret = secret_hash(&secret);
+        let redeemed = self
+            .store
+            .redeem(token, secret, &name, key_hash, wanted, self.now)?;
         match &redeemed {
             Redeemed::Peer(peer) => {
                 tracing::info!(token, role = %peer.role, name = peer.name, "enrolled");
@@ -160,7 +170,7 @@ impl Core {
     }
 
     /// The `Standing` of the identity with this number and key.
-    pub(crate) fn authenticate(
+    pub(super) fn authenticate(
         &mut self,
         id: Uuid,
         key_hash: [u8; 32],
@@ -170,7 +180,7 @@ impl Core {
 
     /// Stores the key of a renewed certificate; false for an identity that is not admitted any
     /// more.
-    pub(crate) fn renew(
+    pub(super) fn renew(
         &mut self,
         peer: &Peer,
         key_hash: [u8; 32],
@@ -185,12 +195,12 @@ impl Core {
     }
 
     /// The expiry of the newest certificate of an identity.
-    pub(crate) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
+    pub(super) fn expiry_of(&self, id: Uuid) -> Result<Option<Time>, StoreError> {
         self.store.expiry_of(id)
     }
 
     /// Lets somebody in who waits for it.
-    pub(crate) fn approve(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
+    pub(super) fn approve(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
         let Some(peer) = self.store.peer_named(name)? else {
             return Ok(Judged::Nobody);
         };
@@ -201,7 +211,7 @@ impl Core {
 
     /// Lets somebody in no more. What a host held waits for another one. The caller closes the
     /// connections.
-    pub(crate) fn revoke(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
+    pub(super) fn revoke(&mut self, by: &str, name: &str) -> Result<Judged, StoreError> {
         let Some(peer) = self.store.peer_named(name)? else {
             return Ok(Judged::Nobody);
         };
@@ -216,7 +226,7 @@ impl Core {
 
     /// Everybody of these names (none given: everybody) who has joined. A name that nobody has is
     /// the error.
-    pub(crate) fn identities(
+    pub(super) fn identities(
         &self,
         names: &[String],
     ) -> Result<Result<Vec<(Uuid, IdentityView)>, String>, StoreError> {
@@ -233,7 +243,7 @@ impl Core {
 
     /// Lets another user look at jobs, or ends that; none where there is no such user. Gives for
     /// how many that is news.
-    pub(crate) fn share(
+    pub(super) fn share(
         &mut self,
         by: &str,
         jobs: &IdSet,

@@ -11,7 +11,7 @@ use common::wire::{Refusal, RefusalCode};
 use common::{AttemptId, JobId, Span, Time};
 use scheduler::effect::{EndReason, Offer, Refused};
 use scheduler::estimates::{Estimator, Quality};
-use scheduler::event::Bag;
+use scheduler::event::{Bag, Tested};
 use scheduler::reservation::Sequence;
 use scheduler::{FIRST_RUNS, Keeping, LearnedLimits};
 
@@ -28,7 +28,7 @@ impl Core {
     }
 
     /// The quality of estimates by user and program, of all users or of `user`.
-    pub(crate) fn estimates(&self, user: Option<&str>) -> Vec<EstimatesView> {
+    pub(super) fn estimates(&self, user: Option<&str>) -> Vec<EstimatesView> {
         let all = self.scheduler.estimates().quality();
         let wanted = all.filter(|(of, _)| user.is_none_or(|user| of.user == user));
         let view = |(of, quality): (&Estimator, Quality)| EstimatesView {
@@ -40,34 +40,20 @@ impl Core {
         wanted.map(view).collect()
     }
 
-    /// The promise for a bag that is submitted now, if it has a deadline; or the counter-offer.
+    /// Tests the admission of a bag that is submitted now, if it has a deadline; the inner error is
+    /// the counter-offer.
     ///
     /// # Errors
     /// Says why it can be promised nothing at all.
-    pub(super) fn promise(
+    pub(super) fn test(
         &self,
         bag: &Bag,
-    ) -> Result<Result<Option<PromiseView>, Box<CounterView>>, Refusal> {
-        let Some(deadline) = bag.terms.deadline else {
+    ) -> Result<Result<Option<Box<Tested>>, Box<CounterView>>, Refusal> {
+        if bag.terms.deadline.is_none() {
             return Ok(Ok(None));
-        };
-        let estimates = self.quality(&bag.terms.estimator);
-        let view = |offer: Offer| {
-            let Offer {
-                finish,
-                probability,
-                probation,
-            } = offer;
-            PromiseView {
-                deadline,
-                finish,
-                probability,
-                probation,
-                estimates,
-            }
-        };
+        }
         match self.scheduler.would_admit(bag, self.now) {
-            Ok(offer) => Ok(Ok(offer.map(view))),
+            Ok(tested) => Ok(Ok(Some(Box::new(tested)))),
             Err(refused) => {
                 let why = refused.to_string();
                 let Refused::TooLate { earliest, fits } = refused else {
@@ -81,6 +67,17 @@ impl Core {
                 })))
             }
         }
+    }
+
+    /// The promise that an offer makes to a bag with a deadline.
+    pub(super) fn promise_view(&self, bag: &Bag, offer: Offer) -> Option<PromiseView> {
+        Some(PromiseView {
+            deadline: bag.terms.deadline?,
+            finish: offer.finish,
+            probability: offer.probability,
+            probation: offer.probation,
+            estimates: self.quality(&bag.terms.estimator),
+        })
     }
 
     /// The refusal of a bag that no deadline can be promised now, with what to do about it.
@@ -175,7 +172,7 @@ impl Core {
         let Some(job) = self.jobs.get_mut(&id) else {
             return Ok(());
         };
-        job.reason = Some(format!("attempt {attempt} {why}"));
+        job.view.reason = Some(format!("attempt {attempt} {why}"));
         self.changed.0 = true;
 
         match self

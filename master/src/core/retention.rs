@@ -68,7 +68,7 @@ impl Core {
 
     /// Forgets some of the jobs that were settled long ago, and tokens that expired long ago. Says
     /// whether there may be more.
-    pub(crate) fn retire(&mut self) -> Result<bool, StoreError> {
+    pub(super) fn retire(&mut self) -> Result<bool, StoreError> {
         if !self.believes_clock() {
             return Ok(false);
         }

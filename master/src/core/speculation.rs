@@ -30,17 +30,17 @@ pub(super) fn undisclosable(spec: &JobSpec) -> Option<Refusal> {
 
 /// The outcome of a request for tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Requested {
+pub struct Requested {
     /// The number of tasks that this request newly requested.
-    pub(crate) new: u64,
+    pub new: u64,
     /// The tasks that were not requested because they are cancelled.
-    pub(crate) cancelled: IdSet,
+    pub cancelled: IdSet,
 }
 
 impl Core {
     /// Marks disclosed tasks of a job as requested. Cancelled tasks are not requested: they would
     /// only be billed. A job that was never disclosed changes nothing.
-    pub(crate) fn request(&mut self, job: JobId, tasks: &IdSet) -> Result<Requested, StoreError> {
+    pub(super) fn request(&mut self, job: JobId, tasks: &IdSet) -> Result<Requested, StoreError> {
         let Some(disclosure) = self.store.disclosure(job)? else {
             return Ok(Requested::default());
         };
@@ -82,7 +82,7 @@ impl Core {
     }
 
     /// Cancels the unrequested tasks of a job, running ones included, and returns their number.
-    pub(crate) fn drop_unrequested(&mut self, job: JobId) -> Result<u64, StoreError> {
+    pub(super) fn drop_unrequested(&mut self, job: JobId) -> Result<u64, StoreError> {
         let Some(before) = self.scheduler.job_counts(job) else {
             return self.drop_kept(job);
         };

@@ -27,7 +27,7 @@ impl Core {
     }
 
     /// The predicted time until `wanted` hosts are free together.
-    pub(crate) fn hosts_wait(&self, wanted: u32) -> WaitView {
+    pub(super) fn hosts_wait(&self, wanted: u32) -> WaitView {
         let scheduler::HostsWait {
             free,
             hosts,

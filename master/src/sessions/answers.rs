@@ -19,7 +19,9 @@ use link::LinkError;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::core::{Core, Stopped};
+use super::rights::Right;
+use crate::core::Stopped;
+use crate::core::ask::{Ask, CoreReply, JobAsk, UpkeepAsk};
 use crate::limits::Turn;
 use crate::run::State;
 use crate::store::{Peer, StoreError};
@@ -34,6 +36,7 @@ pub(super) struct Asker {
     pub(super) user: String,
     id: Uuid,
     role: Role,
+    right: Right,
     state: Arc<State>,
     /// Turns that the request has had.
     turns: AtomicU32,
@@ -91,11 +94,12 @@ pub(super) fn no_job(job: JobId) -> NoAnswer {
 }
 
 impl Asker {
-    pub(super) fn new(state: Arc<State>, peer: &Peer) -> Self {
+    pub(super) fn new(state: Arc<State>, peer: &Peer, right: Right) -> Self {
         Self {
             user: peer.name.clone(),
             id: peer.id,
             role: peer.role,
+            right,
             state,
             turns: AtomicU32::new(0),
         }
@@ -141,12 +145,13 @@ impl Asker {
         )
     }
 
-    pub(super) async fn core<T: Send + 'static>(
+    /// Asks the core, in turn.
+    pub(super) async fn core<T: TryFrom<CoreReply>>(
         &self,
-        work: impl FnOnce(&mut Core) -> Result<T, StoreError> + Send + 'static,
+        ask: impl Into<Ask>,
     ) -> Result<T, NoAnswer> {
         let _turn = self.turn().await;
-        Ok(self.state.core.ask(work).await?)
+        Ok(self.state.core.ask(ask).await?)
     }
 
     /// Reads the store beside the core, on a thread that may block.
@@ -162,10 +167,10 @@ impl Asker {
         }
     }
 
-    pub(super) fn only_admins(&self, what: &str) -> Result<(), NoAnswer> {
-        match self.role {
-            Role::Admin => Ok(()),
-            role => {
+    /// Refuses what only admins may ask, where another asks it.
+    pub(super) fn authorise(&self) -> Result<(), NoAnswer> {
+        match (self.right, self.role) {
+            (Right::Administer(what), role) if role != Role::Admin => {
                 let hint = "an admin identity lies in the master's own state directory";
                 Err(refuse(
                     RefusalCode::NotAuthorised,
@@ -173,13 +178,12 @@ impl Asker {
                     hint,
                 ))
             }
+            _ => Ok(()),
         }
     }
 
     pub(super) async fn welcome(&self, version: u16) -> Result<Reply, NoAnswer> {
-        let (incarnation, now) = self
-            .core(|core| Ok((core.incarnation(), core.now())))
-            .await?;
+        let (incarnation, now) = self.core(UpkeepAsk::Present).await?;
         Ok(Reply::Welcome {
             version,
             role: self.role,
@@ -189,16 +193,10 @@ impl Asker {
         })
     }
 
-    /// Whose account is looked at: the client's own, or for an admin this user's or, where none is
-    /// named, everybody's.
-    pub(super) fn account_of(&self, user: Option<String>) -> Result<Option<String>, NoAnswer> {
-        match (self.only_own(), user) {
-            (Some(own), Some(other)) if own != other => {
-                self.only_admins("looking at another user's account")?;
-                Ok(Some(other))
-            }
-            (own, wanted) => Ok(wanted.or(own)),
-        }
+    /// Whose account is looked at: this user's or, where none is named, the client's own and for an
+    /// admin everybody's.
+    pub(super) fn account_of(&self, user: Option<String>) -> Option<String> {
+        user.or_else(|| self.only_own())
     }
 
     /// How good estimates were: the client's own, or for an admin those of this user or of all.
@@ -206,8 +204,7 @@ impl Asker {
         &self,
         user: Option<String>,
     ) -> Result<Vec<EstimatesView>, NoAnswer> {
-        let user = self.account_of(user)?;
-        self.core(move |core| Ok(core.estimates(user.as_deref())))
-            .await
+        let user = self.account_of(user);
+        self.core(JobAsk::Estimates(user)).await
     }
 }

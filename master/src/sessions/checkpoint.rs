@@ -5,6 +5,7 @@ use common::checkpoint::{MAX_FILES, MAX_MANIFEST, Manifest, Saved, Saving};
 use common::{AttemptId, BlobRef, HostId, Time};
 use link::BlobStore;
 
+use crate::core::ask::HostAsk;
 use crate::run::State;
 
 /// The longest reason that is kept, in bytes.
@@ -22,12 +23,8 @@ pub(super) async fn take(
     match saving {
         Saving::Complete(manifest) => {
             // Nothing is read for a worker that this attempt is not.
-            if !state
-                .core
-                .ask(move |core| core.takes_state(host, attempt))
-                .await
-                .unwrap_or(false)
-            {
+            let takes = state.core.ask(HostAsk::TakesState(host, attempt)).await;
+            if !takes.unwrap_or(false) {
                 return tracing::debug!(%host, %attempt, "a state is of no use");
             }
 
@@ -116,9 +113,7 @@ fn keep(
     };
 
     let blobs: Vec<_> = list.files.iter().map(|file| file.blob.hash).collect();
-    state
-        .core
-        .tell(move |core| core.on_saved(host, attempt, saved, &blobs));
+    state.core.tell(HostAsk::Saved(host, attempt, saved, blobs));
 }
 
 fn note(state: &State, host: HostId, attempt: AttemptId, mut why: String, from_scratch: bool) {
@@ -131,9 +126,12 @@ fn note(state: &State, host: HostId, attempt: AttemptId, mut why: String, from_s
         "state not saved"
     };
     let why = format!("{what}: {why}");
-    state
-        .core
-        .tell(move |core| core.on_not_saved(host, attempt, &why, from_scratch));
+    state.core.tell(HostAsk::NotSaved {
+        host,
+        attempt,
+        why,
+        from_scratch,
+    });
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use quinn::Connection;
 use super::answer::Answer;
 use super::answers::{Asker, JobListing, NoAnswer};
 use super::live::Busy;
+use super::rights::needed;
 use super::views::{Listing, in_frames};
 use super::{NOT_NOW, accept, content, read_open, renew, within_deadline};
 use crate::run::State;
@@ -36,13 +37,13 @@ pub(super) async fn serve(
 ) -> Result<(), LinkError> {
     loop {
         let channel = accept(&connection).await?;
-        let asker = Asker::new(state.clone(), &peer);
+        let state = state.clone();
         let peer = peer.clone();
         let connection = connection.clone();
         let busy = busy.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve_stream(&asker, &peer, &connection, channel).await {
-                tracing::debug!(user = asker.user, %error, "stream ended");
+            if let Err(error) = serve_stream(&state, &peer, &connection, channel).await {
+                tracing::debug!(user = peer.name, %error, "stream ended");
             }
             drop(busy);
         });
@@ -50,32 +51,34 @@ pub(super) async fn serve(
 }
 
 async fn serve_stream(
-    asker: &Asker,
+    state: &Arc<State>,
     peer: &Peer,
     connection: &Connection,
     mut channel: Channel,
 ) -> Result<(), LinkError> {
     match read_open(&mut channel).await? {
-        Open::Request => serve_request(asker, connection, channel).await,
-        Open::Renew { csr } => renew::serve(asker.state(), peer, &csr, channel).await,
+        Open::Request => serve_request(state, peer, connection, channel).await,
+        Open::Renew { csr } => renew::serve(state, peer, &csr, channel).await,
         open => {
             // Each takes one of the master's files.
-            let _turn = asker.state().counters.contents.enter(peer.id).await;
-            content::serve(asker.state(), peer, open, channel).await
+            let _turn = state.counters.contents.enter(peer.id).await;
+            content::serve(state, peer, open, channel).await
         }
     }
 }
 
 async fn serve_request(
-    asker: &Asker,
+    state: &Arc<State>,
+    peer: &Peer,
     connection: &Connection,
     mut channel: Channel,
 ) -> Result<(), LinkError> {
     let request = within_deadline(channel.rx.expect::<Request>()).await?;
     let asked = name(&request);
-    tracing::debug!(user = asker.user, request = asked, "request");
+    tracing::debug!(user = peer.name, request = asked, "request");
 
-    let mut tx = Answer::new(channel.tx, asker.state().config.limits.answer_patience.0);
+    let asker = &Asker::new(state.clone(), peer, needed(&request, &peer.name));
+    let mut tx = Answer::new(channel.tx, state.config.limits.answer_patience.0);
     asker.pace().await;
 
     let watches = matches!(request, Request::Watch { .. });
@@ -127,6 +130,7 @@ fn name(request: &Request) -> String {
 
 #[expect(clippy::too_many_lines, reason = "one arm for each request")]
 async fn answer(asker: &Asker, request: Request, tx: &mut Answer) -> Result<(), NoAnswer> {
+    asker.authorise()?;
     match request {
         Request::Hello(versions) => {
             let version = Versions::ours()
@@ -277,7 +281,7 @@ async fn send_availability(
     (since, until): (Time, Time),
     tx: &mut Answer,
 ) -> Result<(), NoAnswer> {
-    for host in asker.recorded_hosts(hosts).await? {
+    for host in asker.hosts(hosts).await? {
         let mut from = Some(since);
         while let Some(since) = from {
             let (view, next) = asker.availability(&host, since, until).await?;

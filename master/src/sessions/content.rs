@@ -12,6 +12,7 @@ use link::{Channel, FrameSender, LinkError, content};
 
 use super::stopped;
 use crate::core::Needs;
+use crate::core::ask::{HostAsk, UpkeepAsk};
 use crate::run::State;
 use crate::store::Peer;
 
@@ -82,7 +83,7 @@ async fn give(
 async fn needs(state: &State, host: HostId, hash: BlobHash) -> Result<bool, LinkError> {
     let lists = match state
         .core
-        .ask(move |core| core.needs_of(host, hash))
+        .ask(HostAsk::Needs(host, hash))
         .await
         .map_err(stopped)?
     {
@@ -171,12 +172,8 @@ async fn note(state: &State, peer: &Peer, blob: BlobRef) -> Result<(), LinkError
             Ok(())
         }
         None => {
-            let user = peer.name.clone();
-            state
-                .core
-                .ask(move |core| core.content_came(&user, blob))
-                .await
-                .map_err(stopped)
+            let came = UpkeepAsk::ContentCame(peer.name.clone(), blob);
+            state.core.ask(came).await.map_err(stopped)
         }
     }
 }
@@ -206,12 +203,8 @@ async fn refuse<'a>(
         return Ok(Err(refusal));
     }
 
-    let user = peer.name.clone();
-    let unused = state
-        .core
-        .ask(move |core| Ok(core.unused_of(&user)))
-        .await
-        .map_err(stopped)?;
+    let unused = UpkeepAsk::UnusedOf(peer.name.clone());
+    let unused: u64 = state.core.ask(unused).await.map_err(stopped)?;
     let blobs = state.blobs.clone();
     let name = from.to_owned();
     let parts = tokio::task::spawn_blocking(move || blobs.bytes_begun(&name, &blob.hash)).await;

@@ -12,6 +12,7 @@ use link::BlobStore;
 
 use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::Stopped;
+use crate::core::ask::JobAsk;
 
 /// What of a job's results is not whole.
 #[derive(Debug, Default)]
@@ -55,7 +56,7 @@ impl Damage {
 impl Asker {
     /// Has those of these tasks computed again whose results are not whole here.
     pub(super) async fn recompute(&self, job: JobId, tasks: &Selector) -> Result<Reply, NoAnswer> {
-        self.pick_own_one(job).await?;
+        self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
             let what = format!(
@@ -78,9 +79,7 @@ impl Asker {
         }
 
         let Damage { tasks, blobs } = damage.without_inputs(&spec);
-        let count = self
-            .core(move |core| core.recompute(job, &tasks, &blobs))
-            .await?;
+        let count = self.core(JobAsk::Recompute(job, tasks, blobs)).await?;
         Ok(Reply::Changed(vec![(job, count)]))
     }
 }

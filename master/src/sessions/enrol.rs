@@ -7,11 +7,13 @@ use common::host::MAX_HOST_NAME;
 use common::token::Role;
 use common::wire::enrol::{Enrol, EnrolReply};
 use common::wire::{Refusal, RefusalCode, Versions};
+use common::{Incarnation, Time};
 use link::{Channel, LinkError};
 use quinn::Connection;
 
 use super::{MESSAGE_DEADLINE, NOT_NOW, stopped};
 use crate::authority::read_request;
+use crate::core::ask::{PeerAsk, Redeeming, UpkeepAsk};
 use crate::run::State;
 use crate::store::{Peer, Redeemed};
 
@@ -98,11 +100,8 @@ async fn answer(
     }
 
     if request.csr.is_empty() {
-        let now = state
-            .core
-            .ask(|core| Ok(core.now()))
-            .await
-            .map_err(stopped)?;
+        let (_, now): (Incarnation, Time) =
+            state.core.ask(UpkeepAsk::Present).await.map_err(stopped)?;
         return Ok(Ok(EnrolReply::Here {
             versions: Versions::ours(),
             now,
@@ -145,12 +144,16 @@ async fn answer(
         ..
     } = request;
 
-    let address = from.to_string();
-    let expires = state.authority.expiry();
-    let redeemed = state
-        .core
-        .ask(move |core| core.redeem(&address, (token, &secret), &name, (key_hash, kind), expires))
-        .await;
+    let redeeming = Redeeming {
+        from: from.to_string(),
+        token,
+        secret,
+        name,
+        key_hash,
+        wanted: kind,
+        expires: state.authority.expiry(),
+    };
+    let redeemed = state.core.ask(PeerAsk::Redeem(redeeming)).await;
     let refuse = |why: &str| {
         let hint = "ask an admin for a new one: deskgrid token create --role ROLE";
         Ok(Err(Refusal::new(RefusalCode::NotAuthorised, why, hint)))

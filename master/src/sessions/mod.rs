@@ -9,6 +9,7 @@ mod damage;
 mod enrol;
 pub(crate) mod live;
 mod renew;
+mod rights;
 mod speculation;
 mod views;
 mod worker;
@@ -16,6 +17,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::Time;
 use common::token::Role;
 use common::wire::stream::Open;
 use link::error::NOT_LET_IN;
@@ -24,6 +26,7 @@ use link::{Channel, LinkError, Place, Purpose, TunnelDoor, Validity};
 use quinn::{Connection, Incoming, VarInt};
 use rustls::pki_types::CertificateDer;
 
+use crate::core::ask::PeerAsk;
 use crate::limits::Knock;
 use crate::run::State;
 use crate::store::{Peer, Standing};
@@ -171,7 +174,7 @@ async fn serve_connection(
     let present = state.live.enter(name.id, &connection);
     let known = state
         .core
-        .ask(move |core| core.authenticate(name.id, key_hash))
+        .ask(PeerAsk::Authenticate(name.id, key_hash))
         .await;
     let peer = match let_in(known.map_err(stopped)?, until_s < link::renewal::now_s()) {
         Ok(peer) => peer,
@@ -290,7 +293,7 @@ async fn expiry(state: &State, id: uuid::Uuid, mut until_s: i64) {
             tokio::time::sleep(Duration::from_secs(left).min(LOOK)).await;
             continue;
         }
-        match state.core.ask(move |core| core.expiry_of(id)).await {
+        match state.core.ask::<Option<Time>>(PeerAsk::ExpiryOf(id)).await {
             Ok(Some(newest)) if newest.secs() as i64 > until_s => until_s = newest.secs() as i64,
             Ok(_) => return,
             // Everything ends now anyway.

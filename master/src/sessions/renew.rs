@@ -10,6 +10,7 @@ use quinn::Connection;
 
 use super::{accept, read_open, stopped};
 use crate::authority::read_request;
+use crate::core::ask::PeerAsk;
 use crate::run::State;
 use crate::store::Peer;
 
@@ -59,16 +60,10 @@ async fn answer(
         )));
     };
 
-    let of = peer.clone();
-    let expires = state.authority.expiry();
-
     // Durable before anybody has the certificate.
-    if !state
-        .core
-        .ask(move |core| core.renew(&of, key_hash, expires))
-        .await
-        .map_err(stopped)?
-    {
+    let renew = PeerAsk::Renew(Box::new(peer.clone()), key_hash, state.authority.expiry());
+    let renewed: bool = state.core.ask(renew).await.map_err(stopped)?;
+    if !renewed {
         let what = "this identity is not let in any more";
         return Ok(Err(Refusal::new(
             RefusalCode::NotAuthorised,

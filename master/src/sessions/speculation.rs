@@ -10,6 +10,7 @@ use scheduler::billing::{Account, Distribution};
 
 use super::answers::{Asker, NoAnswer, chosen, refuse};
 use crate::core::Requested;
+use crate::core::ask::JobAsk;
 
 /// Tasks are named one by one up to so many ranges.
 const SHOWN_RANGES: usize = 8;
@@ -20,11 +21,9 @@ const MOST_SETTLED: u64 = 32;
 impl Asker {
     /// Somebody waits for these tasks from now on.
     pub(super) async fn request(&self, job: JobId, tasks: Selector) -> Result<Reply, NoAnswer> {
-        self.pick_own_one(job).await?;
+        self.pick_one(job).await?;
         let tasks = chosen(job, &tasks, &self.spec(job).await?)?;
-        let wanted = tasks.clone();
-        let Requested { new, cancelled } =
-            self.core(move |core| core.request(job, &wanted)).await?;
+        let Requested { new, cancelled } = self.core(JobAsk::Request(job, tasks.clone())).await?;
         if !tasks.is_empty() && cancelled.len() == tasks.len() {
             return Err(all_cancelled(job, &cancelled));
         }
@@ -33,7 +32,7 @@ impl Asker {
 
     /// Drops what was not requested.
     pub(super) async fn drop_unrequested(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
-        let picked = self.pick_own(jobs).await?;
+        let picked = self.pick(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut changed = Vec::new();
 
@@ -41,7 +40,7 @@ impl Asker {
             // Where everything is settled there is nothing to drop; that its user says so is heard
             // of a few jobs at a time.
             let count = match open.contains(job.0) || picked.len() <= MOST_SETTLED {
-                true => self.core(move |core| core.drop_unrequested(job)).await?,
+                true => self.core(JobAsk::DropUnrequested(job)).await?,
                 false => 0,
             };
             changed.push((job, count));
@@ -56,7 +55,7 @@ impl Asker {
         user: Option<String>,
         jobs: bool,
     ) -> Result<Vec<AccountView>, NoAnswer> {
-        let user = self.account_of(user)?;
+        let user = self.account_of(user);
         let accounts = self
             .read(move |reader| reader.accounts(user.as_deref(), jobs))
             .await?;

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
 use super::{accept, checkpoint, content, read_open, renew, stopped, within_deadline};
+use crate::core::ask::HostAsk;
 use crate::core::{Outbox, SessionId, content_is_here, greeted};
 use crate::run::State;
 use crate::store::Peer;
@@ -72,9 +73,7 @@ impl Worker {
                 let ended =
                     serve_control(&self.state, &self.connection, channel, &self.peer, session)
                         .await;
-                self.state
-                    .core
-                    .tell(move |core| core.on_disconnected(host, session));
+                self.state.core.tell(HostAsk::Disconnected(host, session));
 
                 let why = ended.as_ref().map_or_else(LinkError::to_string, |()| {
                     "the control stream ended".to_owned()
@@ -115,11 +114,8 @@ async fn serve_control(
         }
     };
 
-    state
-        .core
-        .ask(move |core| core.on_connected(connected))
-        .await
-        .map_err(stopped)?;
+    let connected = HostAsk::Connected(Box::new(connected));
+    state.core.ask::<()>(connected).await.map_err(stopped)?;
     tokio::select! {
         ended = speak(channel.tx, inbox) => ended,
         ended = listen(state, channel.rx, host, session) => ended,
@@ -178,10 +174,9 @@ async fn listen(
                     tracing::warn!(%host, "{what}");
                     return Err(LinkError::Protocol(what));
                 }
-                state.core.tell(move |core| {
-                    let _turn = turn;
-                    core.on_said(host, session, message)
-                });
+                state
+                    .core
+                    .tell_in_turn(HostAsk::Said(host, session, message), turn);
             }
         }
     }

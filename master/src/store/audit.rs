@@ -16,21 +16,21 @@ const LONGEST: usize = 200;
 
 /// Something to be remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// When, or when first.
-    pub(crate) at: Time,
+    pub at: Time,
     /// Who: a name in the grid, or an address.
-    pub(crate) who: String,
+    pub who: String,
     /// What was tried, in one word.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
     /// With whom or what.
-    pub(crate) subject: String,
+    pub subject: String,
     /// Whether it was allowed.
-    pub(crate) allowed: bool,
+    pub allowed: bool,
     /// Why not, or what more there is to say.
-    pub(crate) why: String,
+    pub why: String,
     /// How often.
-    pub(crate) count: u32,
+    pub count: u32,
 }
 
 impl Writer {

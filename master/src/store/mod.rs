@@ -47,13 +47,15 @@ pub(crate) use kept::{Removed, bytes_left};
 pub use log::Logs;
 pub(crate) use look::{Known, Looked, look, named, open as open_to_look};
 pub(crate) use mark::{Mark, Marked};
-pub(crate) use peers::{NewToken, Redeemed, Standing};
+pub(crate) use peers::NewToken;
+pub use peers::Redeemed;
+pub use peers::Standing;
 pub(crate) use promise::Promised;
 pub(crate) use reader::{AttemptRow, Reader, SettledRow};
 pub(crate) use restore::{Restored, RestoredHost};
 pub(crate) use schema::VERSION;
 pub(crate) use speculation::Disclosure;
-pub(crate) use writer::{JobRow, NewAttempt, NewJob, Requested, Writer};
+pub(crate) use writer::{NewAttempt, NewJob, Requested, Writer};
 
 /// The store does not do what it must.
 #[derive(Debug, thiserror::Error)]
@@ -122,17 +124,17 @@ pub(crate) struct AttemptResult {
 
 /// Somebody with a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub struct Peer {
     /// As the certificate names it.
-    pub(crate) id: Uuid,
+    pub id: Uuid,
     /// What it may do.
-    pub(crate) role: Role,
+    pub role: Role,
     /// A host's or user's name.
-    pub(crate) name: String,
+    pub name: String,
     /// BLAKE3 of its public key.
-    pub(crate) key_hash: [u8; 32],
+    pub key_hash: [u8; 32],
     /// The host that it is, if it is one.
-    pub(crate) host: Option<HostId>,
+    pub host: Option<HostId>,
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

@@ -13,7 +13,7 @@ use super::{Peer, StoreError, micros, time, word};
 
 /// What a token was good for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Redeemed {
+pub enum Redeemed {
     /// An identity; the token's use is counted.
     Peer(Peer),
     /// The identity that the same key got with the same token before; nothing is counted.
@@ -28,7 +28,7 @@ pub(crate) enum Redeemed {
 
 /// How somebody with a verified certificate stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub enum Standing {
     /// Let in.
     In(Peer),
     /// Nobody of that number and key.

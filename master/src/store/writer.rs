@@ -5,7 +5,7 @@ use std::path::Path;
 use common::attempt::Spent;
 use common::content::BlobHash;
 use common::host::HostFacts;
-use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
+use common::view::{AttemptState, JobState, JobView, TaskState};
 use common::{
     AttemptId, BlobRef, Completion, HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskId, Time,
 };
@@ -54,26 +54,6 @@ pub(crate) struct Requested {
     pub(crate) body_hash: [u8; 32],
     /// Whose it is.
     pub(crate) user: String,
-}
-
-/// What changes of a job over its life.
-pub(crate) struct JobRow<'a> {
-    /// Its state.
-    pub(crate) state: JobState,
-    /// Its counts.
-    pub(crate) tasks: &'a TaskCounts,
-    /// When its first attempt was assigned.
-    pub(crate) started: Option<Time>,
-    /// When it was settled.
-    pub(crate) ended: Option<Time>,
-    /// What was predicted at its start.
-    pub(crate) predicted_makespan: Option<Span>,
-    /// Attempts so far.
-    pub(crate) attempts: u64,
-    /// Duplicates among them.
-    pub(crate) duplicates: u64,
-    /// Why it is in its state.
-    pub(crate) reason: Option<&'a str>,
 }
 
 /// An attempt that is to be started.
@@ -361,24 +341,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what has changed of a job.
-    pub(crate) fn update_job(&mut self, job: JobId, row: &JobRow<'_>) -> Result<(), StoreError> {
+    /// Writes what changes of a job over its life.
+    pub(crate) fn update_job(&mut self, job: &JobView) -> Result<(), StoreError> {
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         self.change(
             "UPDATE job SET state = ?, reason = ?, started = ?, ended = ?, predicted_makespan = ?, attempts = ?,
              duplicates = ?, finished = ?, failed = ?, cancelled = ? WHERE id = ?",
             params![
-                row.state.to_string(),
-                row.reason,
-                row.started.map(micros),
-                row.ended.map(micros),
-                row.predicted_makespan.map(|s| count(s.0)),
-                count(row.attempts),
-                count(row.duplicates),
-                count(row.tasks.finished),
-                count(row.tasks.failed),
-                count(row.tasks.cancelled),
-                job.0
+                job.state.to_string(),
+                job.reason,
+                job.started.map(micros),
+                job.finished.map(micros),
+                job.predicted_makespan.map(|s| count(s.0)),
+                count(job.attempts),
+                count(job.duplicates),
+                count(job.tasks.finished),
+                count(job.tasks.failed),
+                count(job.tasks.cancelled),
+                job.job.0
             ],
         )
         .map(drop)

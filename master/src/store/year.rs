@@ -8,12 +8,12 @@ use common::availability::Stretch;
 use common::host::{OwnerState, YieldReason};
 use common::job::{Rules, Work};
 use common::token::Role;
-use common::view::{AttemptState, JobState, TaskCounts, TaskState};
+use common::view::{AttemptState, JobState, JobView, TaskCounts, TaskState};
 use common::{HostId, IdSet, JobId, JobSpec, RequestId, Span, TaskSet, Time};
 
 use super::audit::Entry;
 use super::tests::{attempt, completion};
-use super::{JobRow, NewAttempt, NewJob, NewToken, Writer};
+use super::{NewAttempt, NewJob, NewToken, Writer};
 
 const DAY: u64 = 86_400_000_000;
 /// So long settled jobs are kept, and how hosts were available.
@@ -87,28 +87,21 @@ fn run_job(store: &mut Writer, number: u128, now: Time) {
 
 fn settle(store: &mut Writer, job: JobId, failed: u64, now: Time) {
     let total = u64::from(TASKS);
-    let ended = Some(now + Span::from_secs(3_600));
+    let (view, ..) = store.job(job).unwrap().unwrap();
     let tasks = TaskCounts {
-        total,
         finished: total - failed,
         failed,
-        ..TaskCounts::default()
+        ..view.tasks
     };
-
-    let state = JobState::Failed;
-    let started = Some(now);
-    let attempts = total + 1;
-    let row = JobRow {
-        state,
-        tasks: &tasks,
-        started,
-        ended,
-        predicted_makespan: None,
-        attempts,
-        duplicates: 0,
-        reason: None,
+    let row = JobView {
+        state: JobState::Failed,
+        tasks,
+        started: Some(now),
+        finished: Some(now + Span::from_secs(3_600)),
+        attempts: total + 1,
+        ..view
     };
-    store.update_job(job, &row).unwrap();
+    store.update_job(&row).unwrap();
 }
 
 /// Owners come and go all day long.

@@ -23,7 +23,7 @@ use crate::prediction::lessons::Lessons;
 use crate::prediction::predict::duration;
 use crate::prediction::reservation::Sequence;
 use crate::protocol::effect::{Offer, Refused};
-use crate::protocol::event::Bag;
+use crate::protocol::event::{Bag, Tested};
 use crate::state::host::{Host, Load};
 use crate::state::job::Job;
 use crate::state::owner_hours::Lent;
@@ -99,16 +99,24 @@ impl Scheduler {
         self.consider(bag, &policy, now.max(self.now), &BTreeSet::new())
     }
 
-    /// Returns the offer for a bag submitted now: as [`Self::offer`], but attempts may be
-    /// killed for it. Neither admits it nor kills an attempt.
+    /// Tests a bag submitted now: as [`Self::offer`], but attempts may be killed for it. Neither
+    /// admits it nor kills an attempt: an [`crate::Event::JobSubmitted`] with the outcome does.
     ///
     /// # Errors
     /// The reason why it would not be admitted.
-    pub fn would_admit(&self, bag: &Bag, now: Time) -> Result<Option<Offer>, Refused> {
+    pub fn would_admit(&self, bag: &Bag, now: Time) -> Result<Tested, Refused> {
         let policy = policy(&bag.rules.policy)
             .ok_or_else(|| Refused::UnknownPolicy(bag.rules.policy.clone()))?;
         policy.admission.admit(policy.name, bag)?;
-        self.decide(bag, &policy, now.max(self.now)).0
+
+        let at = now.max(self.now);
+        let (offer, victims) = self.decide(bag, &policy, at);
+        Ok(Tested {
+            offer: offer?,
+            victims,
+            at,
+            events: self.events,
+        })
     }
 
     /// Returns the place and time of each task of a bag that came now, in calendar order, whatever

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use common::{AttemptId, HostId, JobId, Span, Time};
+use common::{AttemptId, JobId, Span, Time};
 
 use crate::policy::Policy;
 use crate::policy::policing::{Rule, When};
 use crate::protocol::effect::{Effect, EndReason, Offer, Refused};
-use crate::protocol::event::Bag;
+use crate::protocol::event::{Bag, Victim};
 use crate::state::host::elapsed_s;
 use crate::state::promise::Promise;
 use crate::state::scheduler::Scheduler;
@@ -17,21 +17,9 @@ use crate::state::scheduler::Scheduler;
 /// The resolution of times, in seconds: by rounding, a task may end this much after its work.
 const SMALLEST_S: f64 = 1e-6;
 
-/// An attempt that may be killed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Victim {
-    host: HostId,
-    attempt: AttemptId,
-    estimate: Span,
-    elapsed: Span,
-    when: When,
-}
-
-impl Victim {
-    /// Returns `elapsed` over `estimate`.
-    fn excess(&self) -> f64 {
-        self.elapsed.secs() / self.estimate.secs().max(1e-6)
-    }
+/// Returns the elapsed time of an attempt over its estimate.
+fn excess(victim: &Victim) -> f64 {
+    victim.elapsed.secs() / victim.estimate.secs().max(1e-6)
 }
 
 impl Scheduler {
@@ -47,10 +35,8 @@ impl Scheduler {
             return (Ok(None), Vec::new());
         }
 
-        let (mut doomed, spare): (Vec<Victim>, Vec<Victim>) = self
-            .victims(now)
-            .into_iter()
-            .partition(|victim| victim.when == When::Always);
+        let mut doomed = self.victims(now, When::Always);
+        let spare = self.victims(now, When::Needed);
         let always = doomed.len();
         let told = |doomed: &[Victim]| {
             let without: BTreeSet<AttemptId> = doomed.iter().map(|victim| victim.attempt).collect();
@@ -83,16 +69,16 @@ impl Scheduler {
         (best, doomed)
     }
 
-    /// Returns the attempts of jobs with a promise that may be killed now, the one farthest beyond
-    /// its estimate first.
-    fn victims(&self, now: Time) -> Vec<Victim> {
+    /// Returns the attempts of jobs with a promise that may be killed now on this occasion, the one
+    /// farthest beyond its estimate first.
+    fn victims(&self, now: Time, when: When) -> Vec<Victim> {
         let mut victims = Vec::new();
         for job in self.jobs.table.values().filter(|job| job.promise.is_some()) {
             let policing = self
                 .settings
                 .policing
                 .unwrap_or_else(|| job.policy.limits.policing());
-            if policing.rule == Rule::Off {
+            if policing.rule == Rule::Off || policing.when != when {
                 continue;
             }
 
@@ -127,15 +113,14 @@ impl Scheduler {
                         attempt,
                         estimate,
                         elapsed,
-                        when: policing.when,
                     });
                 }
             }
         }
 
         victims.sort_by(|a, b| {
-            b.excess()
-                .total_cmp(&a.excess())
+            excess(b)
+                .total_cmp(&excess(a))
                 .then(a.attempt.cmp(&b.attempt))
         });
         victims
@@ -150,7 +135,6 @@ impl Scheduler {
             attempt,
             estimate,
             elapsed,
-            ..
         } in victims.iter().copied()
         {
             let id = attempt.task.job;

@@ -8,7 +8,7 @@ use common::{HostId, IdSet, JobId, Time};
 use crate::policy::Policy;
 use crate::policy::catalogue::{default_policy, policy};
 use crate::protocol::effect::{CancelReason, Effect, Refused};
-use crate::protocol::event::{Bag, Progress, Tried};
+use crate::protocol::event::{Bag, Progress, Tested, Tried};
 use crate::state::gang::Gang;
 use crate::state::host::Load;
 use crate::state::job::{Job, LiveCopy, Record};
@@ -21,7 +21,13 @@ use crate::state::terms::Stack;
 const MAX_NUMBER: u32 = u32::MAX / 2;
 
 impl Scheduler {
-    pub(crate) fn on_job_submitted(&mut self, id: JobId, bag: Bag, fx: &mut Vec<Effect>) {
+    pub(crate) fn on_job_submitted(
+        &mut self,
+        id: JobId,
+        bag: Bag,
+        tested: Option<Box<Tested>>,
+        fx: &mut Vec<Effect>,
+    ) {
         let refusal = if self.jobs.table.contains_key(&id) {
             Err(Refused::NumberTaken)
         } else {
@@ -33,7 +39,13 @@ impl Scheduler {
             Err(why) => return fx.push(Effect::JobRefused { job: id, why }),
             Ok(policy) => policy,
         };
-        let (told, victims) = self.decide(&bag, &policy, self.now);
+        let (told, victims) = match tested {
+            // This event is the first one since.
+            Some(tested) if tested.events + 1 == self.events && tested.at == self.now => {
+                (Ok(tested.offer), tested.victims)
+            }
+            _ => self.decide(&bag, &policy, self.now),
+        };
 
         match told {
             Err(why) => fx.push(Effect::JobRefused { job: id, why }),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::prediction::estimates::Estimator;
 use crate::prediction::experience::{Experience, Habit, TrackRecord};
 use crate::prediction::reservation::Windows;
+use crate::protocol::effect::Offer;
 
 /// An event. The scheduler is total over events: one that fits no state is answered or ignored,
 /// never a panic.
@@ -21,6 +22,10 @@ pub enum Event {
         job: JobId,
         /// The bag to schedule.
         bag: Box<Bag>,
+        /// The outcome of [`crate::Scheduler::would_admit`] for this bag, if it was asked just
+        /// before: it is not computed again. Not part of a recording, since it is the same there.
+        #[serde(skip)]
+        tested: Option<Box<Tested>>,
     },
     /// A bag from before a restart of the master, as the store knew it. Comes before any host of
     /// this incarnation.
@@ -278,6 +283,28 @@ impl Bag {
             ranks: None,
         }
     }
+}
+
+/// The outcome of the admission test of a bag that passed. It holds until the next event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tested {
+    /// The offer; `None` where the bag has no deadline.
+    pub offer: Option<Offer>,
+    /// The attempts to kill for the bag.
+    pub(crate) victims: Vec<Victim>,
+    /// The time of the test.
+    pub(crate) at: Time,
+    /// The number of events before the test.
+    pub(crate) events: u64,
+}
+
+/// An attempt that is beyond its estimate, and may be killed for a bag.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Victim {
+    pub(crate) host: HostId,
+    pub(crate) attempt: AttemptId,
+    pub(crate) estimate: Span,
+    pub(crate) elapsed: Span,
 }
 
 /// The progress of a restored job.

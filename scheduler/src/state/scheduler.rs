@@ -21,6 +21,8 @@ pub struct Scheduler {
     pub(crate) foresight: Foresight,
     /// The time of the latest event. It never runs backwards.
     pub(crate) now: Time,
+    /// The number of events so far.
+    pub(crate) events: u64,
 }
 
 impl Scheduler {
@@ -35,6 +37,7 @@ impl Scheduler {
             hosts: Hosts::default(),
             foresight: Foresight::default(),
             now: Time::default(),
+            events: 0,
         }
     }
 
@@ -115,8 +118,11 @@ impl Scheduler {
     /// Handles the event. Returns the host that has just delivered a completion, and so may want
     /// more short tasks.
     fn apply(&mut self, event: Event, fx: &mut Vec<Effect>) -> Option<HostId> {
+        self.events += 1;
         match event {
-            Event::JobSubmitted { job, bag } => self.on_job_submitted(job, *bag, fx),
+            Event::JobSubmitted { job, bag, tested } => {
+                self.on_job_submitted(job, *bag, tested, fx);
+            }
             Event::JobRestored { job, bag, progress } => {
                 self.on_job_restored(job, *bag, &progress, fx);
             }

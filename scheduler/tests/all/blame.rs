@@ -77,6 +77,7 @@ impl Grid {
         self.send(Event::JobSubmitted {
             job: JobId(job),
             bag,
+            tested: None,
         });
         JobId(job)
     }

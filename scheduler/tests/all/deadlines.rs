@@ -109,6 +109,7 @@ fn play(speeds: &[f64], policy: &str, bags: &[Asked], only: usize) -> Story {
         let effects = world.send(Event::JobSubmitted {
             job: JobId(number),
             bag: Box::new(bag),
+            tested: None,
         });
         if ended(&effects)
             .iter()
@@ -678,6 +679,7 @@ fn a_task_takes_as_many_slots_as_results_of_it_are_wanted() {
         let effects = world.send(Event::JobSubmitted {
             job: JobId(1),
             bag: Box::new(three),
+            tested: None,
         });
         let begun: Vec<u32> = starts(&effects)
             .iter()
@@ -1141,4 +1143,35 @@ fn the_probability_of_a_promise_grows_with_its_slack() {
         found.is_sorted() && found[0] < found[3] && found[3] == 1.0,
         "{found:?}"
     );
+}
+
+#[test]
+fn an_admission_test_is_taken_over_by_the_next_event_and_made_anew_after_another_one() {
+    let ask = |world: &mut World| {
+        let bag = world.job(2).policy("CALENDAR").estimates(&[10, 10]);
+        bag.deadline(25).bag()
+    };
+    let submit = |world: &mut World, job, bag: &Bag, tested| {
+        world.send(Event::JobSubmitted {
+            job: JobId(job),
+            bag: Box::new(bag.clone()),
+            tested,
+        })
+    };
+    let [mut fresh, mut plain] = [world(), world()];
+    for world in [&mut fresh, &mut plain] {
+        world.host(1).joins();
+    }
+
+    let bag = ask(&mut fresh);
+    let tested = fresh.scheduler.would_admit(&bag, fresh.now).map(Box::new);
+    let tested = Some(tested.expect("there is time enough"));
+    let effects = submit(&mut fresh, 1, &bag, tested.clone());
+    assert_eq!(effects, submit(&mut plain, 1, &bag, None));
+
+    for world in [&mut fresh, &mut plain] {
+        let effects = submit(world, 2, &bag, tested.clone());
+        let refused = |effect: &Effect| matches!(effect, Effect::JobRefused { job: JobId(2), .. });
+        assert!(effects.iter().any(refused), "{effects:?}");
+    }
 }

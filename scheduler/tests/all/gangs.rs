@@ -194,6 +194,7 @@ fn disclosed(o: &mut Office, tasks: u32) -> JobId {
     o.send(Event::JobSubmitted {
         job: JobId(o.jobs),
         bag: Box::new(bag),
+        tested: None,
     });
 
     JobId(o.jobs)
@@ -231,6 +232,7 @@ fn ranks_take_the_places_of_work_that_nobody_waits_for_and_no_more_than_they_nee
     let effects = o.send(Event::JobSubmitted {
         job,
         bag: Box::new(bag),
+        tested: None,
     });
 
     assert_eq!(

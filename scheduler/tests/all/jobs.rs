@@ -19,6 +19,7 @@ fn submit(job: u32, tasks: IdSet, policy: &str) -> Event {
     Event::JobSubmitted {
         job: JobId(job),
         bag: Box::new(Bag::new(tasks, rules)),
+        tested: None,
     }
 }
 

@@ -654,7 +654,10 @@ impl Model {
     fn apply(&mut self, event: &Event, effect: &Effect, next: Option<&Effect>) {
         match effect {
             Effect::JobAdmitted { job } => {
-                let Event::JobSubmitted { job: asked, bag } = event else {
+                let Event::JobSubmitted {
+                    job: asked, bag, ..
+                } = event
+                else {
                     panic!("nothing was submitted")
                 };
                 assert_eq!(job, asked);

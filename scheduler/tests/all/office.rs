@@ -220,6 +220,7 @@ impl Office {
         self.send(Event::JobSubmitted {
             job: JobId(self.jobs),
             bag: Box::new(bag),
+            tested: None,
         });
 
         JobId(self.jobs)
@@ -235,6 +236,7 @@ impl Office {
         self.send(Event::JobSubmitted {
             job: JobId(self.jobs),
             bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
+            tested: None,
         });
         JobId(self.jobs)
     }
@@ -252,6 +254,7 @@ impl Office {
         self.send(Event::JobSubmitted {
             job: JobId(self.jobs),
             bag: Box::new(bag),
+            tested: None,
         });
 
         JobId(self.jobs)

@@ -413,6 +413,7 @@ impl Fleet {
         self.send(Event::JobSubmitted {
             job,
             bag: Box::new(bag),
+            tested: None,
         });
     }
 

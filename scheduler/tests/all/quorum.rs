@@ -81,6 +81,7 @@ impl Court {
         court.send(Event::JobSubmitted {
             job: JOB,
             bag: Box::new(Bag::new(IdSet::from_range(1, tasks), rules)),
+            tested: None,
         });
 
         court

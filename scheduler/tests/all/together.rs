@@ -91,6 +91,7 @@ fn a_rank_that_ends_before_it_could_begin_is_not_taken_for_ready() {
     o.send(Event::JobSubmitted {
         job,
         bag: Box::new(bag),
+        tested: None,
     });
 
     let hosts: Vec<HostId> = o.places(job).values().map(|(host, _)| *host).collect();
@@ -623,6 +624,7 @@ fn ranks_have_limits_that_runs_on_as_many_hosts_teach_and_go_on_with_the_next() 
     let first = limits(&o.send(Event::JobSubmitted {
         job,
         bag: Box::new(bag),
+        tested: None,
     }));
     let limit = first[0].expect("a limit is learned");
     assert!(

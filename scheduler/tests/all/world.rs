@@ -352,6 +352,7 @@ impl JobDraft<'_> {
             self.world.send(Event::JobSubmitted {
                 job,
                 bag: Box::new(bag),
+                tested: None,
             }),
         )
     }

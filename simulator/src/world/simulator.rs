@@ -313,6 +313,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
         self.step(Event::JobSubmitted {
             job: number,
             bag: Box::new(job.bag()),
+            tested: None,
         });
     }
 

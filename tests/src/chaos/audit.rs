@@ -11,12 +11,13 @@ use common::attempt::Held;
 use common::wire::worker::{Assignment, Delivery, ToMaster, ToWorker};
 use common::{AttemptId, JobId, JobSpec, RequestId, TaskId};
 use link::Contents;
-use master::engine::{Answered, Engine, JobRecord, ResultRecord};
+use master::engine::{Engine, JobRecord, ResultRecord};
 use uuid::Uuid;
 
 use super::barrier::Barrier;
 use super::contents::Shelves;
-use super::people::Ask;
+use super::master::who;
+use super::people::{Ask, Told};
 use super::tasks;
 
 /// What the store of the master must have: put back when a copy of it is.
@@ -264,9 +265,9 @@ impl Audit {
     }
 
     /// The master answers a question.
-    pub(super) fn on_answered(&mut self, ask: &Ask, answered: &Answered) -> Result<(), String> {
+    pub(super) fn on_answered(&mut self, ask: &Ask, answered: &Told) -> Result<(), String> {
         match (ask, answered) {
-            (Ask::Submit(request, spec, _), Answered::Submitted(Ok((job, _)))) => {
+            (Ask::Submit(request, spec, _), Told::Submitted(Ok((job, _)))) => {
                 let before = self
                     .promised
                     .submissions
@@ -287,11 +288,11 @@ impl Audit {
                     _ => Ok(()),
                 }
             }
-            (Ask::Token(uses), Answered::Token(token)) => {
+            (Ask::Token(uses), Told::Token(token)) => {
                 self.promised.tokens.insert(token.id, (*uses, 0));
                 Ok(())
             }
-            (Ask::Enrol(token, key), Answered::Enrolled(Ok(admitted))) => {
+            (Ask::Enrol(token, key), Told::Enrolled(Ok(admitted))) => {
                 // The same key is given the same identity again.
                 let new = self.promised.peers.insert(admitted.id, *key).is_none();
                 let (uses, used) = self.promised.tokens.entry(token.id).or_insert((0, 0));
@@ -317,7 +318,7 @@ impl Audit {
     ) -> Result<(), String> {
         let failed = |error: master::StoreError| format!("the store cannot be read: {error}");
         for (id, key) in &self.promised.peers {
-            if all && engine.authenticate(*id, key).map_err(failed)?.is_none() {
+            if all && who(engine, *id, *key).map_err(failed)?.is_none() {
                 return Err(format!("{id} has a certificate, and is not known"));
             }
         }

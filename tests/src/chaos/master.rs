@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::master::engine::{Engine, Letter};
+use ::master::engine::{CoreReply, Engine, Letter, Peer, PeerAsk, Standing, UpkeepAsk};
 use ::master::{Config, Interval, StoreError};
 use common::content::BlobHash;
 use common::wire::worker::{ToMaster, ToWorker};
@@ -18,7 +18,7 @@ use super::audit::Promised;
 use super::chance::Chance;
 use super::contents::Shelves;
 use super::net::{self, End, Frame, Packet};
-use super::people::Ask;
+use super::people::{Ask, Told};
 use super::world::{What, World};
 use super::{disk, vfs};
 
@@ -61,6 +61,18 @@ pub(super) struct Node {
     pub(super) asleep: Time,
     copy: Option<Copy>,
     groups: u64,
+}
+
+/// Whom a certificate names, if it is known and not revoked.
+pub(super) fn who(
+    engine: &mut Engine,
+    id: Uuid,
+    key_hash: [u8; 32],
+) -> Result<Option<Peer>, StoreError> {
+    Ok(match engine.look(PeerAsk::Authenticate(id, key_hash))? {
+        CoreReply::Standing(Standing::In(peer)) => Some(peer),
+        _ => None,
+    })
 }
 
 impl Node {
@@ -407,10 +419,7 @@ impl World {
                 if !self.net.is_open(connection, End::Master) {
                     return Ok(());
                 }
-                match engine
-                    .authenticate(id, &key)?
-                    .and_then(|peer| Some((peer.host?, peer.name)))
-                {
+                match who(engine, id, key)?.and_then(|peer| Some((peer.host?, peer.name))) {
                     Some(host) => {
                         if let Some(there) = self.net.connections.get_mut(&connection) {
                             there.host = Some(host);
@@ -424,27 +433,14 @@ impl World {
             Came::Ask(number, ask) => {
                 self.audit.on_asked(&ask);
                 self.master.asked.insert(number, ask.clone());
-                match ask {
-                    Ask::Submit(request, spec, disclosed) => {
-                        engine.submit(number, request, "people", (*spec, disclosed))?;
-                    }
-                    Ask::Request(job, tasks) => engine.request(number, job, &tasks)?,
-                    Ask::DropRest(job) => engine.drop_unrequested(number, job)?,
-                    Ask::Cancel(job) => engine.cancel(number, job)?,
-                    Ask::Retry(job, tasks) => engine.retry(number, job, &tasks)?,
-                    Ask::Forget(job) => engine.forget(number, job)?,
-                    Ask::Token(uses) => {
-                        engine.create_token(number, uses, Span::from_secs(86_400))?;
-                    }
-                    Ask::Enrol(token, key) => engine.enrol(number, &token, "pc", key)?,
-                }
+                engine.ask(number, ask.into_core())?;
             }
             Came::Sweep => {
                 let old = self
                     .master
                     .contents
                     .older_than(self.master.config.content_grace.0, now);
-                if engine.sweep(&old)? > 0 {
+                if let CoreReply::Count(1..) = engine.look(UpkeepAsk::Sweep(old))? {
                     self.story.count("sweeps of content");
                 }
             }
@@ -508,7 +504,7 @@ impl World {
             return Ok(());
         };
         let letters = engine.letters();
-        let answers = engine.answers();
+        let answers = engine.replies();
 
         for (_, letter) in &letters {
             if let Letter::Says(message) = letter {
@@ -538,6 +534,7 @@ impl World {
             let Some(ask) = self.master.asked.remove(&number) else {
                 continue;
             };
+            let answered = Told::from(answered);
             self.audit.on_answered(&ask, &answered)?;
             self.send(
                 self.people_way(),

@@ -3,10 +3,13 @@
 //! them more than once.
 
 use common::job::{CommandSpec, Rules, Work};
-use common::token::JoinToken;
-use common::wire::RefusalCode;
-use common::{IdSet, JobId, JobSpec, Ranks, RequestId, Span, TaskSet, Time};
-use master::engine::Answered;
+use common::token::{JoinToken, Role};
+use common::wire::enrol::Wanted;
+use common::wire::{Refusal, RefusalCode};
+use common::{Asked, IdSet, JobId, JobSpec, Ranks, RequestId, Span, TaskSet, Time};
+use master::engine::{
+    CoreReply, JobAsk, Peer, PeerAsk, Redeemed, Redeeming, Submitting, TokenWish,
+};
 use uuid::Uuid;
 
 use super::chance::Chance;
@@ -35,7 +38,81 @@ pub(super) enum Ask {
 }
 
 /// An answer.
-pub(super) type Told = Answered;
+#[derive(Debug, Clone)]
+pub(super) enum Told {
+    /// To a submission: its number, and whether the request had been seen before.
+    Submitted(Result<(JobId, bool), Refusal>),
+    /// To what changes jobs.
+    Changed,
+    /// To a request for a token.
+    Token(JoinToken),
+    /// To an enrolment: the identity that the certificate names, or why there is none.
+    Enrolled(Result<Peer, &'static str>),
+}
+
+impl Ask {
+    /// What a client's or joiner's session makes of it.
+    pub(super) fn into_core(self) -> ::master::engine::Ask {
+        match self {
+            Ask::Submit(request, spec, disclosed) => JobAsk::Submit(Box::new(Submitting {
+                request,
+                user: "people".to_owned(),
+                spec: *spec,
+                asked: Asked::default(),
+                disclosed,
+                dry_run: false,
+            }))
+            .into(),
+            Ask::Request(job, tasks) => JobAsk::Request(job, tasks).into(),
+            Ask::DropRest(job) => JobAsk::DropUnrequested(job).into(),
+            Ask::Cancel(job) => JobAsk::Cancel(job, None).into(),
+            Ask::Retry(job, tasks) => JobAsk::Retry {
+                job,
+                tasks,
+                only_failed: false,
+            }
+            .into(),
+            Ask::Forget(job) => JobAsk::Forget(job).into(),
+            Ask::Token(uses) => PeerAsk::CreateToken(TokenWish {
+                by: "admin".to_owned(),
+                role: Role::Worker,
+                ttl: Span::from_secs(86_400),
+                uses,
+                name: "token".to_owned(),
+                approval: false,
+                ca_key_hash: [0; 32],
+            })
+            .into(),
+            Ask::Enrol(token, key_hash) => PeerAsk::Redeem(Redeeming {
+                from: "somewhere".to_owned(),
+                token: token.id,
+                secret: token.secret,
+                name: "pc".to_owned(),
+                key_hash,
+                wanted: Wanted::Any,
+                expires: NEVER,
+            })
+            .into(),
+        }
+    }
+}
+
+impl From<CoreReply> for Told {
+    fn from(reply: CoreReply) -> Self {
+        match reply {
+            CoreReply::Submitted(taken) => {
+                Told::Submitted(taken.map(|taken| (taken.job.unwrap_or(JobId(0)), taken.again)))
+            }
+            CoreReply::Token((token, _)) => Told::Token(token),
+            CoreReply::Redeemed(redeemed) => Told::Enrolled(match redeemed {
+                Redeemed::Peer(peer) | Redeemed::Again(peer) => Ok(peer),
+                Redeemed::Wrong | Redeemed::Unfit(_) => Err("there is no such token"),
+                Redeemed::Refused(why) => Err(why),
+            }),
+            _ => Told::Changed,
+        }
+    }
+}
 
 /// Who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +130,8 @@ pub(super) struct Question {
     pub(super) ask: Ask,
 }
 
+/// When a certificate expires in a world without certificates.
+const NEVER: Time = Time(u64::MAX >> 1);
 /// How long nobody asks again.
 const PATIENCE: Span = Span::from_secs(4);
 

@@ -851,12 +851,7 @@ impl World {
     }
 
     /// Somebody has let the worker in.
-    pub(super) fn let_in(
-        &mut self,
-        w: usize,
-        admitted: &::master::engine::Admitted,
-        key: [u8; 32],
-    ) {
+    pub(super) fn let_in(&mut self, w: usize, admitted: &::master::engine::Peer, key: [u8; 32]) {
         self.story.tell(
             self.now,
             format_args!("worker-{w}"),

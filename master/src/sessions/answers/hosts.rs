@@ -6,6 +6,8 @@ use common::view::{AvailabilityView, HostView};
 use common::wire::RefusalCode;
 use common::wire::client::Reply;
 
+use crate::core::ask::HostAsk;
+
 use super::{Asker, NoAnswer, refuse};
 
 /// So many stretches of a host's availability go into one message.
@@ -13,9 +15,7 @@ const RECORDED_PORTION: usize = 1_000;
 
 impl Asker {
     pub(in crate::sessions) async fn hosts_wait(&self, hosts: u32) -> Result<Reply, NoAnswer> {
-        Ok(Reply::HostsWait(
-            self.core(move |core| Ok(core.hosts_wait(hosts))).await?,
-        ))
+        Ok(Reply::HostsWait(self.core(HostAsk::Wait(hosts)).await?))
     }
 
     pub(in crate::sessions) async fn hosts(
@@ -23,26 +23,7 @@ impl Asker {
         names: Vec<String>,
     ) -> Result<Vec<HostView>, NoAnswer> {
         let user = self.only_own();
-        let views = self.core(move |core| {
-            Ok(core.host_views(&names).map(|mut views| {
-                for view in &mut views {
-                    if let Some(user) = &user {
-                        core.only_own(view, user);
-                    }
-                }
-                views
-            }))
-        });
-        views.await?.map_err(|name| no_host(&name))
-    }
-
-    /// The hosts whose availability is asked for.
-    pub(in crate::sessions) async fn recorded_hosts(
-        &self,
-        names: Vec<String>,
-    ) -> Result<Vec<HostView>, NoAnswer> {
-        self.only_admins("reading how hosts were available")?;
-        self.hosts(names).await
+        self.hosts_of(HostAsk::Views { names, user }).await
     }
 
     /// Some of what is recorded of a host between two times, and from when on to ask for more.
@@ -80,19 +61,19 @@ impl Asker {
         host: String,
         draining: bool,
     ) -> Result<Vec<HostView>, NoAnswer> {
-        self.only_admins(if draining {
-            "draining a host"
-        } else {
-            "resuming a host"
-        })?;
-        let drained = self.core(move |core| match core.find_host(&host) {
-            None => Ok(Err(host)),
-            Some(id) => {
-                core.drain(id, draining)?;
-                Ok(core.host_views(&[host]))
-            }
-        });
-        drained.await?.map_err(|name| no_host(&name))
+        self.hosts_of(HostAsk::Drain(host, draining)).await
+    }
+
+    /// Asks for hosts, or for a change of one.
+    async fn hosts_of(&self, ask: HostAsk) -> Result<Vec<HostView>, NoAnswer> {
+        let views: Result<Vec<HostView>, String> = self.core(ask).await?;
+        views.map_err(|name| {
+            refuse(
+                RefusalCode::NotFound,
+                format!("there is no host `{name}`"),
+                "see `deskgrid host list`",
+            )
+        })
     }
 
     pub(in crate::sessions) async fn own(
@@ -100,7 +81,6 @@ impl Asker {
         host: String,
         owner: Option<String>,
     ) -> Result<Vec<HostView>, NoAnswer> {
-        self.only_admins("saying whose a host is")?;
         if owner
             .as_ref()
             .is_some_and(|owner| owner.is_empty() || owner.len() > MAX_HOST_NAME)
@@ -112,21 +92,6 @@ impl Asker {
             ));
         }
 
-        let owned = self.core(move |core| match core.find_host(&host) {
-            None => Ok(Err(host)),
-            Some(id) => {
-                core.own(id, owner)?;
-                Ok(core.host_views(&[host]))
-            }
-        });
-        owned.await?.map_err(|name| no_host(&name))
+        self.hosts_of(HostAsk::Own(host, owner)).await
     }
-}
-
-fn no_host(name: &str) -> NoAnswer {
-    refuse(
-        RefusalCode::NotFound,
-        format!("there is no host `{name}`"),
-        "see `deskgrid host list`",
-    )
 }

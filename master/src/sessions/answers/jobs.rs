@@ -12,9 +12,11 @@ use common::wire::RefusalCode;
 use common::wire::client::{Reply, Submission};
 use common::{Asked, AttemptId, BlobRef, HostId, IdSet, JobId, JobSpec, RequestId};
 
+use crate::core::ask::{HostNames, JobAsk, Submitting};
 use crate::core::{Stopped, Submitted, check_spec, content_is_missing};
 use crate::store::StoreError;
 
+use super::super::rights::Right;
 use super::super::views::{self, Listing};
 use super::{Asker, JOBS_A_TURN, NoAnswer, no_job, refuse};
 
@@ -85,12 +87,17 @@ impl Asker {
 
         let (spec, asked) = looked.map_err(|_| Stopped)?.map_err(NoAnswer::Refused)?;
         let spec = self.names_only_ones_own(spec).await?;
-        let user = self.user.clone();
         let tasks = spec.tasks.ids.len();
-        let submitted = self
-            .core(move |core| core.submit(id, &user, (spec, asked), (disclosed, dry_run)))
-            .await?
-            .map_err(NoAnswer::Refused)?;
+        let submitted: Box<Result<_, _>> = self
+            .core(JobAsk::Submit(Box::new(Submitting {
+                request: id,
+                user: self.user.clone(),
+                spec,
+                asked,
+                disclosed,
+                dry_run,
+            })))
+            .await?;
         let Submitted {
             job,
             again,
@@ -98,7 +105,7 @@ impl Asker {
             promise,
             limits,
             width,
-        } = submitted;
+        } = submitted.map_err(NoAnswer::Refused)?;
 
         Ok(match promise {
             Ok(promise) => {
@@ -202,19 +209,10 @@ impl Asker {
         (self.role != Role::Admin).then(|| self.user.clone())
     }
 
-    /// The jobs that are meant, of those that the client may see. Naming one that is not there is
-    /// an error.
+    /// The jobs that are meant, of those that the client may see or, where the request changes them,
+    /// of the client's own (an admin's are all). Naming another is an error.
     pub(in crate::sessions) async fn pick(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
-        self.pick_of(jobs, true).await
-    }
-
-    /// The jobs that are meant, of the client's own (an admin's are all). Naming another is an
-    /// error.
-    pub(in crate::sessions) async fn pick_own(&self, jobs: &Selector) -> Result<IdSet, NoAnswer> {
-        self.pick_of(jobs, false).await
-    }
-
-    async fn pick_of(&self, jobs: &Selector, shared: bool) -> Result<IdSet, NoAnswer> {
+        let shared = self.right != Right::Change;
         let user = self.only_own();
         let named = jobs.clone();
         let there = self.read(move |reader| match named {
@@ -278,22 +276,15 @@ impl Asker {
         ))
     }
 
-    async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
+    pub(in crate::sessions) async fn pick_one(&self, job: JobId) -> Result<(), NoAnswer> {
         self.pick(&Selector::Ids(IdSet::from_range(job.0, job.0)))
-            .await
-            .map(drop)
-    }
-
-    pub(in crate::sessions) async fn pick_own_one(&self, job: JobId) -> Result<(), NoAnswer> {
-        self.pick_own(&Selector::Ids(IdSet::from_range(job.0, job.0)))
             .await
             .map(drop)
     }
 
     /// Those of these jobs that are not settled.
     pub(in crate::sessions) async fn open_of(&self, jobs: &IdSet) -> Result<IdSet, NoAnswer> {
-        let jobs = jobs.clone();
-        self.core(move |core| Ok(core.open_of(&jobs))).await
+        self.core(JobAsk::Open(jobs.clone())).await
     }
 
     /// What is needed to list jobs, some at a time. An empty selection means those that are not
@@ -315,8 +306,7 @@ impl Asker {
                         ))
                     }
                 };
-                self.core(move |core| Ok(core.open_ids(visible.as_ref())))
-                    .await?
+                self.core(JobAsk::OpenOf(visible)).await?
             }
             _ => self.pick(jobs).await?,
         };
@@ -338,10 +328,12 @@ impl Asker {
         listing.rest.subtract(&picked);
 
         let mut settled = picked.clone();
-        let wanted = listing.states.clone();
-        let most = listing.forecasts;
-        let mut views = self
-            .core(move |core| Ok(core.live_jobs(&picked, &wanted, most)))
+        let mut views: Vec<JobView> = self
+            .core(JobAsk::Views {
+                jobs: picked,
+                states: listing.states.clone(),
+                forecasts: listing.forecasts,
+            })
             .await?;
         settled.subtract(&views.iter().map(|view| view.job.0).collect());
         listing.forecasts -= views
@@ -378,9 +370,7 @@ impl Asker {
         if let (Selector::Ids(ids), true) = (tasks, picked.is_empty()) {
             return Err(no_task(job, ids));
         }
-        let (live, names) = self
-            .core(move |core| Ok((core.live_job(job), core.host_names())))
-            .await?;
+        let (live, names) = self.core(JobAsk::Tasks(job)).await?;
         let settled = self.read(move |reader| reader.settled(job)).await?;
         let disclosure = self.read(move |reader| reader.disclosure(job)).await?;
         Ok(Listing::new(job, spec, picked, live, settled, names).disclosed(disclosure))
@@ -425,9 +415,8 @@ impl Asker {
         job: JobId,
     ) -> Result<Vec<Undecided>, NoAnswer> {
         let listing = self.listing(job, &Selector::All).await?;
-        let waiting = self
-            .core(move |core| Ok(core.undecided(job, SHOWN_UNDECIDED)))
-            .await?;
+        let waiting: Vec<(AttemptId, Vec<AttemptId>)> =
+            self.core(JobAsk::Undecided(job, SHOWN_UNDECIDED)).await?;
         let mut all = Vec::new();
 
         for (attempt, with) in waiting {
@@ -462,8 +451,8 @@ impl Asker {
         agrees: Vec<u32>,
     ) -> Result<Reply, NoAnswer> {
         let job = attempt.task.job;
-        self.pick_own_one(job).await?;
-        let judged = self.core(move |core| core.judge(attempt, agrees)).await?;
+        self.pick_one(job).await?;
+        let judged: bool = self.core(JobAsk::Judge(attempt, agrees)).await?;
         Ok(Reply::Changed(vec![(job, u64::from(judged))]))
     }
 
@@ -472,7 +461,7 @@ impl Asker {
         jobs: &Selector,
         tasks: Option<Selector>,
     ) -> Result<Reply, NoAnswer> {
-        let picked = self.pick_own(jobs).await?;
+        let picked = self.pick(jobs).await?;
         let open = self.open_of(&picked).await?;
         let mut which = BTreeMap::new();
 
@@ -495,7 +484,7 @@ impl Asker {
         for id in picked.iter().map(JobId) {
             // Where everything is settled there is nothing to cancel.
             let count = match (open.contains(id.0), which.remove(&id)) {
-                (true, of) => self.core(move |core| core.cancel(id, of)).await?,
+                (true, of) => self.core(JobAsk::Cancel(id, of)).await?,
                 (false, _) => 0,
             };
             changed.push((id, count));
@@ -516,7 +505,7 @@ impl Asker {
         tasks: Selector,
         only_failed: bool,
     ) -> Result<Reply, NoAnswer> {
-        self.pick_own_one(job).await?;
+        self.pick_one(job).await?;
         let spec = self.spec(job).await?;
         if spec.work.ranks().is_some() {
             let what = format!(
@@ -527,13 +516,17 @@ impl Asker {
 
         let tasks = chosen(job, &tasks, &spec)?;
         let count = self
-            .core(move |core| core.retry(job, &tasks, only_failed))
+            .core(JobAsk::Retry {
+                job,
+                tasks,
+                only_failed,
+            })
             .await?;
         Ok(Reply::Changed(vec![(job, count)]))
     }
 
     pub(in crate::sessions) async fn forget(&self, jobs: &Selector) -> Result<Reply, NoAnswer> {
-        let picked = self.pick_own(jobs).await?;
+        let picked = self.pick(jobs).await?;
         // By number, a job that is not settled is an error; `all` means all that can be forgotten.
         let open = self.open_of(&picked).await?;
         if let (Some(job), false) = (open.first().map(JobId), matches!(jobs, Selector::All)) {
@@ -547,7 +540,7 @@ impl Asker {
 
         let mut changed = Vec::new();
         for id in picked.iter().map(JobId) {
-            if self.core(move |core| core.forget(id)).await? {
+            if self.core(JobAsk::Forget(id)).await? {
                 changed.push((id, 1));
             }
         }
@@ -557,10 +550,9 @@ impl Asker {
 
     pub(in crate::sessions) async fn explain(&self, job: JobId) -> Result<Reply, NoAnswer> {
         self.pick_one(job).await?;
-        if let Some((mut view, names)) = self
-            .core(move |core| Ok(core.explain(job).zip(Some(core.host_names()))))
-            .await?
-        {
+        let explained: Box<Option<(ExplainView, HostNames)>> =
+            self.core(JobAsk::Explain(job)).await?;
+        if let Some((mut view, names)) = *explained {
             let names: BTreeMap<HostId, String> = names.into_iter().collect();
             let named = |(attempt, host, why): (AttemptId, HostId, String)| {
                 let host = names

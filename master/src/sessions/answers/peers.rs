@@ -9,6 +9,7 @@ use common::wire::RefusalCode;
 use common::wire::client::Reply;
 
 use crate::core::Judged;
+use crate::core::ask::{JobAsk, PeerAsk, TokenWish};
 
 use super::{Asker, NoAnswer, refuse};
 
@@ -22,7 +23,6 @@ impl Asker {
         name: String,
         approval: bool,
     ) -> Result<Reply, NoAnswer> {
-        self.only_admins("making a join token")?;
         if uses == 0 || ttl == Span::ZERO {
             return Err(refuse(
                 RefusalCode::Invalid,
@@ -31,23 +31,27 @@ impl Asker {
             ));
         }
 
-        let hash = self.state.ca_key_hash;
-        let by = self.user.clone();
-        let made =
-            self.core(move |core| core.create_token(&by, (role, ttl, uses), &name, approval, hash));
-        let (token, view) = made.await?;
+        let wish = TokenWish {
+            by: self.user.clone(),
+            role,
+            ttl,
+            uses,
+            name,
+            approval,
+            ca_key_hash: self.state.ca_key_hash,
+        };
+        let (token, view) = self.core(PeerAsk::CreateToken(wish)).await?;
         Ok(Reply::Token(token, view, self.state.known_as.clone()))
     }
 
     pub(in crate::sessions) async fn tokens(&self) -> Result<Vec<TokenView>, NoAnswer> {
-        self.only_admins("listing join tokens")?;
-        self.core(|core| core.tokens()).await
+        self.core(PeerAsk::Tokens).await
     }
 
     pub(in crate::sessions) async fn revoke_token(&self, id: u32) -> Result<Reply, NoAnswer> {
-        self.only_admins("revoking a join token")?;
         let by = self.user.clone();
-        if !self.core(move |core| core.revoke_token(&by, id)).await? {
+        let revoked: bool = self.core(PeerAsk::RevokeToken { by, id }).await?;
+        if !revoked {
             return Err(refuse(
                 RefusalCode::NotFound,
                 format!("there is no token {id}"),
@@ -65,16 +69,13 @@ impl Asker {
         &self,
         names: Vec<String>,
     ) -> Result<Vec<IdentityView>, NoAnswer> {
-        self.only_admins("listing identities")?;
-        let found = self
-            .core(move |core| core.identities(&names))
-            .await?
-            .map_err(|name| nobody(&name))?;
+        let found: Result<Vec<_>, String> = self.core(PeerAsk::Identities(names)).await?;
         let counted = |(id, view)| IdentityView {
             connections: self.state.live.count(id),
             ..view
         };
 
+        let found = found.map_err(|name| nobody(&name))?;
         Ok(found.into_iter().map(counted).collect())
     }
 
@@ -82,10 +83,9 @@ impl Asker {
         &self,
         name: String,
     ) -> Result<Vec<IdentityView>, NoAnswer> {
-        self.only_admins("approving an identity")?;
         let by = self.user.clone();
         let of = name.clone();
-        match self.core(move |core| core.approve(&by, &of)).await? {
+        match self.core(PeerAsk::Approve { by, name: of }).await? {
             Judged::Done(_) => self.identities(vec![name]).await,
             Judged::Nobody => Err(nobody(&name)),
         }
@@ -96,7 +96,6 @@ impl Asker {
         &self,
         name: String,
     ) -> Result<Vec<IdentityView>, NoAnswer> {
-        self.only_admins("revoking an identity")?;
         if name == self.user {
             let hint = "another admin can: deskgrid token create --role admin";
             return Err(refuse(
@@ -108,7 +107,7 @@ impl Asker {
 
         let by = self.user.clone();
         let of = name.clone();
-        match self.core(move |core| core.revoke(&by, &of)).await? {
+        match self.core(PeerAsk::Revoke { by, name: of }).await? {
             Judged::Done(peer) => {
                 let closed = self.state.live.close(peer.id, "this identity was revoked");
                 tracing::info!(name, closed, "connections closed");
@@ -124,11 +123,15 @@ impl Asker {
         user: String,
         on: bool,
     ) -> Result<Reply, NoAnswer> {
-        let picked = self.pick_own(jobs).await?;
+        let picked = self.pick(jobs).await?;
         let by = self.user.clone();
-        let with = user.clone();
-        let changed = self
-            .core(move |core| core.share(&by, &picked, &with, on))
+        let changed: Option<Vec<_>> = self
+            .core(JobAsk::Share {
+                by,
+                jobs: picked,
+                user: user.clone(),
+                on,
+            })
             .await?;
         let unknown = || {
             let hint = "a user's name is what `deskgrid login` answered there";
@@ -145,9 +148,8 @@ impl Asker {
         &self,
         most: u32,
     ) -> Result<Vec<AuditView>, NoAnswer> {
-        self.only_admins("reading the audit log")?;
         let repeats = self.state.counters.repeats(self.state.clock.now());
-        self.core(move |core| core.audit_all(&repeats)).await?;
+        self.core::<()>(PeerAsk::Audit(repeats)).await?;
         self.read(move |reader| reader.audit(most.min(MOST_AUDITED)))
             .await
     }

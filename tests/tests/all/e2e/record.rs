@@ -161,7 +161,7 @@ fn the_record_shows(run: &Run, policies: &BTreeMap<JobId, String>) {
             }
         );
 
-        if let Event::JobSubmitted { job, bag } = &step.event
+        if let Event::JobSubmitted { job, bag, .. } = &step.event
             && let Some(policy) = policies.get(job)
         {
             assert_eq!(bag.rules.policy, *policy);

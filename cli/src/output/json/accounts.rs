@@ -1,0 +1,24 @@
+//! The JSON of users' accounts.
+
+use common::view::AccountView;
+use serde::ser::SerializeMap;
+
+use super::{Fields, Object};
+
+impl Object for AccountView {
+    fn put<M: SerializeMap>(&self, to: &mut Fields<M>) {
+        to.field("user", &self.user);
+        to.some("job", self.job.map(|job| job.0));
+        to.field("tasks", self.tasks);
+        to.field("requested", self.requested);
+        to.field("finished", self.finished);
+        to.field("used_s", self.used_s);
+        to.field("billed_s", self.billed_s);
+        to.field("free_s", self.free_s);
+        to.field("kept_bytes", self.kept_bytes);
+        to.field("scaled_if_all_billed", self.scaled_if_all_billed);
+        to.field("scaled_by_waited_for", self.scaled_by_waited_for);
+        to.field("visible_response_s", self.response_s);
+        to.field("visible_slowdown", self.slowdown);
+    }
+}

@@ -1,0 +1,415 @@
+//! The JSON of each view, filled in and bare, as it was when scripts began to rely on it. After a
+//! change that is meant: `DESKGRID_BLESS=1 cargo test -p cli json`, and look at what changed.
+
+use common::checkpoint::Saved;
+use common::content::BlobHash;
+use common::host::{Confinement, HostFacts};
+use common::token::Role;
+use common::view::{
+    AttemptState, AttemptView, Belief, CounterView, DuplicateView, EstimatesView, ExplainView,
+    Forecast, HostState, HostView, JobState, JobView, LimitsView, PromiseState, PromiseStatus,
+    PromiseView, QualityView, ScalingView, SpeculationView, StartView, TaskCounts, TaskState,
+    TaskView, TokenView, WayView, WidthView,
+};
+use common::{AttemptId, BlobRef, HostId, IdSet, Incarnation, JobId, Span, Speed, TaskId, Time};
+
+use super::*;
+use crate::output::document;
+
+const START: Time = Time(1_700_000_000_000_000);
+
+/// Holds documents against the golden file of this name, or writes it.
+pub(crate) fn golden(file: &str, documents: &[(&str, String)]) {
+    let path = format!("{}/../tests/golden/{file}.txt", env!("CARGO_MANIFEST_DIR"));
+    let lines: Vec<String> = documents
+        .iter()
+        .map(|(name, document)| format!("{name} = {document}\n"))
+        .collect();
+    if std::env::var_os("DESKGRID_BLESS").is_some() {
+        std::fs::write(&path, lines.concat()).unwrap();
+    }
+
+    let kept = std::fs::read_to_string(&path).expect("run this test once with DESKGRID_BLESS=1");
+    let kept: Vec<&str> = kept.split_inclusive('\n').collect();
+    assert_eq!(kept, lines, "{path}");
+}
+
+fn json<T: Object>(object: &T) -> String {
+    document(&Json(object))
+}
+
+/// The moment so many seconds after the start.
+fn at(s: u64) -> Time {
+    START + Span::from_secs(s)
+}
+
+fn bare_job() -> JobView {
+    JobView {
+        job: JobId(7),
+        name: "render".into(),
+        user: "ann".into(),
+        state: JobState::Waiting,
+        policy: "FCFS".into(),
+        priority: -2,
+        tasks: TaskCounts {
+            total: 2,
+            waiting: 2,
+            ..TaskCounts::default()
+        },
+        attempts: 0,
+        duplicates: 0,
+        submitted: START,
+        started: None,
+        finished: None,
+        predicted: None,
+        predicted_makespan: None,
+        reason: None,
+        promise: None,
+        limits: None,
+        starts: None,
+        width: None,
+    }
+}
+
+fn job() -> JobView {
+    let way = |hosts, finish| WayView {
+        hosts,
+        start: at(30),
+        finish,
+    };
+    JobView {
+        state: JobState::Finished,
+        attempts: 3,
+        duplicates: 1,
+        started: Some(at(1)),
+        finished: Some(START + Span::from_millis(2_500)),
+        predicted: Some(forecast()),
+        predicted_makespan: Some(Span::from_secs(2)),
+        reason: Some("the rest was cancelled".into()),
+        promise: Some(PromiseStatus {
+            made: START,
+            deadline: at(9),
+            finish: at(5),
+            probability: 0.9,
+            probation: false,
+            state: PromiseState::Kept,
+            why: "done 6s before its deadline".into(),
+        }),
+        limits: Some(limits()),
+        starts: Some(StartView {
+            start: at(20),
+            low: at(10),
+            high: at(40),
+        }),
+        width: Some(WidthView {
+            least: 2,
+            most: 8,
+            ranks: Some(4),
+            formed: Some(at(3)),
+            begun: Some(at(4)),
+            free: 5,
+            hosts: 9,
+            behind: 1,
+            scaling: Some(ScalingView {
+                work: Span::from_secs(600),
+                parallelism: 3.5,
+                sigma: 1.25,
+                runs: 12,
+            }),
+            ways: vec![way(2, None), way(4, Some(at(90)))],
+            chosen: Some(way(4, Some(at(90)))),
+            why: Some("nothing else is known".into()),
+        }),
+        ..bare_job()
+    }
+}
+
+fn forecast() -> Forecast {
+    Forecast {
+        finish: at(60),
+        interval: Some((at(50), at(80))),
+    }
+}
+
+fn limits() -> LimitsView {
+    LimitsView {
+        runs: 30,
+        killed: 2,
+        zeta: 0.125,
+        limits: vec![Span::from_secs(10), Span::from_millis(22_500)],
+        done: vec![0.75, 0.95],
+        expected: Some(Span::from_secs(14)),
+        why: None,
+    }
+}
+
+fn quality() -> QualityView {
+    QualityView {
+        tasks: 9,
+        ratio: (0.5, 0.25, 2.0),
+        qoe: 0.75,
+    }
+}
+
+fn attempt_id() -> AttemptId {
+    AttemptId {
+        task: TaskId::new(JobId(7), 3),
+        number: 2,
+        incarnation: Incarnation(1),
+    }
+}
+
+fn bare_attempt() -> AttemptView {
+    AttemptView {
+        attempt: attempt_id(),
+        host: "desk-1".into(),
+        state: AttemptState::Assigned,
+        duplicate: false,
+        assigned: START,
+        started: None,
+        finished: None,
+        ran: Span::ZERO,
+        cpu: Span::ZERO,
+        suspended: Span::ZERO,
+        suspended_since: None,
+        exit_code: None,
+        reason: None,
+        started_from: None,
+        saved: None,
+        checkpoint_problem: None,
+        belief: None,
+    }
+}
+
+fn attempt() -> AttemptView {
+    let saved = |sequence| Saved {
+        number: 1,
+        sequence,
+        taken: at(2),
+        files: 2,
+        bytes: 300,
+        manifest: BlobRef {
+            hash: BlobHash([1; 32]),
+            size: 70,
+        },
+    };
+    AttemptView {
+        state: AttemptState::Suspended,
+        duplicate: true,
+        started: Some(at(1)),
+        finished: Some(at(9)),
+        ran: Span::from_millis(1_500),
+        cpu: Span::from_secs(1),
+        suspended: Span::from_millis(250),
+        suspended_since: Some(at(3)),
+        exit_code: Some(-1),
+        reason: Some("a copy; \"quoted\"".into()),
+        started_from: Some(saved(4)),
+        saved: Some(saved(5)),
+        checkpoint_problem: Some("too large".into()),
+        belief: Some(Belief::Differed),
+        ..bare_attempt()
+    }
+}
+
+fn bare_task() -> TaskView {
+    TaskView {
+        task: TaskId::new(JobId(7), 3),
+        item: None,
+        state: TaskState::Waiting,
+        reason: None,
+        attempts: Vec::new(),
+        speculation: None,
+    }
+}
+
+fn task(requested: Option<Time>) -> TaskView {
+    TaskView {
+        item: Some("x".into()),
+        state: TaskState::Suspended,
+        reason: Some("too often".into()),
+        attempts: vec![bare_attempt(), attempt()],
+        speculation: Some(SpeculationView {
+            disclosed: START,
+            requested,
+            executed: requested.map(|at| at + Span::from_millis(1_250)),
+            removed: requested,
+        }),
+        ..bare_task()
+    }
+}
+
+fn bare_host() -> HostView {
+    let facts = HostFacts {
+        name: "desk-1".into(),
+        slots: 2,
+        speed: Speed::new(1.5).unwrap(),
+        clock_mhz: 2_300,
+        cores: 4,
+        memory_mib: 8_192,
+        os: "linux x86_64".into(),
+        confinement: Confinement::Process,
+        confinement_most: Confinement::Landlock,
+        network: true,
+    };
+    HostView {
+        id: HostId(1),
+        facts,
+        state: HostState::Suspended,
+        reason: None,
+        since: START,
+        heard: None,
+        cpu_availability: None,
+        owner_active: None,
+        slots_usable: 0,
+        attempts: Vec::new(),
+        finished: 4,
+        lost: 0,
+        belongs_to: None,
+        agreed: 12,
+    }
+}
+
+fn host() -> HostView {
+    HostView {
+        reason: Some("in-use".into()),
+        heard: Some(at(5)),
+        cpu_availability: Some(0.5),
+        owner_active: Some(true),
+        attempts: vec![attempt_id()],
+        belongs_to: Some("ann".into()),
+        ..bare_host()
+    }
+}
+
+fn token() -> TokenView {
+    TokenView {
+        id: 3,
+        role: Role::Worker,
+        name: "floor 3".into(),
+        uses_left: 5,
+        expires: START,
+        revoked: false,
+    }
+}
+
+fn explained() -> ExplainView {
+    ExplainView {
+        job: job(),
+        waiting: vec![("no host is ready".into(), "1-3".into())],
+        hosts: vec![("desk-1".into(), "its owner is there".into())],
+        duplicates: vec![DuplicateView {
+            attempt: attempt_id(),
+            host: "desk-2".into(),
+            why: "a duplicate".into(),
+        }],
+    }
+}
+
+fn bare_submitted() -> Submitted {
+    Submitted {
+        job: Some(JobId(7)),
+        tasks: 100,
+        ..Submitted::default()
+    }
+}
+
+fn submitted() -> Submitted {
+    let promise = PromiseView {
+        deadline: at(90),
+        finish: at(60),
+        probability: 0.875,
+        probation: true,
+        estimates: Some(quality()),
+    };
+    Submitted {
+        promise: Some(promise),
+        limits: Some(limits()),
+        no_limits: Some("not told where there are some"),
+        width: job().width.map(Box::new),
+        predicted: Some(forecast()),
+        info: Some(job()),
+        ..bare_submitted()
+    }
+}
+
+fn refused(earliest: Option<(Time, Span)>, fits: IdSet) -> Submitted {
+    let why = "too late".to_owned();
+    Submitted {
+        job: None,
+        dry_run: true,
+        refused_because: Some(why.clone()),
+        counter: Some(CounterView {
+            why,
+            earliest,
+            fits,
+        }),
+        no_limits: Some("nothing is known"),
+        ..bare_submitted()
+    }
+}
+
+#[test]
+fn the_json_of_every_view_is_as_it_was() {
+    let earliest = Some((at(120), Span::from_secs(120)));
+    let fits = IdSet::from_range(1, 40);
+    let no_interval = JobView {
+        predicted: Some(Forecast {
+            interval: None,
+            ..forecast()
+        }),
+        ..bare_job()
+    };
+    let estimates = |quality| EstimatesView {
+        user: "ann".into(),
+        program: "render".into(),
+        tasks: 12,
+        quality,
+    };
+    let changed = [(JobId(7), 3), (JobId(8), 0)];
+    let retried = Retried {
+        changed: &changed,
+        promise: job().promise,
+    };
+
+    golden(
+        "json-views",
+        &[
+            ("job", json(&job())),
+            ("job, bare", json(&bare_job())),
+            ("jobs", document(&List("jobs", &[job(), bare_job()]))),
+            ("prediction", json(&Prediction(&job()))),
+            ("prediction, bare", json(&Prediction(&bare_job()))),
+            (
+                "prediction without an interval",
+                json(&Prediction(&no_interval)),
+            ),
+            ("submitted", json(&submitted())),
+            ("submitted, bare", json(&bare_submitted())),
+            ("submitted, refused", json(&refused(earliest, fits))),
+            (
+                "submitted, refused, bare",
+                json(&refused(None, IdSet::new())),
+            ),
+            ("task", json(&task(Some(at(8))))),
+            ("task, not requested", json(&task(None))),
+            ("task, bare", json(&bare_task())),
+            (
+                "tasks",
+                document(&List("tasks", &[task(None), bare_task()])),
+            ),
+            ("host", json(&host())),
+            ("host, bare", json(&bare_host())),
+            ("hosts", document(&List("hosts", &[host(), bare_host()]))),
+            ("token, new", json(&NewToken("dg1.3", &token()))),
+            ("token", json(&token())),
+            ("tokens", document(&List("tokens", &[token()]))),
+            ("explained", json(&explained())),
+            ("changed", document(&List("jobs", &changed))),
+            ("retried, nothing", json(&Retried::default())),
+            ("retried", json(&retried)),
+            ("estimates", json(&estimates(Some(quality())))),
+            ("estimates, bare", json(&estimates(None))),
+        ],
+    );
+}

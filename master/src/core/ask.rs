@@ -1,0 +1,151 @@
+//! The one door into the core: every `Ask`, a closed enum of plain values, and the `CoreReply` to
+//! each. Sessions, what goes on by the clock, and the simulated world all come in here. What is not
+//! here: who may ask (`sessions::rights`), and what is done (the module of each noun).
+
+mod hosts;
+mod jobs;
+mod peers;
+mod upkeep;
+
+use common::identity::IdentityView;
+use common::token::JoinToken;
+use common::view::{EstimatesView, ExplainView, HostState, HostView, JobView, TokenView, WaitView};
+use common::wire::Refusal;
+use common::{AttemptId, HostId, IdSet, Incarnation, JobId, Time};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use uuid::Uuid;
+
+use super::{Core, Judged, LiveJob, Needs, Requested, Submitted};
+use crate::store::{Redeemed, Standing, StoreError};
+
+pub use hosts::HostAsk;
+pub use jobs::{JobAsk, Submitting};
+pub use peers::{PeerAsk, Redeeming, TokenWish};
+pub use upkeep::UpkeepAsk;
+
+/// Something asked of the core.
+pub enum Ask {
+    /// About jobs and their tasks.
+    Job(JobAsk),
+    /// About hosts, and what their workers say.
+    Host(HostAsk),
+    /// About who is let in.
+    Peer(PeerAsk),
+    /// What a master does by itself.
+    Upkeep(UpkeepAsk),
+}
+
+/// The hosts by number.
+pub(crate) type HostNames = Vec<(HostId, String)>;
+
+/// Declares the replies, each with the conversion from its value and back.
+macro_rules! replies {
+    ($($(#[doc = $doc:literal])* $name:ident($value:ty),)*) => {
+        /// The core's reply to an [`Ask`], each kind of value by its own variant. Each ask says
+        /// which one it gives.
+        pub enum CoreReply {
+            $($(#[doc = $doc])* $name($value),)*
+        }
+
+        $(
+            impl From<$value> for CoreReply {
+                fn from(value: $value) -> Self {
+                    Self::$name(value)
+                }
+            }
+
+            impl TryFrom<CoreReply> for $value {
+                type Error = WrongReply;
+
+                fn try_from(reply: CoreReply) -> Result<Self, WrongReply> {
+                    match reply {
+                        CoreReply::$name(value) => Ok(value),
+                        _ => Err(WrongReply),
+                    }
+                }
+            }
+        )*
+    };
+}
+
+replies! {
+    /// It is done.
+    Done(()),
+    /// Whether something was changed, or is so.
+    Whether(bool),
+    /// The number of tasks, jobs or bytes.
+    Count(u64),
+    /// Numbers of jobs.
+    Ids(IdSet),
+    /// A submission was taken, or was not.
+    Submitted(Box<Result<Submitted, Refusal>>),
+    /// Tasks were requested.
+    Requested(Requested),
+    /// How many tasks of each job, or whether it, changed; `None` where there is no such user.
+    Shared(Option<Vec<(JobId, u64)>>),
+    /// Jobs as they are now.
+    Jobs(Vec<JobView>),
+    /// The state of a job's tasks, if it is not settled.
+    Tasks((Option<LiveJob>, HostNames)),
+    /// The reasons why tasks wait, if the job is not settled.
+    Explained(Box<Option<(ExplainView, HostNames)>>),
+    /// Results that wait for the user's program, each with those before it.
+    Undecided(Vec<(AttemptId, Vec<AttemptId>)>),
+    /// The quality of estimates.
+    Estimates(Vec<EstimatesView>),
+    /// Hosts; the error is a name that none has.
+    Hosts(Result<Vec<HostView>, String>),
+    /// The names of all hosts.
+    Names(HostNames),
+    /// The wait for so many free hosts.
+    Wait(WaitView),
+    /// Whether a host needs some content.
+    Needs(Needs),
+    /// A join token with its view.
+    Token((JoinToken, TokenView)),
+    /// Join tokens.
+    Tokens(Vec<TokenView>),
+    /// The outcome of redeeming a token.
+    Redeemed(Redeemed),
+    /// The standing of an identity.
+    Standing(Standing),
+    /// The expiry of a certificate, if there is one.
+    Expiry(Option<Time>),
+    /// Identities; the error is a name that nobody has.
+    Identities(Result<Vec<(Uuid, IdentityView)>, String>),
+    /// The outcome of an approval or revocation.
+    Judged(Judged),
+    /// The incarnation, and the time by the master's clock.
+    Present((Incarnation, Time)),
+    /// The number of hosts in each state, and of jobs that are not settled.
+    Counts((Vec<(HostState, usize)>, usize)),
+}
+
+/// A reply is of another kind than its ask has: a mistake in this program.
+#[derive(Debug)]
+pub struct WrongReply;
+
+/// An ask on its way to the core.
+pub(super) struct Asking {
+    pub(super) ask: Ask,
+    /// Takes the reply, if somebody waits.
+    pub(super) tell: Option<oneshot::Sender<CoreReply>>,
+    /// Given back once the core has considered the ask.
+    pub(super) turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Core {
+    /// Does what is asked. What it changes is durable only at the end of the group, and until then
+    /// nobody is told the reply.
+    ///
+    /// # Errors
+    /// If the store fails; the core ends then.
+    pub(crate) fn handle(&mut self, ask: impl Into<Ask>) -> Result<CoreReply, StoreError> {
+        match ask.into() {
+            Ask::Job(ask) => self.handle_job(ask),
+            Ask::Host(ask) => self.handle_host(ask),
+            Ask::Peer(ask) => self.handle_peer(ask),
+            Ask::Upkeep(ask) => self.handle_upkeep(ask),
+        }
+    }
+}

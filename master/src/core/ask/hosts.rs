@@ -1,0 +1,108 @@
+//! What is asked about hosts, and what their workers say.
+
+use common::checkpoint::Saved;
+use common::content::BlobHash;
+use common::wire::worker::ToMaster;
+use common::{AttemptId, HostId, Span};
+
+use super::{Ask, CoreReply};
+use crate::core::{Connected, Core, SessionId};
+use crate::store::StoreError;
+
+/// Something asked about hosts, or said by their workers.
+pub enum HostAsk {
+    /// A worker said hello. Gives `Done`.
+    Connected(Box<Connected>),
+    /// A worker said something else, on this session. Gives `Done`.
+    Said(HostId, SessionId, ToMaster),
+    /// A session ended. Gives `Done`.
+    Disconnected(HostId, SessionId),
+    /// Whether a state of this attempt can be of use, and is this host's to save. Gives `Whether`.
+    TakesState(HostId, AttemptId),
+    /// A complete state of an attempt is here, with these files. Gives `Done`.
+    Saved(HostId, AttemptId, Saved, Vec<BlobHash>),
+    /// A state was not saved, or not used. Gives `Done`.
+    NotSaved {
+        /// The host that says so.
+        host: HostId,
+        /// Its attempt.
+        attempt: AttemptId,
+        /// The reason.
+        why: String,
+        /// Whether the attempt started from scratch for it.
+        from_scratch: bool,
+    },
+    /// Whether the host needs this content for its attempts. Gives `Needs`.
+    Needs(HostId, BlobHash),
+    /// The hosts of these names (none given: all), without what belongs to others than `user`.
+    /// Gives `Hosts`.
+    Views {
+        /// Names, or `host-N`.
+        names: Vec<String>,
+        /// Whose attempts are shown; `None` for everybody's.
+        user: Option<String>,
+    },
+    /// The names of all hosts. Gives `Names`.
+    Names,
+    /// The wait until so many hosts are free. Gives `Wait`.
+    Wait(u32),
+    /// Starts or ends a drain. Gives `Hosts`.
+    Drain(String, bool),
+    /// Sets or clears a host's owner. Gives `Hosts`.
+    Own(String, Option<String>),
+    /// Takes back what hosts have not begun within this time. Gives `Done`.
+    TakeBack(Span),
+    /// Forgets what was recorded of this host's availability long ago. Gives `Done`.
+    TrimAvailability(HostId),
+}
+
+impl From<HostAsk> for Ask {
+    fn from(ask: HostAsk) -> Self {
+        Ask::Host(ask)
+    }
+}
+
+impl Core {
+    pub(super) fn handle_host(&mut self, ask: HostAsk) -> Result<CoreReply, StoreError> {
+        Ok(match ask {
+            HostAsk::Connected(connected) => self.on_connected(*connected)?.into(),
+            HostAsk::Said(host, session, message) => self.on_said(host, session, message)?.into(),
+            HostAsk::Disconnected(host, session) => self.on_disconnected(host, session)?.into(),
+            HostAsk::TakesState(host, attempt) => self.takes_state(host, attempt)?.into(),
+            HostAsk::Saved(host, attempt, saved, blobs) => {
+                self.on_saved(host, attempt, saved, &blobs)?.into()
+            }
+            HostAsk::NotSaved {
+                host,
+                attempt,
+                why,
+                from_scratch,
+            } => self.on_not_saved(host, attempt, &why, from_scratch)?.into(),
+            HostAsk::Needs(host, hash) => self.needs_of(host, hash)?.into(),
+            HostAsk::Views { names, user } => self.host_views(&names, user.as_deref()).into(),
+            HostAsk::Names => self.host_names().into(),
+            HostAsk::Wait(hosts) => self.hosts_wait(hosts).into(),
+            HostAsk::Drain(name, draining) => {
+                self.change_host(name, |core, host| core.drain(host, draining))?
+            }
+            HostAsk::Own(name, owner) => {
+                self.change_host(name, |core, host| core.own(host, owner))?
+            }
+            HostAsk::TakeBack(within) => self.take_back(within)?.into(),
+            HostAsk::TrimAvailability(host) => self.trim_availability(host)?.into(),
+        })
+    }
+
+    /// Changes the host of this name, and shows it.
+    fn change_host(
+        &mut self,
+        name: String,
+        change: impl FnOnce(&mut Self, HostId) -> Result<(), StoreError>,
+    ) -> Result<CoreReply, StoreError> {
+        let Some(host) = self.find_host(&name) else {
+            return Ok(CoreReply::Hosts(Err(name)));
+        };
+        change(self, host)?;
+        Ok(self.host_views(&[name], None).into())
+    }
+}

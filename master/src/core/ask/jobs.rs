@@ -1,0 +1,131 @@
+//! What is asked about jobs and their tasks.
+
+use common::content::BlobHash;
+use common::view::JobState;
+use common::{Asked, AttemptId, IdSet, JobId, JobSpec, RequestId};
+
+use super::{Ask, CoreReply};
+use crate::core::Core;
+use crate::store::StoreError;
+
+/// A submission.
+#[derive(Debug, Clone)]
+pub struct Submitting {
+    /// Its own number.
+    pub request: RequestId,
+    /// Its user.
+    pub user: String,
+    /// The job.
+    pub spec: JobSpec,
+    /// The date and estimates that `spec` has no place for.
+    pub asked: Asked,
+    /// Whether its tasks are only disclosed.
+    pub disclosed: bool,
+    /// Whether nothing is to be submitted.
+    pub dry_run: bool,
+}
+
+/// Something asked about jobs. Those named are the asker's to name.
+#[derive(Debug, Clone)]
+pub enum JobAsk {
+    /// Takes a job whose spec was checked, or says why not. Gives `Submitted`.
+    Submit(Box<Submitting>),
+    /// Somebody waits for these tasks of a disclosed job. Gives `Requested`.
+    Request(JobId, IdSet),
+    /// Nobody needs what was not requested of a disclosed job. Gives `Count`.
+    DropUnrequested(JobId),
+    /// Stops these tasks (none given: all) of a job. Gives `Count`.
+    Cancel(JobId, Option<IdSet>),
+    /// Tries these failed and (unless `only_failed`) cancelled tasks again. Gives `Count`.
+    Retry {
+        /// Their job.
+        job: JobId,
+        /// The tasks; those in another state are left alone.
+        tasks: IdSet,
+        /// Whether cancelled ones are left alone.
+        only_failed: bool,
+    },
+    /// Computes these tasks again, of whose results this content is gone. Gives `Count`.
+    Recompute(JobId, IdSet, Vec<BlobHash>),
+    /// Takes the verdict of the user's program: with which attempts this result agrees. Gives
+    /// `Whether`.
+    Judge(AttemptId, Vec<u32>),
+    /// The same, as found beside the core. Gives `Done`.
+    Compared(AttemptId, Vec<u32>),
+    /// Removes a settled job. Gives `Whether`.
+    Forget(JobId),
+    /// Lets another user look at jobs, or ends that. Gives `Shared`.
+    Share {
+        /// The user who shares them.
+        by: String,
+        /// The jobs.
+        jobs: IdSet,
+        /// Whoever is to see them.
+        user: String,
+        /// Whether from now on or no more.
+        on: bool,
+    },
+    /// Those of these jobs that are not settled. Gives `Ids`.
+    Open(IdSet),
+    /// Every job that is not settled, of all or of one user with those shared with that user. Gives
+    /// `Ids`.
+    OpenOf(Option<(String, IdSet)>),
+    /// Those of these jobs that are not settled, as they are now. Gives `Jobs`.
+    Views {
+        /// The jobs.
+        jobs: IdSet,
+        /// Forecasts are made of jobs in these states (none given: any).
+        states: Vec<JobState>,
+        /// The most forecasts of an end.
+        forecasts: usize,
+    },
+    /// The present state of a job's tasks. Gives `Tasks`.
+    Tasks(JobId),
+    /// The reasons why a job's tasks wait. Gives `Explained`.
+    Explain(JobId),
+    /// The first results of a job that wait for the user's program, so many at most. Gives
+    /// `Undecided`.
+    Undecided(JobId, usize),
+    /// The quality of estimates, of all users or of one. Gives `Estimates`.
+    Estimates(Option<String>),
+}
+
+impl From<JobAsk> for Ask {
+    fn from(ask: JobAsk) -> Self {
+        Ask::Job(ask)
+    }
+}
+
+impl Core {
+    pub(super) fn handle_job(&mut self, ask: JobAsk) -> Result<CoreReply, StoreError> {
+        Ok(match ask {
+            JobAsk::Submit(submitting) => Box::new(self.submit(*submitting)?).into(),
+            JobAsk::Request(job, tasks) => self.request(job, &tasks)?.into(),
+            JobAsk::DropUnrequested(job) => self.drop_unrequested(job)?.into(),
+            JobAsk::Cancel(job, tasks) => self.cancel(job, tasks)?.into(),
+            JobAsk::Retry {
+                job,
+                tasks,
+                only_failed,
+            } => self.retry(job, &tasks, only_failed)?.into(),
+            JobAsk::Recompute(job, tasks, gone) => self.recompute(job, &tasks, &gone)?.into(),
+            JobAsk::Judge(attempt, agrees) => self.judge(attempt, agrees)?.into(),
+            JobAsk::Compared(attempt, agrees) => self.on_compared(attempt, agrees)?.into(),
+            JobAsk::Forget(job) => self.forget(job)?.into(),
+            JobAsk::Share { by, jobs, user, on } => self.share(&by, &jobs, &user, on)?.into(),
+            JobAsk::Open(jobs) => self.open_of(&jobs).into(),
+            JobAsk::OpenOf(user) => self.open_ids(user.as_ref()).into(),
+            JobAsk::Views {
+                jobs,
+                states,
+                forecasts,
+            } => self.live_jobs(&jobs, &states, forecasts).into(),
+            JobAsk::Tasks(job) => (self.live_job(job), self.host_names()).into(),
+            JobAsk::Explain(job) => {
+                Box::new(self.explain(job).map(|view| (view, self.host_names()))).into()
+            }
+            JobAsk::Undecided(job, most) => self.undecided(job, most).into(),
+            JobAsk::Estimates(user) => self.estimates(user.as_deref()).into(),
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! What is asked about who is let in: identities, join tokens and the audit log.
+
+use common::token::Role;
+use common::wire::enrol::Wanted;
+use common::{Span, Time};
+use uuid::Uuid;
+
+use super::{Ask, CoreReply};
+use crate::core::Core;
+use crate::store::{Entry, Peer, StoreError};
+
+/// A join token to be made.
+#[derive(Debug, Clone)]
+pub struct TokenWish {
+    /// The admin who makes it.
+    pub by: String,
+    /// The role of its holder.
+    pub role: Role,
+    /// Its time to live.
+    pub ttl: Span,
+    /// The number of its uses.
+    pub uses: u32,
+    /// Its name in lists.
+    pub name: String,
+    /// Whether who joins with it waits for an admin.
+    pub approval: bool,
+    /// The hash of the master's key.
+    pub ca_key_hash: [u8; 32],
+}
+
+/// Somebody with a token.
+#[derive(Debug, Clone)]
+pub struct Redeeming {
+    /// The address that it comes from.
+    pub from: String,
+    /// The token's number.
+    pub token: u32,
+    /// The token's secret.
+    pub secret: [u8; 16],
+    /// The name to go by.
+    pub name: String,
+    /// The hash of its key.
+    pub key_hash: [u8; 32],
+    /// The kind of peer that it wants to be.
+    pub wanted: Wanted,
+    /// The expiry of its certificate.
+    pub expires: Time,
+}
+
+/// Something asked about who is let in.
+#[derive(Debug, Clone)]
+pub enum PeerAsk {
+    /// The standing of the identity with this number and key. Gives `Standing`.
+    Authenticate(Uuid, [u8; 32]),
+    /// Makes a join token. Gives `Token`.
+    CreateToken(TokenWish),
+    /// Every token. Gives `Tokens`.
+    Tokens,
+    /// Makes a token useless. Gives `Whether`.
+    RevokeToken {
+        /// The admin who does.
+        by: String,
+        /// Its number.
+        id: u32,
+    },
+    /// Lets in somebody with a token. Gives `Redeemed`.
+    Redeem(Redeeming),
+    /// Notes the key of a renewed certificate, and its expiry. Gives `Whether`.
+    Renew(Box<Peer>, [u8; 32], Time),
+    /// The expiry of the newest certificate of an identity. Gives `Expiry`.
+    ExpiryOf(Uuid),
+    /// Lets somebody in who waits for it. Gives `Judged`.
+    Approve {
+        /// The admin who does.
+        by: String,
+        /// The name of the identity.
+        name: String,
+    },
+    /// Lets somebody in no more. Gives `Judged`.
+    Revoke {
+        /// The admin who does.
+        by: String,
+        /// The name of the identity.
+        name: String,
+    },
+    /// Everybody of these names (none given: everybody). Gives `Identities`.
+    Identities(Vec<String>),
+    /// Puts these entries into the audit log. Gives `Done`.
+    Audit(Vec<Entry>),
+}
+
+impl From<PeerAsk> for Ask {
+    fn from(ask: PeerAsk) -> Self {
+        Ask::Peer(ask)
+    }
+}
+
+impl Core {
+    pub(super) fn handle_peer(&mut self, ask: PeerAsk) -> Result<CoreReply, StoreError> {
+        Ok(match ask {
+            PeerAsk::Authenticate(id, key_hash) => self.authenticate(id, key_hash)?.into(),
+            PeerAsk::CreateToken(wish) => self.create_token(wish)?.into(),
+            PeerAsk::Tokens => self.tokens()?.into(),
+            PeerAsk::RevokeToken { by, id } => self.revoke_token(&by, id)?.into(),
+            PeerAsk::Redeem(redeeming) => self.redeem(redeeming)?.into(),
+            PeerAsk::Renew(peer, key_hash, expires) => self.renew(&peer, key_hash, expires)?.into(),
+            PeerAsk::ExpiryOf(id) => self.expiry_of(id)?.into(),
+            PeerAsk::Approve { by, name } => self.approve(&by, &name)?.into(),
+            PeerAsk::Revoke { by, name } => self.revoke(&by, &name)?.into(),
+            PeerAsk::Identities(names) => self.identities(&names)?.into(),
+            PeerAsk::Audit(entries) => self.audit_all(&entries)?.into(),
+        })
+    }
+}
