@@ -22,7 +22,7 @@ use scheduler::reservation::{Law, RunTimes};
 
 use crate::availability::stream::Stream;
 use crate::kernel::{
-    self, FOREVER, Kernel, Given, Observer, World as _, dedicated, without_heartbeats,
+    self, FOREVER, Given, Kernel, Observer, World as _, dedicated, without_heartbeats,
 };
 use week::Course;
 pub use week::Owners;

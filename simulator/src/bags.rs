@@ -16,7 +16,7 @@ use scheduler::event::{Bag, Terms};
 use scheduler::{Event, Planned};
 
 use crate::kernel::{
-    self, ENDLESS, Kernel, Given, Observer, World as _, dedicated, without_heartbeats,
+    self, ENDLESS, Given, Kernel, Observer, World as _, dedicated, without_heartbeats,
 };
 
 /// A bag that a user submits.

@@ -149,6 +149,7 @@ pub(crate) trait World<'o, D: Copy + Ord + 'o, O: Observer + 'o> {
     /// timer.
     const LEAST_TICK: Option<Span>;
 
+    /// The kernel that the world holds.
     fn kernel(&mut self) -> &mut Kernel<'o, D, O>;
 
     /// Lets a planned event happen.
@@ -169,6 +170,8 @@ pub(crate) trait World<'o, D: Copy + Ord + 'o, O: Observer + 'o> {
 
     /// Does what follows from a step once all its effects are carried out.
     fn on_stepped(&mut self) {}
+
+    // Each effect has a method, with the parameters that some world needs.
 
     fn on_admitted(&mut self, _job: JobId) {}
     fn on_promised(&mut self, _job: JobId, _offer: Offer) {}

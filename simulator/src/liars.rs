@@ -18,7 +18,7 @@ use scheduler::{Event, Settings};
 pub use crowd::{Crowd, Lie};
 pub use report::{Study, report};
 
-use crate::kernel::{ENDLESS, Kernel, Given, Observer, World, dedicated};
+use crate::kernel::{ENDLESS, Given, Kernel, Observer, World, dedicated};
 use crowd::Says;
 
 /// The run time of a task on a host of speed 1.

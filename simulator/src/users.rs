@@ -25,7 +25,7 @@ use scheduler::event::{Bag, Terms};
 use scheduler::policy::Ordering;
 use scheduler::policy::ordering::Disclosed;
 
-use crate::kernel::{self, Kernel, Given, Observer, World as _, dedicated, without_heartbeats};
+use crate::kernel::{self, Given, Kernel, Observer, World as _, dedicated, without_heartbeats};
 pub use plan::{Parameters, Plan, Random, Script};
 
 /// The place of a task: its user, its set, and its place there, each counted from 0.

@@ -22,7 +22,7 @@ use super::outcome::{AttemptStory, Fate, Foretold, Outcome, RunError};
 use super::plan::{Packed, What};
 use super::run::Run;
 use crate::Record;
-use crate::kernel::{self, Kernel, Given, NEVER, Observer, World as _};
+use crate::kernel::{self, Given, Kernel, NEVER, Observer, World as _};
 
 /// The job with which a run begins.
 const JOB: JobId = JobId(1);
