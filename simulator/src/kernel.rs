@@ -399,6 +399,7 @@ mod tests {
         notes.step(Event::JobSubmitted {
             job: JobId(1),
             bag: Box::new(Bag::new(IdSet::from_range(1, 1), Rules::default())),
+            tested: None,
         });
         notes.go_on();
         assert_eq!(
