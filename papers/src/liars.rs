@@ -83,9 +83,12 @@ pub struct Load {
     pub tasks: u32,
 }
 
+/// The end of an attempt on a host.
+type Ending = (Time, (AttemptId, HostId));
+
 /// The state of a run in progress. Planned are the ends of the attempts.
 struct Court<'a, O> {
-    kernel: Kernel<'a, (AttemptId, HostId), O>,
+    kernel: Kernel<'a, Ending, O>,
     crowd: &'a Crowd,
     live: BTreeMap<AttemptId, HostId>,
     said: BTreeMap<AttemptId, Says>,
@@ -176,10 +179,10 @@ impl<O: Observer> Court<'_, O> {
     }
 }
 
-impl<'a, O: Observer> World<'a, (AttemptId, HostId), O> for Court<'a, O> {
+impl<'a, O: Observer> World<'a, Ending, O> for Court<'a, O> {
     const LEAST_TICK: Option<Span> = None;
 
-    fn kernel(&mut self) -> &mut Kernel<'a, (AttemptId, HostId), O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, Ending, O> {
         &mut self.kernel
     }
 

@@ -109,7 +109,7 @@ struct Running {
 }
 
 struct World<'a, O> {
-    kernel: Kernel<'a, What, O>,
+    kernel: Kernel<'a, (Time, What), O>,
     case: &'a Case<'a>,
     way: Way<'a>,
     start: Time,
@@ -448,10 +448,10 @@ impl<O: Observer> World<'_, O> {
     }
 }
 
-impl<'a, O: Observer> kernel::World<'a, What, O> for World<'a, O> {
+impl<'a, O: Observer> kernel::World<'a, (Time, What), O> for World<'a, O> {
     const LEAST_TICK: Option<Span> = Some(Span::ZERO);
 
-    fn kernel(&mut self) -> &mut Kernel<'a, What, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, (Time, What), O> {
         &mut self.kernel
     }
 

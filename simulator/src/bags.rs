@@ -119,7 +119,7 @@ enum Upcoming {
 }
 
 struct World<'a, O> {
-    kernel: Kernel<'a, Upcoming, O>,
+    kernel: Kernel<'a, (Time, Upcoming), O>,
     asked: &'a [Asked],
     wanted: Wanted,
     speeds: &'a [Speed],
@@ -254,10 +254,10 @@ impl<O: Observer> World<'_, O> {
     }
 }
 
-impl<'a, O: Observer> kernel::World<'a, Upcoming, O> for World<'a, O> {
+impl<'a, O: Observer> kernel::World<'a, (Time, Upcoming), O> for World<'a, O> {
     const LEAST_TICK: Option<Span> = Some(Span::ZERO);
 
-    fn kernel(&mut self) -> &mut Kernel<'a, Upcoming, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, (Time, Upcoming), O> {
         &mut self.kernel
     }
 

@@ -55,22 +55,46 @@ pub struct Given {
     pub report_every: Option<Span>,
 }
 
-/// The scheduler of a run with its clock, and the planned events of kind `D`.
-pub struct Kernel<'o, D, O> {
+/// A planned event with its time, as it lies on the agenda: ordered by time, then by event.
+pub trait Planned: Copy + Ord {
+    /// The event.
+    type Due;
+
+    /// Plans an event.
+    fn new(at: Time, due: Self::Due) -> Self;
+
+    /// Returns the time and the event.
+    fn open(self) -> (Time, Self::Due);
+}
+
+impl<D: Copy + Ord> Planned for (Time, D) {
+    type Due = D;
+
+    fn new(at: Time, due: D) -> Self {
+        (at, due)
+    }
+
+    fn open(self) -> (Time, D) {
+        self
+    }
+}
+
+/// The scheduler of a run with its clock, and the planned events of kind `E`.
+pub struct Kernel<'o, E, O> {
     /// The scheduler.
     pub scheduler: Scheduler,
     /// The present time.
     pub now: Time,
     /// The last instant of the run.
     pub horizon: Time,
-    agenda: BinaryHeap<Reverse<(Time, D)>>,
+    agenda: BinaryHeap<Reverse<E>>,
     /// The time of the last `Event::Tick`.
     ticked: Option<Time>,
     effects: Vec<Effect>,
     observer: &'o mut O,
 }
 
-impl<'o, D: Copy + Ord, O: Observer> Kernel<'o, D, O> {
+impl<'o, E: Planned, O: Observer> Kernel<'o, E, O> {
     /// Creates the kernel of a run that begins at `now`.
     pub fn new(settings: Settings, now: Time, horizon: Time, observer: &'o mut O) -> Self {
         let incarnation = Incarnation(1);
@@ -88,8 +112,8 @@ impl<'o, D: Copy + Ord, O: Observer> Kernel<'o, D, O> {
 
     /// Puts an event on the agenda. It is not withdrawn: one that no longer fits is to be skipped
     /// when it is due.
-    pub fn plan(&mut self, at: Time, due: D) {
-        self.agenda.push(Reverse((at, due)));
+    pub fn plan(&mut self, at: Time, due: E::Due) {
+        self.agenda.push(Reverse(E::new(at, due)));
     }
 
     /// Whether nothing is planned.
@@ -103,7 +127,9 @@ impl<'o, D: Copy + Ord, O: Observer> Kernel<'o, D, O> {
     }
 
     fn next_due(&self) -> Time {
-        self.agenda.peek().map_or(NEVER, |due| due.0.0)
+        self.agenda
+            .peek()
+            .map_or(NEVER, |planned| planned.0.open().0)
     }
 
     /// The time of the next `Event::Tick`, at least `least` after the last one.
@@ -150,16 +176,16 @@ pub fn running(host: HostId, attempt: AttemptId, ran: Span) -> Event {
 
 /// A simulated world: the events that come, and the meaning of each effect. It contains no rule of
 /// scheduling. Effects without a method of its own change nothing there.
-pub trait World<'o, D: Copy + Ord + 'o, O: Observer + 'o> {
+pub trait World<'o, E: Planned + 'o, O: Observer + 'o> {
     /// The shortest time between two `Event::Tick`, or `None` in a world whose scheduler has no
     /// timer.
     const LEAST_TICK: Option<Span>;
 
     /// Returns the kernel.
-    fn kernel(&mut self) -> &mut Kernel<'o, D, O>;
+    fn kernel(&mut self) -> &mut Kernel<'o, E, O>;
 
     /// Lets a planned event happen.
-    fn on_due(&mut self, at: Time, due: D);
+    fn on_due(&mut self, at: Time, due: E::Due);
 
     /// Whether the run is over before its horizon.
     fn is_over(&mut self) -> bool {
@@ -226,8 +252,9 @@ pub trait World<'o, D: Copy + Ord + 'o, O: Observer + 'o> {
 
             kernel.now = kernel.now.max(next);
             if next == due
-                && let Some(Reverse((at, due))) = kernel.agenda.pop()
+                && let Some(Reverse(planned)) = kernel.agenda.pop()
             {
+                let (at, due) = planned.open();
                 self.on_due(at, due);
             } else if next == known {
                 self.on_known();
@@ -323,9 +350,12 @@ mod tests {
     use common::job::Rules;
     use scheduler::event::Bag;
 
+    /// A time, and the class and number of an event.
+    type Turn = (Time, (u8, u32));
+
     /// Notes what comes, in order.
     struct Notes<'o> {
-        kernel: Kernel<'o, (u8, u32), Vec<Event>>,
+        kernel: Kernel<'o, Turn, Vec<Event>>,
         known: Vec<Time>,
         came: Vec<(Time, &'static str, u32)>,
     }
@@ -336,10 +366,10 @@ mod tests {
         }
     }
 
-    impl<'o> World<'o, (u8, u32), Vec<Event>> for Notes<'o> {
+    impl<'o> World<'o, Turn, Vec<Event>> for Notes<'o> {
         const LEAST_TICK: Option<Span> = Some(Span::from_secs(1));
 
-        fn kernel(&mut self) -> &mut Kernel<'o, (u8, u32), Vec<Event>> {
+        fn kernel(&mut self) -> &mut Kernel<'o, Turn, Vec<Event>> {
             &mut self.kernel
         }
 

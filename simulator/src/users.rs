@@ -172,7 +172,7 @@ enum Turn {
 }
 
 struct World<'a, P, A, O> {
-    kernel: Kernel<'a, Turn, O>,
+    kernel: Kernel<'a, (Time, Turn), O>,
     plan: &'a P,
     audience: &'a mut A,
     policy: &'a str,
@@ -540,10 +540,12 @@ impl<P: Plan, A: Audience, O: Observer> World<'_, P, A, O> {
     }
 }
 
-impl<'a, P: Plan, A: Audience, O: Observer> kernel::World<'a, Turn, O> for World<'a, P, A, O> {
+impl<'a, P: Plan, A: Audience, O: Observer> kernel::World<'a, (Time, Turn), O>
+    for World<'a, P, A, O>
+{
     const LEAST_TICK: Option<Span> = None;
 
-    fn kernel(&mut self) -> &mut Kernel<'a, Turn, O> {
+    fn kernel(&mut self) -> &mut Kernel<'a, (Time, Turn), O> {
         &mut self.kernel
     }
 

@@ -1,5 +1,9 @@
 //! The planned events of a run ([`What`]), packed for the agenda ([`Packed`]).
 
+use common::Time;
+
+use crate::kernel::Planned;
+
 /// The numbers of attempts and hosts stay below this.
 const NUMBERS: u32 = 1 << 31;
 
@@ -17,13 +21,15 @@ pub(super) enum What {
     Beat(u32),
 }
 
-/// A [`What`] as one integer, since there are many and they are compared often: from the highest bit
-/// on, the kind, and the numbers of the attempt or host.
+/// A [`What`] with its time as one integer, since there are many and they are compared often: from
+/// the highest bit on, the time, the kind, and the numbers of the attempt or host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Packed(u64);
+pub(super) struct Packed(u128);
 
-impl From<What> for Packed {
-    fn from(what: What) -> Self {
+impl Planned for Packed {
+    type Due = What;
+
+    fn new(at: Time, what: What) -> Self {
         let (kind, first, second) = match what {
             What::Done(attempt, host) => (0, attempt, host),
             What::Moved(attempt) => (1, attempt, 0),
@@ -31,20 +37,21 @@ impl From<What> for Packed {
             What::Beat(host) => (3, host, 0),
         };
         debug_assert!(first < NUMBERS && second < NUMBERS);
-        Packed(kind << 62 | u64::from(first) << 31 | u64::from(second))
+        let what = kind << 62 | u64::from(first) << 31 | u64::from(second);
+        Packed(u128::from(at.0) << 64 | u128::from(what))
     }
-}
 
-impl From<Packed> for What {
-    fn from(Packed(what): Packed) -> Self {
+    fn open(self) -> (Time, What) {
+        let what = self.0 as u64;
         let first = (what >> 31) as u32 & (NUMBERS - 1);
         let second = what as u32 & (NUMBERS - 1);
-        match what >> 62 {
+        let what = match what >> 62 {
             0 => What::Done(first, second),
             1 => What::Moved(first),
             2 => What::Missed(first),
             _ => What::Beat(first),
-        }
+        };
+        (Time((self.0 >> 64) as u64), what)
     }
 }
 
@@ -62,8 +69,9 @@ mod tests {
             What::Missed(NUMBERS - 1),
             What::Beat(7),
         ];
-        let packed = sorted.map(Packed::from);
+        let packed = sorted.map(|what| Packed::new(Time(9), what));
         assert!(packed.is_sorted());
-        assert_eq!(packed.map(What::from), sorted);
+        assert_eq!(packed.map(Packed::open), sorted.map(|what| (Time(9), what)));
+        assert!(Packed::new(Time(8), What::Beat(7)) < packed[0]);
     }
 }

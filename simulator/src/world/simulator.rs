@@ -648,7 +648,7 @@ impl<'a, 'r, O: Observer> Live<'a, 'r, O> {
 
     pub(super) fn plan(&mut self, at: Time, what: What) {
         if at <= self.kernel.horizon {
-            self.kernel.plan(at, what.into());
+            self.kernel.plan(at, what);
         }
     }
 
@@ -794,8 +794,8 @@ impl<'a, O: Observer> kernel::World<'a, Packed, O> for Live<'a, '_, O> {
         }
     }
 
-    fn on_due(&mut self, at: Time, due: Packed) {
-        match due.into() {
+    fn on_due(&mut self, at: Time, due: What) {
+        match due {
             What::Done(attempt, _) => self.on_done(attempt, at),
             What::Moved(attempt) => self.on_moved(attempt),
             What::Beat(place) if self.sim.hosts[place as usize].beat_at == at => {
