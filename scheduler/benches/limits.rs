@@ -3,6 +3,12 @@
 //!
 //! Run with `cargo bench -p scheduler --bench limits`.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the clock and its arguments"
+)]
+
 use std::time::{Duration, Instant};
 
 use scheduler::reservation::{Grid, Law, adaptive_time_optimal, time_optimal};

@@ -5,6 +5,12 @@
 //! Run with `cargo bench -p scheduler`. It counts processor time, not wall time, and of several
 //! rounds the best one.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the clock and its arguments"
+)]
+
 use std::time::Duration;
 
 use common::attempt::{Held, Outcome, Phase};

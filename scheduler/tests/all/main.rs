@@ -2,6 +2,11 @@
 //! golden for each policy. All of them go through one door, [`world::World`], which checks every
 //! step against an independent [`model::Model`].
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests read goldens and settings of the test run"
+)]
+
 mod blame;
 mod deadlines;
 mod explaining;

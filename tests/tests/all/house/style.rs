@@ -11,24 +11,6 @@ const MAX_LINES: usize = 800;
 /// The same of a file of tests.
 const MAX_TEST_LINES: usize = 1_200;
 
-/// What must not occur in the code of a room without clock, IO, async, chance and hash order.
-const IMPURE_NAMES: [&str; 14] = [
-    "Instant",
-    "SystemTime",
-    "HashMap",
-    "HashSet",
-    "RandomState",
-    "std::fs",
-    "std::net",
-    "std::thread",
-    "std::process",
-    "std::env",
-    "async",
-    "await",
-    "thread_rng",
-    "rand::rng",
-];
-
 /// What must not occur in code anywhere.
 const UNFINISHED: [&str; 3] = [
     concat!("to", "do!"),
@@ -118,20 +100,6 @@ fn lines_with(code: &str, name: &str) -> Vec<usize> {
         .filter(|(_, line)| whole(line))
         .map(|(n, _)| n + 1)
         .collect()
-}
-
-#[test]
-fn the_pure_rooms_name_no_clock_no_io_and_no_hash_order() {
-    each_file(&["common/src", "scheduler/src"], |path, source| {
-        for name in IMPURE_NAMES {
-            assert_eq!(
-                lines_with(&code(source), name),
-                [0; 0],
-                "{}: `{name}`",
-                path.display()
-            );
-        }
-    });
 }
 
 #[test]
